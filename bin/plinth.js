@@ -1,0 +1,11 @@
+#!/usr/bin/env node
+// Plain JavaScript on purpose: an older Node must be able to read this file to say what is wrong.
+const major = Number(process.versions.node.split('.')[0])
+if (major < 24) {
+  process.stderr.write(
+    `plinth needs Node.js 24 or newer, this is ${process.versions.node}.\n` +
+      'In a checkout, `npm start` or `npx plinth` use the Node that `npm ci` installed.\n',
+  )
+  process.exit(2)
+}
+await import('../src/main.ts')
