@@ -1,0 +1,72 @@
+import type { Kysely } from 'kysely'
+
+/** Registrations, events, their deliveries and every attempt made. */
+export async function webhooks(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable('webhooks')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('owner_client', 'text', (c) => c.notNull())
+    .addColumn('owner_subject', 'text', (c) => c.notNull())
+    .addColumn('event', 'text', (c) => c.notNull())
+    .addColumn('callback_url', 'text', (c) => c.notNull())
+    .addColumn('description', 'text')
+    .addColumn('headers', 'text')
+    .addColumn('payload_style', 'text', (c) => c.notNull())
+    .addColumn('status', 'text', (c) => c.notNull())
+    .addColumn('status_reason', 'text')
+    .addColumn('secret_sealed', 'text', (c) => c.notNull())
+    .addColumn('failing_since', 'text')
+    .addColumn('revision', 'integer', (c) => c.notNull())
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addColumn('updated_at', 'text', (c) => c.notNull())
+    .addUniqueConstraint('webhooks_once', ['owner_client', 'owner_subject', 'event', 'callback_url'])
+    .execute()
+  await db.schema
+    .createTable('account_secrets')
+    .addColumn('owner_client', 'text', (c) => c.notNull())
+    .addColumn('owner_subject', 'text', (c) => c.notNull())
+    .addColumn('secret_sealed', 'text', (c) => c.notNull())
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('account_secrets_key', ['owner_client', 'owner_subject'])
+    .execute()
+  await events(db)
+}
+
+async function events(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable('events')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('type', 'text', (c) => c.notNull())
+    .addColumn('owner_client', 'text', (c) => c.notNull())
+    .addColumn('owner_subject', 'text', (c) => c.notNull())
+    .addColumn('body', 'text', (c) => c.notNull())
+    .addColumn('callback_url', 'text')
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .execute()
+  await db.schema
+    .createTable('deliveries')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('event_id', 'text', (c) => c.notNull())
+    .addColumn('webhook_id', 'text')
+    .addColumn('url', 'text', (c) => c.notNull())
+    .addColumn('body', 'text', (c) => c.notNull())
+    .addColumn('status', 'text', (c) => c.notNull())
+    .addColumn('attempts', 'integer', (c) => c.notNull())
+    .addColumn('next_attempt_at', 'text')
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addColumn('completed_at', 'text')
+    .addUniqueConstraint('deliveries_once', ['event_id', 'url', 'webhook_id'])
+    .execute()
+  await db.schema.createIndex('deliveries_webhook').on('deliveries').columns(['webhook_id', 'created_at']).execute()
+  await db.schema
+    .createTable('attempts')
+    .addColumn('delivery_id', 'text', (c) => c.notNull())
+    .addColumn('attempt', 'integer', (c) => c.notNull())
+    .addColumn('started_at', 'text', (c) => c.notNull())
+    .addColumn('duration_ms', 'integer', (c) => c.notNull())
+    .addColumn('status_code', 'integer')
+    .addColumn('error', 'text')
+    .addColumn('response_start', 'text')
+    .addPrimaryKeyConstraint('attempts_key', ['delivery_id', 'attempt'])
+    .execute()
+}

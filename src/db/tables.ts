@@ -1,0 +1,189 @@
+import type { ColumnType, Generated, Selectable } from 'kysely'
+
+/** What every row of a served resource carries besides its own fields. */
+interface Resource {
+  id: ColumnType<number, never, never>
+  /** Grows by one with each change; the strong ETag is made of it. */
+  revision: number
+  createdAt: string
+  updatedAt: string
+}
+
+/** Columns named `…Key` hold the folded text (see `fold`) that search, sort and uniqueness use. */
+export interface UsersTable extends Resource {
+  name: string
+  nameKey: string
+  email: string
+  emailKey: string
+  address: string | null
+  phone: string | null
+}
+
+export interface ProductsTable extends Resource {
+  name: string
+  nameKey: string
+  price: number
+}
+
+export interface BooksTable extends Resource {
+  title: string
+  titleKey: string
+  author: string
+  authorKey: string
+  genre: string | null
+  genreKey: string | null
+}
+
+/** Who made a row that only its maker may see: the client and the subject of the token. */
+interface Owned {
+  ownerClient: string
+  ownerSubject: string
+}
+
+export interface JobsTable {
+  id: Generated<number>
+  queue: string
+  payload: string
+  runAt: string
+  leaseUntil: string | null
+  /** Fencing token: grows with each claim; only its newest holder may finish the job. */
+  fence: Generated<number>
+  attempts: Generated<number>
+}
+
+export interface TasksTable extends Owned {
+  id: string
+  reportType: string
+  format: string
+  parameters: string | null
+  webhookUrl: string | null
+  status: 'pending' | 'in_progress' | 'completed' | 'failed'
+  progress: number
+  attempts: number
+  rowCount: number | null
+  sizeBytes: number | null
+  sha256: string | null
+  resultKey: string | null
+  errorCode: string | null
+  errorMessage: string | null
+  versionPrefix: string
+  revision: number
+  createdAt: string
+  updatedAt: string
+  startedAt: string | null
+  completedAt: string | null
+  expiresAt: string | null
+}
+
+export interface WebhooksTable extends Owned {
+  id: string
+  event: string
+  callbackUrl: string
+  description: string | null
+  headers: string | null
+  payloadStyle: 'plain' | 'envelope'
+  status: 'active' | 'paused' | 'disabled'
+  statusReason: string | null
+  secretSealed: string
+  failingSince: string | null
+  revision: number
+  createdAt: string
+  updatedAt: string
+}
+
+/** The secret that signs calls to a report request's own `webhookUrl`, one per owner. */
+export interface AccountSecretsTable extends Owned {
+  secretSealed: string
+  createdAt: string
+}
+
+export interface EventsTable extends Owned {
+  id: string
+  type: string
+  /** The JSON text whose UTF-8 bytes are signed and sent, the same on every try. */
+  body: string
+  /** Address given with the request that caused the event, called besides the registered ones. */
+  callbackUrl: string | null
+  createdAt: string
+}
+
+export interface DeliveriesTable {
+  id: string
+  eventId: string
+  webhookId: string | null
+  url: string
+  body: string
+  status: 'pending' | 'delivered' | 'failed'
+  attempts: number
+  nextAttemptAt: string | null
+  createdAt: string
+  completedAt: string | null
+}
+
+export interface AttemptsTable {
+  deliveryId: string
+  attempt: number
+  startedAt: string
+  durationMs: number
+  statusCode: number | null
+  error: string | null
+  responseStart: string | null
+}
+
+export interface ClientsTable {
+  id: string
+  name: string
+  secretHash: string | null
+  scopes: string
+  grants: string
+  redirectUris: string
+  createdAt: string
+  revokedAt: string | null
+}
+
+/** Everything the authorization server remembers, whatever its kind. */
+export interface AuthRecordsTable {
+  kind: string
+  id: string
+  payload: string
+  grantId: string | null
+  uid: string | null
+  userCode: string | null
+  consumedAt: string | null
+  expiresAt: string | null
+}
+
+export interface SigningKeysTable {
+  kid: string
+  alg: string
+  privateSealed: string
+  createdAt: string
+}
+
+/** Small values that all nodes share, such as the sealed cookie keys. */
+export interface SettingsTable {
+  name: string
+  value: string
+}
+
+export interface Tables {
+  users: UsersTable
+  products: ProductsTable
+  books: BooksTable
+  jobs: JobsTable
+  tasks: TasksTable
+  webhooks: WebhooksTable
+  accountSecrets: AccountSecretsTable
+  events: EventsTable
+  deliveries: DeliveriesTable
+  attempts: AttemptsTable
+  clients: ClientsTable
+  authRecords: AuthRecordsTable
+  signingKeys: SigningKeysTable
+  settings: SettingsTable
+}
+
+export type Task = Selectable<TasksTable>
+export type Webhook = Selectable<WebhooksTable>
+export type Delivery = Selectable<DeliveriesTable>
+export type Client = Selectable<ClientsTable>

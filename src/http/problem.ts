@@ -1,0 +1,64 @@
+/** The one registry of error codes: it drives the answers, the problem pages and the OpenAPI document. */
+export const problems = {
+  INVALID_INPUT: [400, 'The request is malformed'],
+  MISSING_REQUIRED_FIELD: [400, 'A required field is missing'],
+  AUTH_REQUIRED: [401, 'Authentication is required'],
+  AUTH_TOKEN_EXPIRED: [401, 'The access token has expired'],
+  AUTH_TOKEN_INVALID: [401, 'The access token is not valid'],
+  ACCESS_DENIED: [403, 'The access token lacks a required scope'],
+  PERMISSION_DENIED: [403, 'The caller may not do this'],
+  RESOURCE_NOT_FOUND: [404, 'There is no such resource'],
+  METHOD_NOT_ALLOWED: [405, 'The resource does not support this method'],
+  NOT_ACCEPTABLE: [406, 'No acceptable representation exists'],
+  REQUEST_TIMEOUT: [408, 'The request took too long to arrive'],
+  DUPLICATE_RESOURCE: [409, 'The resource exists already'],
+  TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
+  TASK_FAILED: [409, 'The task has failed'],
+  RESULT_EXPIRED: [410, 'The result has expired'],
+  PRECONDITION_FAILED: [412, 'A precondition of the request does not hold'],
+  PAYLOAD_TOO_LARGE: [413, 'The request body is too large'],
+  URI_TOO_LONG: [414, 'The request target is too long'],
+  UNSUPPORTED_MEDIA_TYPE: [415, 'The media type of the body is not supported'],
+  RANGE_NOT_SATISFIABLE: [416, 'The requested range lies outside the result'],
+  VALIDATION_ERROR: [422, 'The request breaks a rule'],
+  CALLBACK_URL_BLOCKED: [422, 'The callback address is not allowed'],
+  PRECONDITION_REQUIRED: [428, 'The request must be conditional'],
+  RATE_LIMIT_EXCEEDED: [429, 'Too many requests'],
+  HEADERS_TOO_LARGE: [431, 'The request headers are too large'],
+  INTERNAL_ERROR: [500, 'An unexpected error occurred'],
+  NOT_IMPLEMENTED: [501, 'The request method is unknown'],
+  SERVICE_UNAVAILABLE: [503, 'The service cannot take the request now'],
+} as const satisfies Record<string, readonly [status: number, title: string]>
+
+export type ProblemCode = keyof typeof problems
+
+/** One broken rule: `field` names the place in the body, query or path, `message` what was expected. */
+export interface FieldError {
+  field: string
+  message: string
+}
+
+export interface ProblemOptions {
+  errors?: FieldError[]
+  /** Extra response headers, such as `Allow` or `Retry-After`. */
+  headers?: Record<string, string>
+  /** What really happened: logged, never sent. */
+  cause?: unknown
+}
+
+/** What a client can cause or must know: thrown anywhere, rendered in one place (RFC 9457). */
+export class Problem extends Error {
+  readonly code: ProblemCode
+  readonly status: number
+  readonly errors: FieldError[] | undefined
+  readonly headers: Record<string, string> | undefined
+
+  /** `detail` is public: it explains this occurrence to the client. */
+  constructor(code: ProblemCode, detail: string, options: ProblemOptions = {}) {
+    super(detail, { cause: options.cause })
+    this.code = code
+    this.status = problems[code][0]
+    this.errors = options.errors
+    this.headers = options.headers
+  }
+}
