@@ -35,8 +35,8 @@ interface SubjectName {
 
 /**
  * Loads or makes, in `folder` (mode 0700), a local authority and a server certificate for localhost, 127.0.0.1, ::1 and
- * `hostnames` (RFC 5280, ECDSA P-256), renewed when under 30 days remain or a name is missing; `now` is in milliseconds;
- * throws when a hostname is none or the authority's files are broken or expired, which are never replaced silently.
+ * `hostnames` (RFC 5280, ECDSA P-256), the latter anew when under 30 days remain or a name is missing; `now` gives
+ * epoch milliseconds; throws for an invalid hostname, and for broken or expired authority files, never replaced.
  */
 export async function localCertificates(
   folder: string,
@@ -51,7 +51,7 @@ export async function localCertificates(
   const file = join(folder, 'server.pem')
   const kept = keptLeaf(file, authority, names, now())
   const leaf = kept ?? (await newLeaf(authority, names, now()))
-  const key = keyText(leaf.key)
+  const key = pem(leaf.key)
   const cert = leaf.certificate.toString() + authority.certificate.toString()
   if (!kept) place(file, key + cert, 0o600, renameSync)
   return { key, cert, authorityFile: resolve(folder, 'authority.crt'), created: !kept }
@@ -62,8 +62,9 @@ export async function localCertificates(
  * file which is missing, unreadable or no PEM, or both files when the key is not the certificate's.
  */
 export function providedCertificates(certFile: string, keyFile: string): { key: string; cert: string } {
-  readPair(certFile, keyFile)
-  return { key: readText(keyFile), cert: readText(certFile) }
+  const texts = { key: readText(keyFile), cert: readText(certFile) }
+  checkedPair(certFile, texts.cert, keyFile, texts.key)
+  return texts
 }
 
 async function localAuthority(folder: string, now: number): Promise<Pair> {
@@ -72,16 +73,18 @@ async function localAuthority(folder: string, now: number): Promise<Pair> {
   // The key is placed first and by whichever process comes first; the certificate follows from it. Seeing a certificate
   // therefore means its key was there before, so the certificate has to be looked for first.
   if (!existsSync(certFile)) {
-    if (!existsSync(keyFile)) place(keyFile, keyText(newKey()), 0o600, linkUnlessThere)
-    const key = authorityFiles(() => readKey(keyFile))
+    if (!existsSync(keyFile)) place(keyFile, pem(newKey()), 0o600, linkUnlessThere)
+    const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
     place(certFile, (await authorityCertificate(key, now)).toString(), 0o644, linkUnlessThere)
   }
   return authorityFiles(() => checkedAuthority(certFile, keyFile, now))
 }
 
 function checkedAuthority(certFile: string, keyFile: string, now: number): Pair {
-  const authority = readPair(certFile, keyFile)
+  const authority = checkedPair(certFile, readText(certFile), keyFile, readText(keyFile))
   const { ca, validToDate } = authority.certificate
+  const curve = authority.key.asymmetricKeyDetails?.namedCurve
+  if (curve !== 'prime256v1') throw new Error(`${keyFile} is not an EC P-256 key`)
   if (!ca) throw new Error(`${certFile} is not the certificate of an authority`)
   if (validToDate.getTime() <= now) throw new Error(`${certFile} expired at ${validToDate.toISOString()}`)
   return authority
@@ -149,7 +152,7 @@ async function signed(x509: typeof X509, parties: Parties, extensions: X509.Exte
 async function loadX509(): Promise<typeof X509> {
   // tsyringe, inside the package, refuses to load without the reflect-metadata polyfill, yet is given no class with
   // constructor parameters to look up: that there is no metadata is the true answer.
-  const reflect: { getMetadata?: () => undefined; getOwnMetadata?: () => undefined } = Reflect
+  const reflect = Reflect as { getMetadata?: () => undefined; getOwnMetadata?: () => undefined }
   reflect.getMetadata ??= () => undefined
   reflect.getOwnMetadata ??= () => undefined
   return await import('@peculiar/x509')
@@ -157,7 +160,8 @@ async function loadX509(): Promise<typeof X509> {
 
 function keptLeaf(file: string, authority: Pair, names: SubjectName[], now: number): Pair | undefined {
   try {
-    const leaf = readPair(file, file)
+    const text = readText(file)
+    const leaf = checkedPair(file, text, file, text)
     const { certificate } = leaf
     const lasts = certificate.validToDate.getTime() - now >= RENEWAL_DAYS * DAY_MS
     const covers = names.every(({ type, value }) =>
@@ -176,11 +180,10 @@ function subjectNames(hostnames: readonly string[]): SubjectName[] {
 
 function canonicalName(hostname: string): string {
   const bare = hostname.replace(/^\[(.*)\]$/, '$1')
-  const valid = isIP(bare) || /^[^\s/?#@:\\]+$/.test(bare)
-  const name = valid
-    ? URL.parse(`https://${isIP(bare) === 6 ? `[${bare}]` : bare}`)?.hostname.replace(/^\[|\]$/g, '')
-    : ''
-  if (name && (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name))) return name
+  const host = isIP(bare) === 6 ? `[${bare}]` : bare.replace(/[\s/?#@:\\]/g, '|')
+  // The URL parser gives the one spelling of an address and the ASCII form of an international name; it refuses a '|'.
+  const name = URL.parse(`https://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
+  if (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name)) return name
   throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be made for it`)
 }
 
@@ -188,7 +191,7 @@ function newKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
-function keyText(key: KeyObject): string {
+function pem(key: KeyObject): string {
   return key.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
@@ -196,16 +199,14 @@ function publicBytes(key: KeyObject): Uint8Array<ArrayBuffer> {
   return new Uint8Array(createPublicKey(key).export({ type: 'spki', format: 'der' }))
 }
 
-function readPair(certFile: string, keyFile: string): Pair {
-  const text = readText(certFile)
-  const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(text))
-  const key = readKey(keyFile)
+function checkedPair(certFile: string, certText: string, keyFile: string, keyText: string): Pair {
+  const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(certText))
+  const key = parsedKey(keyFile, keyText)
   if (!certificate.checkPrivateKey(key)) throw new Error(`${keyFile} is not the private key of ${certFile}`)
   return { key, certificate }
 }
 
-function readKey(file: string): KeyObject {
-  const text = readText(file)
+function parsedKey(file: string, text: string): KeyObject {
   return parsed(file, 'unencrypted PEM private key', () => createPrivateKey(text))
 }
 

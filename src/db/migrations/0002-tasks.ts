@@ -13,7 +13,7 @@ export async function tasks(db: Kysely<unknown>, engine: Engine): Promise<void> 
     .addColumn('fence', 'integer', (c) => c.notNull().defaultTo(0))
     .addColumn('attempts', 'integer', (c) => c.notNull().defaultTo(0))
     .execute()
-  await db.schema.createIndex('jobs_due').on('jobs').columns(['queue', 'run_at', 'id']).execute()
+  await db.schema.createIndex('jobs_due').on('jobs').columns(['queue', 'lease_until', 'run_at', 'id']).execute()
   await db.schema
     .createTable('tasks')
     .addColumn('id', 'text', (c) => c.primaryKey())
