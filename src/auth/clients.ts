@@ -1,0 +1,157 @@
+import { randomBytes } from 'node:crypto'
+import type { Database } from '../db/open.ts'
+import type { Sealer } from '../db/seal.ts'
+import type { Client } from '../db/tables.ts'
+import { type FieldError, Problem } from '../http/problem.ts'
+import { isRedirectUri } from './redirect-uris.ts'
+import { allScopes, unknownScopes } from './scopes.ts'
+
+/** A client as registered; one without a secret hash is public and proves itself with PKCE alone. */
+export interface RegisteredClient {
+  id: string
+  name: string
+  secretHash: string | null
+  scopes: string[]
+  grants: string[]
+  redirectUris: string[]
+  createdAt: string
+  revokedAt: string | null
+}
+
+export interface NewClient {
+  /** Made when not given: `cli_` and 128 random bits. */
+  id?: string
+  name: string
+  scopes: readonly string[]
+  grants: readonly string[]
+  redirectUris?: readonly string[]
+  /** Made when not given; null registers a public client, which has none (RFC 6749 §2.1). */
+  secret?: string | null
+}
+
+/** Clock (milliseconds since the epoch) and randomness, for tests to drive. */
+export interface Sources {
+  now?: () => number
+  random?: (size: number) => Uint8Array
+}
+
+const grantTypes = ['client_credentials', 'authorization_code', 'refresh_token']
+const idPattern = /^[A-Za-z0-9._~-]{1,128}$/
+const secretPattern = /^[\x20-\x7e]{1,256}$/
+const token = (random: (size: number) => Uint8Array, bytes: number) => Buffer.from(random(bytes)).toString('base64url')
+
+/** Where a client's secret is digested for (`sealer.digest`). */
+export const secretPlace = (id: string) => `client:${id}`
+
+/**
+ * Registers a client and returns it with its secret, which is kept only as a digest and so never shown again.
+ * Throws VALIDATION_ERROR naming each wrong field, DUPLICATE_RESOURCE when the id is taken.
+ */
+export async function createClient(
+  db: Database,
+  sealer: Sealer,
+  { secret: given, redirectUris = [], ...wanted }: NewClient,
+  { now = Date.now, random = randomBytes }: Sources = {},
+): Promise<{ client: RegisteredClient; secret: string | null }> {
+  const id = wanted.id ?? `cli_${token(random, 16)}`
+  const secret = given === undefined ? token(random, 32) : given
+  refuseWrong({ ...wanted, id, secret, redirectUris })
+  const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
+  const row = { ...packed({ ...wanted, redirectUris }), id, secretHash, createdAt: new Date(now()).toISOString() }
+  await insert(db, { ...row, revokedAt: null })
+  return { client: unpacked({ ...row, revokedAt: null }), secret }
+}
+
+/** All clients, oldest first, the revoked ones included. */
+export async function listClients(db: Database): Promise<RegisteredClient[]> {
+  const rows = await db.read.selectFrom('clients').selectAll().orderBy('createdAt').orderBy('id').execute()
+  return rows.map(unpacked)
+}
+
+/** The client of that id, unless there is none or it was revoked. */
+export async function findClient(db: Database, id: string): Promise<RegisteredClient | undefined> {
+  const find = db.read.selectFrom('clients').selectAll().where('id', '=', id).where('revokedAt', 'is', null)
+  const row = await find.executeTakeFirst()
+  return row && unpacked(row)
+}
+
+/** Revokes a client for good: no new tokens, and those it holds are refused soon after; false when there is none. */
+export async function revokeClient(db: Database, id: string, { now = Date.now }: Sources = {}): Promise<boolean> {
+  const revokedAt = new Date(now()).toISOString()
+  const { numUpdatedRows } = await db.write((tx) =>
+    tx
+      .updateTable('clients')
+      .set({ revokedAt })
+      .where('id', '=', id)
+      .where('revokedAt', 'is', null)
+      .executeTakeFirstOrThrow(),
+  )
+  return numUpdatedRows > 0n
+}
+
+/**
+ * Makes sure that the client named in the settings exists as set: confidential, every scope, client_credentials.
+ * Meant for each start; throws VALIDATION_ERROR when id or secret cannot be used.
+ */
+export async function ensureBootstrapClient(
+  db: Database,
+  sealer: Sealer,
+  id: string,
+  secret: string,
+  { now = Date.now }: Sources = {},
+): Promise<void> {
+  const wanted = { name: 'Bootstrap client', scopes: allScopes, grants: ['client_credentials'], redirectUris: [] }
+  refuseWrong({ ...wanted, id, secret })
+  const values = { ...packed(wanted), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
+  const row = { ...values, id, createdAt: new Date(now()).toISOString() }
+  await db.write((tx) =>
+    tx
+      .insertInto('clients')
+      .values(row)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(values))
+      .execute(),
+  )
+}
+
+async function insert(db: Database, row: Client): Promise<void> {
+  try {
+    await db.write((tx) => tx.insertInto('clients').values(row).execute())
+  } catch (error) {
+    if (!db.engine.isDuplicate(error)) throw error
+    throw new Problem('DUPLICATE_RESOURCE', `There is a client "${row.id}" already`, { cause: error })
+  }
+}
+
+function refuseWrong(client: Required<NewClient>): void {
+  const errors = mistakes(client)
+  const detail = errors.map(({ field, message }) => `${field} ${message}`).join('; ')
+  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
+}
+
+function mistakes({ id, name, secret, scopes, grants, redirectUris }: Required<NewClient>): FieldError[] {
+  const errors: FieldError[] = []
+  const unless = (right: boolean, field: string, message: string) => right || errors.push({ field, message })
+  const [unknown, unknownGrants] = [unknownScopes(scopes), grants.filter((grant) => !grantTypes.includes(grant))]
+  const wrongUris = redirectUris.filter((uri) => !isRedirectUri(uri))
+  unless(idPattern.test(id), 'id', 'must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ -')
+  unless(/^\P{C}{1,200}$/u.test(name), 'name', 'must be 1 to 200 characters without control characters')
+  unless(secret === null || secretPattern.test(secret), 'secret', 'must be 1 to 256 printable ASCII characters')
+  unless(scopes.length > 0, 'scopes', 'must name at least one scope')
+  unless(unknown.length === 0, 'scopes', `must not name ${unknown}; the scopes are ${allScopes.join(', ')}`)
+  unless(grants.length > 0, 'grants', 'must name at least one grant type')
+  unless(unknownGrants.length === 0, 'grants', `must not name ${unknownGrants}; they are ${grantTypes.join(', ')}`)
+  unless(secret !== null || !grants.includes('client_credentials'), 'grants', 'must spare client_credentials, which needs a secret')
+  unless(wrongUris.length === 0, 'redirectUris', `must be https, loopback http or private-use addresses: ${wrongUris}`)
+  unless(redirectUris.length > 0 || !grants.includes('authorization_code'), 'redirectUris', 'must hold an address')
+  return errors
+}
+
+function packed({ name, scopes, grants, redirectUris }: Required<Omit<NewClient, 'id' | 'secret'>>) {
+  const words = (list: readonly string[]) => [...new Set(list)].join(' ')
+  return { name, scopes: words(scopes), grants: words(grants), redirectUris: words(redirectUris) }
+}
+
+function unpacked(row: Client): RegisteredClient {
+  const words = (text: string) => text.split(' ').filter(Boolean)
+  return { ...row, scopes: words(row.scopes), grants: words(row.grants), redirectUris: words(row.redirectUris) }
+}

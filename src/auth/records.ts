@@ -1,0 +1,5 @@
+import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
+import type { Database, Queryable } from '../db/open.ts'
+import type { AuthRecordsTable } from '../db/tables.ts'
+import { findClient, type RegisteredClient } from './clients.ts'
+import { isNativeUri } from './redirect-uris.ts'

@@ -1,0 +1,14 @@
+const loopback = /^http:\/\/(127\.0\.0\.1|\[::1\]|localhost)([:/?]|$)/
+const privateUse = /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:/
+
+/** Whether a client may register the address: https, http to a loopback host, or a private-use scheme (RFC 8252 §7). */
+export function isRedirectUri(uri: string): boolean {
+  const url = /[\s#\\*]/.test(uri) ? null : URL.parse(uri)
+  if (!url || url.username || url.password) return false
+  return url.protocol === 'https:' || isNativeUri(uri)
+}
+
+/** Whether only an app on the user's own device can be at the address, so that its port may vary (RFC 8252 §7.3). */
+export function isNativeUri(uri: string): boolean {
+  return loopback.test(uri) || privateUse.test(uri)
+}

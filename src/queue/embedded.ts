@@ -1,0 +1,102 @@
+import { EventEmitter } from 'node:events'
+import type { Database } from '../db/open.ts'
+import { type JobStore, leaseSeconds, type QueueName } from './queue.ts'
+
+const iso = (ms: number) => new Date(ms).toISOString()
+
+/** The queue in the embedded database: one table, a lease per claimed job, the row's fence as fencing token. */
+export function embeddedStore(db: Database, now: () => number): JobStore {
+  const wakes = new EventEmitter()
+  const wakeSoon = (queue: QueueName) => setImmediate(() => wakes.emit('wake', queue))
+  return {
+    idlePollMs: 5_000,
+    onWake: (wake) => void wakes.on('wake', wake),
+    add: async (tx, queue, payload, runAt) => {
+      await tx
+        .insertInto('jobs')
+        .values({ queue, payload: JSON.stringify(payload), runAt: iso(runAt) })
+        .execute()
+      // The unit commits before the event loop turns; if it fails instead, the wake-up finds nothing.
+      wakeSoon(queue)
+    },
+    claim: (queue, limit) => claim(db, queue, limit, now()),
+    extend: async (lease) => {
+      const leaseUntil = iso(now() + leaseSeconds * 1_000)
+      const changed = await db.write((tx) => held(tx.updateTable('jobs').set({ leaseUntil }), lease).executeTakeFirst())
+      return changed.numUpdatedRows === 1n
+    },
+    finish: async (tx, lease) => (await held(tx.deleteFrom('jobs'), lease).executeTakeFirst()).numDeletedRows === 1n,
+    release: async (lease, delayMs) => {
+      const runAt = iso(now() + delayMs)
+      await db.write((tx) => held(tx.updateTable('jobs').set({ leaseUntil: null, runAt }), lease).execute())
+      wakeSoon(lease.queue)
+    },
+    nextDue: (queue) => nextDue(db, queue),
+    close: async () => void wakes.removeAllListeners(),
+  }
+}
+
+/** Adds "and this very lease still holds" to a change. */
+function held<T>(query: T, lease: { id: string; fence: number }): T {
+  type Filter = { where: (column: string, op: string, value: unknown) => Filter }
+  return (query as Filter)
+    .where('id', '=', Number(lease.id))
+    .where('fence', '=', lease.fence)
+    .where('leaseUntil', 'is not', null) as T
+}
+
+async function claim(db: Database, queue: QueueName, limit: number, nowMs: number) {
+  const instant = iso(nowMs)
+  const rows = await db.write(async (tx) => {
+    await tx
+      .updateTable('jobs')
+      .set({ leaseUntil: null })
+      .where('queue', '=', queue)
+      .where('leaseUntil', '<=', instant)
+      .execute()
+    return tx
+      .updateTable('jobs')
+      .set((row) => ({
+        leaseUntil: iso(nowMs + leaseSeconds * 1_000),
+        fence: row('fence', '+', 1),
+        attempts: row('attempts', '+', 1),
+      }))
+      .where('id', 'in', (query) =>
+        query
+          .selectFrom('jobs')
+          .select('id')
+          .where('queue', '=', queue)
+          .where('leaseUntil', 'is', null)
+          .where('runAt', '<=', instant)
+          .orderBy('runAt')
+          .orderBy('id')
+          .limit(limit),
+      )
+      .returning(['id', 'fence', 'payload', 'attempts'])
+      .execute()
+  })
+  return rows.map(({ id, fence, payload, attempts }) => ({
+    id: String(id),
+    queue,
+    fence,
+    payload: JSON.parse(payload),
+    attempt: attempts,
+  }))
+}
+
+async function nextDue(db: Database, queue: QueueName): Promise<number | null> {
+  const waiting = await db.read
+    .selectFrom('jobs')
+    .select((row) => row.fn.min('runAt').as('at'))
+    .where('queue', '=', queue)
+    .where('leaseUntil', 'is', null)
+    .executeTakeFirst()
+  const leased = await db.read
+    .selectFrom('jobs')
+    .select((row) => row.fn.min('leaseUntil').as('at'))
+    .where('queue', '=', queue)
+    .where('leaseUntil', 'is not', null)
+    .executeTakeFirst()
+  const dues = [waiting?.at, leased?.at].filter((at) => at != null).map((at) => Date.parse(at))
+  return dues.length > 0 ? Math.min(...dues) : null
+}

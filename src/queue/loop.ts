@@ -1,0 +1,125 @@
+import { heartbeatSeconds, type JobStore, type Lease, LeaseLost, type QueueName, Stopping, type Work } from './queue.ts'
+
+export interface LoopOptions {
+  store: JobStore
+  queue: QueueName
+  work: Work
+  concurrency: number
+  now: () => number
+  random: () => number
+  onError: (error: unknown, queue: QueueName) => void
+}
+
+interface Loop extends LoopOptions {
+  running: Map<string, { lease: Lease; abort: AbortController; done: Promise<void> }>
+  timer: NodeJS.Timeout | undefined
+  /** A look for jobs is under way; `again` asks for another one right after it. */
+  looking: boolean
+  again: boolean
+  stopped: boolean
+}
+
+const errorPauseMs = 1_000
+const backoffLimitMs = 60_000
+
+/** Claims jobs of one queue and works on up to `concurrency` of them, woken by the store and by due times. */
+export function startLoop(options: LoopOptions) {
+  const loop: Loop = {
+    ...options,
+    running: new Map(),
+    timer: undefined,
+    looking: false,
+    again: false,
+    stopped: false,
+  }
+  const pulse = setInterval(() => heartbeat(loop), heartbeatSeconds * 1_000)
+  wake(loop)
+  return {
+    wake: () => wake(loop),
+    stop: async (graceMs: number) => {
+      await drain(loop, graceMs)
+      clearInterval(pulse)
+      await giveBack(loop)
+    },
+  }
+}
+
+function wake(loop: Loop): void {
+  if (loop.stopped) return
+  if (loop.looking) loop.again = true
+  else void look(loop)
+}
+
+async function look(loop: Loop): Promise<void> {
+  loop.looking = true
+  clearTimeout(loop.timer)
+  const pauseMs = await fill(loop).catch((error) => {
+    loop.onError(error, loop.queue)
+    return errorPauseMs
+  })
+  loop.looking = false
+  if (loop.stopped) return
+  loop.timer = setTimeout(() => wake(loop), loop.again ? 0 : pauseMs)
+  loop.again = false
+}
+
+/** Takes as many jobs as there are free hands; returns how long nothing more is to be had, in ms. */
+async function fill(loop: Loop): Promise<number> {
+  const { store, queue, running, concurrency } = loop
+  const free = concurrency - running.size
+  if (free <= 0) return store.idlePollMs
+  const leases = await store.claim(queue, free)
+  for (const lease of leases) start(loop, lease)
+  // All hands are full: the first to become free looks again.
+  if (leases.length === free) return store.idlePollMs
+  const due = await store.nextDue(queue)
+  return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), 0), store.idlePollMs)
+}
+
+function start(loop: Loop, lease: Lease): void {
+  const abort = new AbortController()
+  const done = runJob(loop, lease, abort.signal).finally(() => {
+    loop.running.delete(lease.id)
+    wake(loop)
+  })
+  loop.running.set(lease.id, { lease, abort, done })
+  if (loop.stopped) abort.abort(new Stopping())
+}
+
+async function runJob({ store, queue, work, random, onError }: LoopOptions, lease: Lease, signal: AbortSignal) {
+  const finish = async (tx: Parameters<JobStore['finish']>[0]) => {
+    if (!(await store.finish(tx, lease))) throw new LeaseLost()
+  }
+  try {
+    await work({ payload: lease.payload, attempt: lease.attempt, signal, finish })
+  } catch (error) {
+    if (error instanceof LeaseLost) return
+    const stopping = error instanceof Stopping
+    if (!stopping) onError(error, queue)
+    const delayMs = stopping ? 0 : Math.min(2 ** lease.attempt * 500, backoffLimitMs) * (0.8 + 0.4 * random())
+    await store.release(lease, delayMs).catch((failure) => onError(failure, queue))
+  }
+}
+
+async function heartbeat({ store, queue, running, onError }: Loop): Promise<void> {
+  for (const { lease, abort } of [...running.values()]) {
+    const held = await store.extend(lease).catch((error) => {
+      // Not knowing is no loss: the next beat, or the fencing token at the end, decides.
+      onError(error, queue)
+      return true
+    })
+    if (!held) abort.abort(new LeaseLost())
+  }
+}
+
+async function drain(loop: Loop, graceMs: number): Promise<void> {
+  loop.stopped = true
+  clearTimeout(loop.timer)
+  for (const { abort } of loop.running.values()) abort.abort(new Stopping())
+  const grace = new Promise((resolve) => setTimeout(resolve, graceMs).unref())
+  await Promise.race([Promise.all([...loop.running.values()].map(({ done }) => done)), grace])
+}
+
+async function giveBack({ store, queue, running, onError }: Loop): Promise<void> {
+  for (const { lease } of running.values()) await store.release(lease, 0).catch((error) => onError(error, queue))
+}

@@ -1,0 +1,98 @@
+import type { Queryable } from '../db/open.ts'
+import { startLoop } from './loop.ts'
+
+/** The kinds of work that outlive a request, with how many of each one node runs at a time. */
+export const queues = {
+  'report.generate': { concurrency: 5 },
+  'event.fan-out': { concurrency: 4 },
+  'delivery.send': { concurrency: 32 },
+} as const
+
+export type QueueName = keyof typeof queues
+
+/** A claim on a job: `fence` grows with each claim, so that only the newest holder can finish the job. */
+export interface Lease {
+  id: string
+  queue: QueueName
+  fence: number
+  payload: unknown
+  /** 1 for the first claim of this job. */
+  attempt: number
+}
+
+/** What an engine must offer; everything above it is shared. */
+export interface JobStore {
+  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number) => Promise<void>
+  claim: (queue: QueueName, limit: number) => Promise<Lease[]>
+  /** Extends a lease by `leaseSeconds`; false when it is lost. */
+  extend: (lease: Lease) => Promise<boolean>
+  /** Removes the job inside the caller's transaction; false when the lease is lost. */
+  finish: (tx: Queryable, lease: Lease) => Promise<boolean>
+  /** Gives the job back, to be claimed by anybody after `delayMs`. */
+  release: (lease: Lease, delayMs: number) => Promise<void>
+  /** When the next job of the queue can be claimed, in epoch ms; null when that is unknown or never. */
+  nextDue: (queue: QueueName) => Promise<number | null>
+  /** Calls back as soon as a job of a queue may be due. */
+  onWake: (wake: (queue: QueueName) => void) => void
+  /** The longest time between two looks at an idle queue, in ms: the safety net below wake-ups. */
+  idlePollMs: number
+  close: () => Promise<void>
+}
+
+export const leaseSeconds = 30
+export const heartbeatSeconds = 10
+
+/** A job in a worker's hands. */
+export interface Job {
+  payload: unknown
+  attempt: number
+  /** Aborted when the lease is lost or the service stops. */
+  signal: AbortSignal
+  /** Finishes the job inside the transaction that records its outcome. Throws `LeaseLost` to undo a stale one. */
+  finish: (tx: Queryable) => Promise<void>
+}
+
+export type Work = (job: Job) => Promise<void>
+
+/** Another worker may hold the job by now: whatever this one did must not become visible. */
+export class LeaseLost extends Error {
+  override name = 'LeaseLost'
+}
+
+/** Why `signal` of a job was aborted by a stopping service: give the job back, it is nobody's failure. */
+export class Stopping extends Error {
+  override name = 'Stopping'
+}
+
+export interface Queue {
+  /** Adds a job inside the caller's transaction: it exists if and only if that commits. */
+  enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: { delayMs?: number }) => Promise<void>
+  /** Starts working on a queue in this process. */
+  work: (queue: QueueName, work: Work) => void
+  /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest. */
+  stop: (graceMs: number) => Promise<void>
+}
+
+export interface QueueOptions {
+  store: JobStore
+  now: () => number
+  random: () => number
+  onError: (error: unknown, queue: QueueName) => void
+}
+
+/** The queue over one engine's store. */
+export function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
+  const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
+  store.onWake((queue) => loops.get(queue)?.wake())
+  return {
+    enqueue: (tx, queue, payload, options = {}) => store.add(tx, queue, payload, now() + (options.delayMs ?? 0)),
+    work: (queue, work) => {
+      const { concurrency } = queues[queue]
+      loops.set(queue, startLoop({ store, queue, work, concurrency, now, random, onError }))
+    },
+    stop: async (graceMs) => {
+      await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
+      await store.close()
+    },
+  }
+}

@@ -1,0 +1,151 @@
+import { lookup as systemLookup } from 'node:dns/promises'
+import { isIP, type LookupFunction } from 'node:net'
+import { createSecureContext, getCACertificates } from 'node:tls'
+import { callbackify } from 'node:util'
+import ipaddr from 'ipaddr.js'
+import { buildConnector } from 'undici'
+
+/** Where calls may go: `allowCidrs` opens exactly what it names beyond the public internet, no `ports` means any. */
+export interface AddressPolicy {
+  allowHttp: boolean
+  allowCidrs: readonly string[]
+  ports?: readonly number[]
+}
+
+/** The parsed URL, or why the text is refused in words that reveal no address. */
+export type Verdict = { ok: true; url: URL } | { ok: false; reason: string }
+
+/** Resolves a host name to every address it has, once. */
+export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>
+
+/** How to connect: `connectTimeoutMs` (5 s) covers name, TCP and TLS, `ca` adds to the known authorities. */
+export interface ConnectOptions {
+  policy: AddressPolicy
+  connectTimeoutMs?: number
+  lookup?: LookupAll
+  ca?: string | string[]
+}
+
+/** The operating system's resolver, hosts file included. */
+export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: true })
+
+/** The code of the error that a refused connection ends with. */
+export const BLOCKED = 'CALLBACK_URL_BLOCKED'
+
+const LONGEST_URL = 2048
+const LOOKUP_LIMIT_MS = 3000
+const NOT_PUBLIC = 'must not point to a private or reserved address'
+const FORBIDDEN_TEXT = /[\s\\\p{Cc}]|%00/u
+const USERINFO = /^https?:\/\/[^/?]*@/i
+
+// IANA special-purpose address registries; 168.63.129.16 is a cloud's metadata service behind a public address.
+const IPV4_DENIED = `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24
+  192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15
+  198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 168.63.129.16/32 100.100.100.200/32`
+const IPV6_DENIED = '2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20'
+const DENIED = ranges(`${IPV4_DENIED} ${IPV6_DENIED}`.split(/\s+/))
+const GLOBAL = ranges(['0.0.0.0/0', '2000::/3'])
+
+/** The error for a target the policy refuses, known by its `code`. */
+export function blocked(): Error {
+  return Object.assign(new Error(BLOCKED), { code: BLOCKED })
+}
+
+/** Judges a URL's spelling and, for a literal address or localhost, that address; resolves no name, never throws. */
+export function judgeUrl(policy: AddressPolicy, text: string): Verdict {
+  const url = URL.parse(text)
+  if (url === null) return { ok: false, reason: 'is not a valid URL' }
+  const reason = misspelling(text) ?? unwantedTarget(policy, url)
+  return reason === null ? { ok: true, url } : { ok: false, reason }
+}
+
+/** True when an address may be connected to: globally routable unicast, or within `allowCidrs`. */
+export function addressAllowed(policy: AddressPolicy, address: string): boolean {
+  if (isIP(address) === 0 || address.includes('%')) return false
+  if (within(ranges(policy.allowCidrs), address)) return true
+  return within(GLOBAL, address) && !within(DENIED, address)
+}
+
+/** Judges a URL and every address of its name; a name that does not resolve passes, as delivery judges again. */
+export async function judgeTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
+  const verdict = judgeUrl(policy, text)
+  if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
+  const found = await resolved(lookup, verdict.url.hostname)
+  return found.every(({ address }) => addressAllowed(policy, address)) ? verdict : { ok: false, reason: NOT_PUBLIC }
+}
+
+/** A connector for an undici Agent: resolves once, connects only to vetted addresses, checks the peer too. */
+export function guardedConnect(options: ConnectOptions): buildConnector.connector {
+  const { policy, lookup = lookupAll, connectTimeoutMs = 5000, ca } = options
+  const connect = buildConnector({
+    allowH2: false,
+    timeout: connectTimeoutMs,
+    lookup: vettedLookup(policy, lookup),
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: 1000,
+    rejectUnauthorized: true,
+    ...(ca && { secureContext: createSecureContext({ ca: [...getCACertificates(), ...[ca].flat()] }) }),
+  })
+  return (target, done) => {
+    // No lookup is called for a literal address.
+    if (isIP(target.hostname) !== 0 && !addressAllowed(policy, target.hostname)) return done(blocked(), null)
+    connect(target, (...[error, socket]) => {
+      if (error !== null) return done(error, null)
+      // A peer that hung up already has no address, and nothing can be sent to it.
+      if (socket.remoteAddress === undefined || addressAllowed(policy, socket.remoteAddress)) return done(null, socket)
+      socket.destroy()
+      done(blocked(), null)
+    })
+  }
+}
+
+function vettedLookup(policy: AddressPolicy, lookup: LookupAll): LookupFunction {
+  const vetted = callbackify(async (hostname: string) => {
+    const found = await lookup(hostname)
+    if (found.length === 0) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' })
+    if (!found.every(({ address }) => addressAllowed(policy, address))) throw blocked()
+    return found.map(({ address }) => ({ address, family: isIP(address) }))
+  })
+  // Always the whole list, because autoSelectFamily asks for it.
+  return (hostname, _, done) => vetted(hostname, done)
+}
+
+function misspelling(text: string): string | null {
+  if (text.length > LONGEST_URL) return `must be at most ${LONGEST_URL} characters`
+  if (FORBIDDEN_TEXT.test(text)) return 'must not contain white space, control characters or backslashes'
+  if (!/^https?:\/\/[^/?#]/i.test(text)) return 'must be an absolute https URL'
+  if (text.includes('#')) return 'must not have a fragment'
+  return USERINFO.test(text) ? 'must not have a user name or password' : null
+}
+
+function unwantedTarget(policy: AddressPolicy, url: URL): string | null {
+  if (url.protocol !== 'https:' && !policy.allowHttp) return 'must use https'
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
+  if (port === 0 || policy.ports?.includes(port) === false) return 'must use an allowed port'
+  return knownAddresses(url.hostname).every((address) => addressAllowed(policy, address)) ? null : NOT_PUBLIC
+}
+
+/** The addresses a parsed host stands for without asking anyone; none for an ordinary name (RFC 6761 section 6.3). */
+function knownAddresses(hostname: string): string[] {
+  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '')
+  if (isIP(host) !== 0) return [host]
+  return host === 'localhost' || host.endsWith('.localhost') ? ['127.0.0.1', '::1'] : []
+}
+
+async function resolved(lookup: LookupAll, hostname: string): Promise<readonly { address: string }[]> {
+  const { promise: late, resolve } = Promise.withResolvers<[]>()
+  const timer = setTimeout(resolve, LOOKUP_LIMIT_MS, [])
+  return Promise.race([lookup(hostname), late])
+    .catch(() => [])
+    .finally(() => clearTimeout(timer))
+}
+
+/** A range that cannot be read is left out, so it opens nothing. */
+function ranges(cidrs: readonly string[]) {
+  return cidrs.filter((cidr) => ipaddr.isValidCIDR(cidr)).map((cidr) => ipaddr.parseCIDR(cidr))
+}
+
+function within(blocks: ReturnType<typeof ranges>, address: string): boolean {
+  const parsed = ipaddr.parse(address)
+  return blocks.some(([base, bits]) => base.kind() === parsed.kind() && parsed.match(base, bits))
+}

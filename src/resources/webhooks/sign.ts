@@ -1,0 +1,31 @@
+import { createHmac, type KeyObject, sign } from 'node:crypto'
+
+const PREFIX = 'whsec_'
+const SHORTEST_KEY_BYTES = 24
+
+/** Makes a new endpoint secret: `whsec_` and the base64 of 32 random bytes. */
+export function newSecret(random: (size: number) => Buffer): string {
+  return PREFIX + random(32).toString('base64')
+}
+
+/**
+ * The `webhook-signature` value of Standard Webhooks 1.0: one `v1` part per secret and one `v1a` part per Ed25519
+ * private key, separated by spaces; throws a TypeError on a malformed secret.
+ */
+export function signature(
+  keys: { secrets: readonly string[]; privateKeys?: readonly KeyObject[] },
+  message: { id: string; timestampSeconds: number; body: Uint8Array },
+): string {
+  const content = Buffer.concat([Buffer.from(`${message.id}.${message.timestampSeconds}.`), message.body])
+  const shared = keys.secrets.map(
+    (secret) => `v1,${createHmac('sha256', keyOf(secret)).update(content).digest('base64')}`,
+  )
+  const asymmetric = (keys.privateKeys ?? []).map((key) => `v1a,${sign(null, content, key).toString('base64')}`)
+  return [...shared, ...asymmetric].join(' ')
+}
+
+function keyOf(secret: string): Buffer {
+  const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
+  if (!secret.startsWith(PREFIX) || key.length < SHORTEST_KEY_BYTES) throw new TypeError('not a webhook secret')
+  return key
+}

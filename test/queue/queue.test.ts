@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Database } from '../../src/db/open.ts'
+import { openQueue } from '../../src/queue/open.ts'
+import { type Job, LeaseLost, leaseSeconds, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+interface Entry {
+  job: Job
+  end: (error?: Error) => void
+}
+
+forEachEngine((engine) => {
+  describe('the queue', () => {
+    let db: Database
+    let queue: Queue
+    let skewMs = 0
+    const errors: unknown[] = []
+
+    const open = () =>
+      openQueue({ db, now: () => Date.now() + skewMs, random: () => 0.5, onError: (error) => errors.push(error) })
+
+    beforeEach(async () => {
+      errors.length = 0
+      skewMs = 0
+      db = await engine.database()
+      queue = await open()
+    })
+    afterEach(async () => {
+      await queue.stop(1_000)
+      await db.close()
+    })
+
+    /** A worker that hands each job to the test and waits for its verdict. */
+    function inbox(): { work: Work; next: () => Promise<Entry> } {
+      const arrived: Entry[] = []
+      const waiting: ((entry: Entry) => void)[] = []
+      const work: Work = (job) =>
+        new Promise((resolve, reject) => {
+          const entry = { job, end: (error?: Error) => (error ? reject(error) : resolve()) }
+          const taker = waiting.shift()
+          taker ? taker(entry) : arrived.push(entry)
+        })
+      const next = () => {
+        const entry = arrived.shift()
+        return entry ? Promise.resolve(entry) : new Promise<Entry>((resolve) => waiting.push(resolve))
+      }
+      return { work, next }
+    }
+
+    const add = (payload: object, options?: { delayMs?: number }) =>
+      db.write((tx) => queue.enqueue(tx, 'report.generate', payload, options))
+    const finish = async ({ job, end }: { job: Job; end: () => void }) => {
+      await db.write((tx) => job.finish(tx))
+      end()
+    }
+
+    it('hands over the payload of a committed job, for the first time', async () => {
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      await add({ taskId: 'tsk_1' })
+      const entry = await next()
+      assert.deepEqual(entry.job.payload, { taskId: 'tsk_1' })
+      assert.equal(entry.job.attempt, 1)
+      await finish(entry)
+    })
+
+    it('forgets a job whose transaction was rolled back', async () => {
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      const rolledBack = db.write(async (tx) => {
+        await queue.enqueue(tx, 'report.generate', { lost: true })
+        throw new Error('no')
+      })
+      await assert.rejects(rolledBack, /no/)
+      await add({ kept: true })
+      const entry = await next()
+      assert.deepEqual(entry.job.payload, { kept: true })
+      await finish(entry)
+    })
+
+    it('keeps a delayed job back until it is due', async () => {
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      const start = Date.now()
+      await add({ delayed: true }, { delayMs: 700 })
+      await add({ delayed: false })
+      const first = await next()
+      assert.deepEqual(first.job.payload, { delayed: false })
+      await finish(first)
+      const second = await next()
+      assert.deepEqual(second.job.payload, { delayed: true })
+      assert.ok(Date.now() - start >= 690)
+      await finish(second)
+    })
+
+    it('runs a finished job never again and a failed one once more', async () => {
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      await add({ flaky: true })
+      const first = await next()
+      first.end(new Error('the first try fails'))
+      const second = await next()
+      assert.equal(second.job.attempt, 2)
+      await finish(second)
+      assert.match(String(errors[0]), /the first try fails/)
+      await assert.rejects(
+        db.write((tx) => second.job.finish(tx)),
+        LeaseLost,
+      )
+    })
+
+    it('gives each of 40 jobs to exactly one of two workers', async () => {
+      const other = await open()
+      const seen: number[] = []
+      const all = Promise.withResolvers<void>()
+      const work: Work = async (job) => {
+        await db.write((tx) => job.finish(tx))
+        seen.push((job.payload as { n: number }).n)
+        if (seen.length === 40) all.resolve()
+      }
+      queue.work('report.generate', work)
+      other.work('report.generate', work)
+      await Promise.all(Array.from({ length: 40 }, (_, n) => add({ n })))
+      await all.promise
+      await other.stop(1_000)
+      assert.deepEqual(
+        seen.sort((a, b) => a - b),
+        Array.from({ length: 40 }, (_, n) => n),
+      )
+    })
+
+    it('undoes the transaction of a worker that lost its lease (F-ZOMBIE)', async () => {
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      await add({ slow: true })
+      const stale = await next()
+      await lapse()
+      const other = await open()
+      const fresh = inbox()
+      other.work('report.generate', fresh.work)
+      const current = await fresh.next()
+      assert.equal(current.job.attempt, 2)
+      const overwrite = db.write(async (tx) => {
+        await tx.insertInto('settings').values({ name: 'winner', value: 'stale' }).execute()
+        await stale.job.finish(tx)
+      })
+      await assert.rejects(overwrite, LeaseLost)
+      await finish(current)
+      stale.end()
+      await other.stop(1_000)
+      assert.deepEqual(await db.read.selectFrom('settings').selectAll().execute(), [])
+    })
+
+    /** Lets the lease of whoever holds a job run out, as a clock would, without waiting for it. */
+    async function lapse(): Promise<void> {
+      if (engine.name === 'sqlite') {
+        skewMs = (leaseSeconds + 1) * 1_000
+        return
+      }
+      const { sql } = await import('kysely')
+      await sql`update pgboss.job set heartbeat_on = now() - interval '1 hour' where state = 'active'`.execute(db.read)
+    }
+
+    it('tells running work to stop, gives its job back at once, and hands it to the next worker', async () => {
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      await add({ long: true })
+      const running = await next()
+      const aborted = once(running.job.signal, 'abort')
+      const stopped = queue.stop(5_000)
+      await aborted
+      assert.ok(running.job.signal.reason instanceof Stopping)
+      running.end(running.job.signal.reason)
+      await stopped
+      queue = await open()
+      const fresh = inbox()
+      queue.work('report.generate', fresh.work)
+      const again = await fresh.next()
+      assert.deepEqual(again.job.payload, { long: true })
+      await finish(again)
+      assert.deepEqual(errors, [])
+    })
+  })
+})
