@@ -32,7 +32,7 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx): Write<Tx> {
       handle.statement('commit').run.run()
       for (const answer of settle) answer()
     } catch (error) {
-      if (db.isTransaction) db.exec('rollback')
+      if (db.isOpen && db.isTransaction) db.exec('rollback')
       for (const { reject } of batch) reject(error)
     }
     turning = waiting.length > 0

@@ -13,8 +13,8 @@ export interface LoopOptions {
 interface Loop extends LoopOptions {
   running: Map<string, { lease: Lease; abort: AbortController; done: Promise<void> }>
   timer: NodeJS.Timeout | undefined
-  /** A look for jobs is under way; `again` asks for another one right after it. */
-  looking: boolean
+  /** The look for jobs that is under way; `again` asks for another one right after it. */
+  looking: Promise<void> | undefined
   again: boolean
   stopped: boolean
 }
@@ -28,7 +28,7 @@ export function startLoop(options: LoopOptions) {
     ...options,
     running: new Map(),
     timer: undefined,
-    looking: false,
+    looking: undefined,
     again: false,
     stopped: false,
   }
@@ -47,17 +47,16 @@ export function startLoop(options: LoopOptions) {
 function wake(loop: Loop): void {
   if (loop.stopped) return
   if (loop.looking) loop.again = true
-  else void look(loop)
+  else loop.looking = look(loop)
 }
 
 async function look(loop: Loop): Promise<void> {
-  loop.looking = true
   clearTimeout(loop.timer)
   const pauseMs = await fill(loop).catch((error) => {
     loop.onError(error, loop.queue)
     return errorPauseMs
   })
-  loop.looking = false
+  loop.looking = undefined
   if (loop.stopped) return
   loop.timer = setTimeout(() => wake(loop), loop.again ? 0 : pauseMs)
   loop.again = false
@@ -78,11 +77,13 @@ async function fill(loop: Loop): Promise<number> {
 
 function start(loop: Loop, lease: Lease): void {
   const abort = new AbortController()
+  // A process may claim a job again while its own lapsed claim still runs: the fence tells them apart.
+  const claim = `${lease.id}/${lease.fence}`
   const done = runJob(loop, lease, abort.signal).finally(() => {
-    loop.running.delete(lease.id)
+    loop.running.delete(claim)
     wake(loop)
   })
-  loop.running.set(lease.id, { lease, abort, done })
+  loop.running.set(claim, { lease, abort, done })
   if (loop.stopped) abort.abort(new Stopping())
 }
 
@@ -115,6 +116,7 @@ async function heartbeat({ store, queue, running, onError }: Loop): Promise<void
 async function drain(loop: Loop, graceMs: number): Promise<void> {
   loop.stopped = true
   clearTimeout(loop.timer)
+  await loop.looking
   for (const { abort } of loop.running.values()) abort.abort(new Stopping())
   const grace = new Promise((resolve) => setTimeout(resolve, graceMs).unref())
   await Promise.race([Promise.all([...loop.running.values()].map(({ done }) => done)), grace])

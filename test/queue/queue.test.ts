@@ -138,9 +138,8 @@ forEachEngine((engine) => {
       const stale = await next()
       await lapse()
       const other = await open()
-      const fresh = inbox()
-      other.work('report.generate', fresh.work)
-      const current = await fresh.next()
+      other.work('report.generate', work)
+      const current = await next()
       assert.equal(current.job.attempt, 2)
       const overwrite = db.write(async (tx) => {
         await tx.insertInto('settings').values({ name: 'winner', value: 'stale' }).execute()

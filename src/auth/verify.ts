@@ -1,0 +1,86 @@
+import { errors } from 'jose'
+import type { Database } from '../db/open.ts'
+import type { Verification, Verify } from '../http/identify.ts'
+import { type AccessTokenClaims, accessTokenReader, clockSkewSeconds, type TokenRules } from './access-tokens.ts'
+import { accessTokenKinds } from './records.ts'
+
+export interface VerifierOptions extends TokenRules {
+  db: Database
+  /** Milliseconds since the epoch. */
+  now: () => number
+  /** How many tokens are remembered at most. */
+  cacheSize?: number
+  /** How long a remembered token is believed without a look into the database. */
+  recheckSeconds?: number
+}
+
+interface Known {
+  verification: Verification
+  claims: AccessTokenClaims
+  /** Until then, in milliseconds, the token is good without another look. */
+  freshUntil: number
+}
+
+const expired: Verification = { refused: 'AUTH_TOKEN_EXPIRED' }
+const invalid: Verification = { refused: 'AUTH_TOKEN_INVALID' }
+const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
+
+/**
+ * Makes the judge of bearer tokens, which answers at once for a token it remembers. A revoked client or token is refused
+ * after `recheckSeconds` at the latest; errors of the database reject, as they say nothing about the token.
+ */
+export function tokenVerifier(options: VerifierOptions): Verify {
+  const { db, now, cacheSize = 10_000, recheckSeconds = 30 } = options
+  const known = new Map<string, Known>()
+  const read = accessTokenReader(options)
+  const isLive = liveness(db)
+
+  const judge = async (token: string, at: number): Promise<Verification> => {
+    const claims = known.get(token)?.claims ?? (await read(token, at).catch(refusal))
+    if ('refused' in claims) return claims
+    if (at < endOf(claims) && (await isLive(claims))) return remember(token, claims, at)
+    known.delete(token)
+    return at < endOf(claims) ? invalid : expired
+  }
+  const remember = (token: string, claims: AccessTokenClaims, at: number): Verification => {
+    const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
+    // Others may have asked meanwhile: all of them get the same caller.
+    const verification = known.get(token)?.verification ?? accepted(claims)
+    if (known.size >= cacheSize && !known.has(token)) known.delete(known.keys().next().value as string)
+    known.set(token, { verification, claims, freshUntil })
+    return verification
+  }
+  return (token) => {
+    const at = now()
+    const entry = known.get(token)
+    return entry !== undefined && at < entry.freshUntil ? entry.verification : judge(token, at)
+  }
+}
+
+function refusal(error: unknown): Verification & { refused: string } {
+  return error instanceof errors.JWTExpired ? expired : invalid
+}
+
+function accepted({ client_id, sub, scope }: AccessTokenClaims): Verification {
+  return { caller: { clientId: client_id, subject: sub, scopes: new Set(scope.split(' ')) } }
+}
+
+/** Whether the token's client is still registered, and neither the token nor the grant behind it was revoked. */
+function liveness(db: Database): (claims: AccessTokenClaims) => Promise<boolean> {
+  const client = db.read.selectFrom('clients').select('id').where('id', '=', '').where('revokedAt', 'is', null)
+  const live = db.prepare(client.where(({ exists, not }) => not(exists(revokedToken(db)))))
+  return async ({ client_id, jti }) => (await live.all([client_id, jti, ...accessTokenKinds, 'Grant'])).length > 0
+}
+
+function revokedToken({ read }: Database) {
+  const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')
+  return read
+    .selectFrom('authRecords as token')
+    .select('token.id')
+    .where('token.id', '=', '')
+    .where('token.kind', 'in', accessTokenKinds)
+    .where(({ and, eb, exists, not, or, ref }) => {
+      const orphan = and([eb('token.grantId', 'is not', null), not(exists(grant.where('grant.id', '=', ref('token.grantId'))))])
+      return or([eb('token.consumedAt', 'is not', null), orphan])
+    })
+}
