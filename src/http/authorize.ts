@@ -1,0 +1,51 @@
+import type { FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem, type ProblemCode } from './problem.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Who may call: a scope name, `any` for every valid token, `public` for everybody. Every route says it. */
+    scope?: string
+  }
+}
+
+const realm = 'Bearer realm="plinth"'
+
+/**
+ * The route's scope against the caller: 401 or 403 with `WWW-Authenticate` (RFC 6750 §3), or on to the handler.
+ * A wrong token is refused on public paths too, so that a client learns of it. A route without a scope stops the start.
+ */
+export const authorize = fastifyPlugin(
+  async (app) => {
+    app.addHook('onRoute', ({ url, config }) => {
+      if (config?.scope === undefined) throw new Error(`The route ${url} does not say who may call it`)
+    })
+    app.addHook('onRequest', (request, _reply, done) => {
+      const refusal = judge(request)
+      refusal === undefined ? done() : done(refusal)
+    })
+  },
+  { name: 'authorize', dependencies: ['identify'] },
+)
+
+function judge({ caller, is404, routeOptions }: FastifyRequest): Problem | undefined {
+  if (is404) return
+  const scope = routeOptions.config.scope
+  if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
+  if ('refused' in caller) return unauthorized(caller.refused)
+  if (scope === 'public' || scope === 'any' || caller.caller.scopes.has(scope as string)) return
+  return new Problem('ACCESS_DENIED', `This needs an access token with the scope ${scope}`, {
+    headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },
+  })
+}
+
+const details: Partial<Record<ProblemCode, string>> = {
+  AUTH_REQUIRED: 'Send an access token in the Authorization header: Bearer <ACCESS_TOKEN>',
+  AUTH_TOKEN_EXPIRED: 'Get a new access token from the token endpoint',
+  AUTH_TOKEN_INVALID: 'The access token was not issued for this service, was altered or was revoked',
+}
+
+function unauthorized(code: 'AUTH_REQUIRED' | 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID'): Problem {
+  const error = code === 'AUTH_REQUIRED' ? '' : ', error="invalid_token"'
+  return new Problem(code, details[code] as string, { headers: { 'www-authenticate': `${realm}${error}` } })
+}
