@@ -1,0 +1,45 @@
+import fastifyPlugin from 'fastify-plugin'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Who may keep an answer: shared caches for a minute, the client after asking again, or nobody (the default). */
+    cache?: 'public' | 'private' | 'none'
+  }
+}
+
+const publicSeconds = 60
+const directives = {
+  public: `public, max-age=${publicSeconds}, must-revalidate`,
+  private: 'private, no-cache',
+  none: 'no-store',
+}
+
+/** Cache-Control and Expires from the route (RFC 9111 §5.2, §5.3); errors set their own. */
+export const caching = fastifyPlugin<{ now: () => number }>(
+  async (app, { now }) => {
+    const expires = expiresHeader(now)
+    app.addHook('onSend', (request, reply, payload, done) => {
+      if (reply.hasHeader('cache-control')) return done(null, payload)
+      const isRead = request.method === 'GET' || request.method === 'HEAD'
+      const cache = (isRead && request.routeOptions.config.cache) || 'none'
+      reply.header('cache-control', directives[cache])
+      if (cache === 'public') reply.header('expires', expires())
+      done(null, payload)
+    })
+  },
+  { name: 'caching', dependencies: ['errors'] },
+)
+
+/** The Expires date a minute ahead, made anew once a second. */
+function expiresHeader(now: () => number): () => string {
+  let second = 0
+  let text = ''
+  return () => {
+    const current = Math.floor(now() / 1_000)
+    if (current !== second) {
+      second = current
+      text = new Date((current + publicSeconds) * 1_000).toUTCString()
+    }
+    return text
+  }
+}

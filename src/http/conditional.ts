@@ -1,0 +1,106 @@
+import { hash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem } from './problem.ts'
+
+/** What handlers leave on a single resource for this policy to read; response schemas keep it from leaving. */
+export interface Revised {
+  revision: number
+  updatedAt: string
+  /** Names the representation when the same revision has several, such as a reduced view. */
+  view?: string
+}
+
+/** What a write demands of the row it changes (RFC 9110 §13.1), in a form that fits into the UPDATE. */
+export interface Precondition {
+  /** If-Match: one of these revisions, or any row at all. */
+  matches?: 'any' | readonly number[]
+  /** If-None-Match: none of these revisions, or no row at all. */
+  differs?: 'any' | readonly number[]
+  /** If-Unmodified-Since: not changed after this second, as fixed-width ISO text of the first instant after it. */
+  unchangedBefore?: string
+}
+
+const isRead = (method: string) => method === 'GET' || method === 'HEAD'
+
+/**
+ * Conditional reads: a strong ETag made of the revision (weak and made of the content where there is none),
+ * Last-Modified, and 304 by If-None-Match or If-Modified-Since (RFC 9110 §13).
+ */
+export const conditional = fastifyPlugin(
+  async (app) => {
+    app.addHook('preSerialization', (request, reply, payload, done) => {
+      const revision = (payload as Partial<Revised> | null)?.revision
+      if (revision === undefined) return done(null, payload)
+      const notModified = validate(request, reply, payload as Revised)
+      done(null, notModified ? '' : payload)
+    })
+    app.addHook('onSend', (request, reply, payload, done) => {
+      const plain = typeof payload === 'string' && reply.statusCode === 200 && isRead(request.method)
+      if (!plain || reply.hasHeader('etag') || request.routeOptions.config.cache === 'none') return done(null, payload)
+      const etag = `W/"${hash('sha1', payload, 'base64url')}"`
+      reply.header('etag', etag)
+      if (!isUnchanged(request, etag, undefined)) return done(null, payload)
+      reply.code(304).removeHeader('content-length').removeHeader('content-type')
+      done(null, '')
+    })
+  },
+  { name: 'conditional', dependencies: ['fields', 'caching'] },
+)
+
+const empty = () => ''
+
+/** Sets the validators; true when a 304 is the answer, which then carries no content (RFC 9110 §15.4.5). */
+function validate(request: FastifyRequest, reply: FastifyReply, { revision, updatedAt, view }: Revised): boolean {
+  const etag = view ? `"${revision}.${view}"` : `"${revision}"`
+  reply.header('etag', etag)
+  if (updatedAt) reply.header('last-modified', httpDate(updatedAt))
+  if (!isRead(request.method) || !isUnchanged(request, etag, updatedAt)) return false
+  reply.code(304).serializer(empty)
+  return true
+}
+
+const httpDate = (iso: string) => new Date(iso).toUTCString()
+
+function isUnchanged({ headers }: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+  const noneMatch = headers['if-none-match']
+  if (noneMatch !== undefined) return noneMatch.trim() === '*' || weakTags(noneMatch).includes(opaque(etag))
+  const since = headers['if-modified-since']
+  if (since === undefined || updatedAt === undefined) return false
+  return wholeSeconds(Date.parse(updatedAt)) <= Date.parse(since)
+}
+
+const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
+const opaque = (etag: string) => etag.replace(/^W\//, '')
+const entityTag = /(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"/g
+
+/** The opaque parts of a list of entity tags, for weak comparison (RFC 9110 §8.8.3.2). */
+const weakTags = (list: string): string[] => [...list.matchAll(entityTag)].map(([, , tag]) => `"${tag}"`)
+
+/** The revisions named by the strong tags of a list: weak ones never match a write. */
+const strongRevisions = (list: string): number[] =>
+  [...list.matchAll(entityTag)].filter(([, weak]) => !weak).map(([, , tag]) => revisionOf(tag as string))
+
+const weakRevisions = (list: string): number[] =>
+  [...list.matchAll(entityTag)].map(([, , tag]) => revisionOf(tag as string))
+
+/** The revision inside one of our tags; -1, which no row has, for any other. */
+const revisionOf = (tag: string): number => Number(/^([1-9][0-9]{0,8})(\.[a-z]+)?$/.exec(tag)?.[1] ?? -1)
+
+/**
+ * The demands of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only without
+ * If-Match. Throws 428 when `required` and neither is there.
+ */
+export function preconditionOf({ headers }: FastifyRequest, required: boolean): Precondition {
+  const match = headers['if-match']
+  const noneMatch = headers['if-none-match']
+  const since = Date.parse(headers['if-unmodified-since'] ?? '')
+  if (required && match === undefined && Number.isNaN(since)) {
+    throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision you have read')
+  }
+  const demands: Precondition = {}
+  if (match !== undefined) demands.matches = match.trim() === '*' ? 'any' : strongRevisions(match)
+  else if (!Number.isNaN(since)) demands.unchangedBefore = new Date(wholeSeconds(since) + 1_000).toISOString()
+  if (noneMatch !== undefined) demands.differs = noneMatch.trim() === '*' ? 'any' : weakRevisions(noneMatch)
+  return demands
+}

@@ -1,0 +1,85 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { fromFramework } from './framework-errors.ts'
+import { names, weightOf } from './negotiate.ts'
+import { Problem, problems } from './problem.ts'
+
+export interface ErrorsOptions {
+  baseUrl: string
+  /** True when an error says that the store cannot take work now: 503 instead of 500. */
+  isUnavailable: (error: unknown) => boolean
+  /** Receives what a client must not see. */
+  onFault: (error: unknown, requestId: string) => void
+  now: () => number
+}
+
+const retrySeconds = '2'
+
+/** Whatever is thrown → one of the three bodies, chosen by Accept; unknown paths and methods too. */
+export const errors = fastifyPlugin<ErrorsOptions>(
+  async (app, options) => {
+    app.setErrorHandler((error, request, reply) => {
+      const problem = toProblem(error, options)
+      if (problem.status >= 500) options.onFault(problem.cause ?? error, request.id)
+      return render(problem, request, reply, options)
+    })
+  },
+  { name: 'errors' },
+)
+
+function toProblem(error: unknown, { isUnavailable }: ErrorsOptions): Problem {
+  if (error instanceof Problem) return error
+  if (isUnavailable(error)) {
+    const headers = { 'retry-after': retrySeconds }
+    return new Problem('SERVICE_UNAVAILABLE', 'The store cannot take the request now, try again', {
+      headers,
+      cause: error,
+    })
+  }
+  return (
+    fromFramework(error) ??
+    new Problem('INTERNAL_ERROR', 'The fault was recorded under this request id', { cause: error })
+  )
+}
+
+/** True when the client prefers the code form: it names application/json and weighs problem+json less. */
+export function prefersCodeForm(accept: string | undefined): boolean {
+  if (accept === undefined || !names(accept, 'application/json')) return false
+  return weightOf(accept, 'application/problem+json') < weightOf(accept, 'application/json')
+}
+
+function render(problem: Problem, request: FastifyRequest, reply: FastifyReply, { baseUrl, now }: ErrorsOptions) {
+  const codeForm = prefersCodeForm(request.headers.accept)
+  const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
+  reply
+    .code(problem.status)
+    .headers({ 'cache-control': 'no-store', vary: 'Accept', 'x-error-code': problem.code, ...problem.headers })
+    .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
+    .serializer(JSON.stringify)
+  for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
+  return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
+}
+
+interface Common {
+  requestId: string
+  timestamp: string
+}
+
+/** Problem details (RFC 9457). */
+function problemBody({ code, status, message, errors }: Problem, baseUrl: string, common: Common) {
+  return {
+    type: `${baseUrl}/problems/${code.toLowerCase().replaceAll('_', '-')}`,
+    title: problems[code][1],
+    status,
+    detail: message,
+    instance: `urn:request:${common.requestId}`,
+    errorCode: code,
+    ...common,
+    ...(errors && { errors }),
+  }
+}
+
+function codeBody({ code, message, errors }: Problem, request: FastifyRequest, common: Common) {
+  const details = errors?.map(({ field, message }) => ({ field, issue: message }))
+  return { errorCode: code, message, ...(details && { details }), path: request.url.split('?', 1)[0], ...common }
+}

@@ -1,0 +1,63 @@
+import type { FastifySchemaValidationError } from 'fastify'
+import { type FieldError, Problem, type ProblemCode } from './problem.ts'
+
+/** What the framework throws by itself, as our codes. */
+const codes: Record<string, [ProblemCode, string]> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['PAYLOAD_TOO_LARGE', 'The body is larger than the service accepts'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: ['INVALID_INPUT', 'The body is empty, a JSON object was expected'],
+  FST_ERR_CTP_INVALID_JSON_BODY: ['INVALID_INPUT', 'The body is not valid JSON'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['INVALID_INPUT', 'Content-Length does not match the body'],
+  FST_ERR_BAD_URL: ['INVALID_INPUT', 'The request target is not a valid URL path'],
+  FST_ERR_MAX_PARAM_LENGTH: ['URI_TOO_LONG', 'A path segment is too long'],
+  FST_ERR_NOT_FOUND: ['RESOURCE_NOT_FOUND', 'There is nothing at this path'],
+}
+
+interface FrameworkError {
+  code?: string
+  statusCode?: number
+  validation?: FastifySchemaValidationError[]
+  validationContext?: string
+}
+
+/** A framework or parser error as a `Problem`; undefined when it is neither and must not be explained. */
+export function fromFramework(error: unknown): Problem | undefined {
+  if (typeof error !== 'object' || error === null) return undefined
+  const { code = '', statusCode, validation, validationContext } = error as FrameworkError
+  if (validation) return fromValidation(validation, validationContext ?? 'body')
+  const known = codes[code]
+  if (known) return new Problem(...known, { cause: error })
+  if (statusCode === 413) return new Problem('PAYLOAD_TOO_LARGE', 'The body is larger than the service accepts')
+  if (statusCode === 400) return new Problem('INVALID_INPUT', 'The body is not valid JSON', { cause: error })
+  return undefined
+}
+
+/**
+ * Which validation failure is which: an absent field or a wrong JSON type is malformed (400), a right type that breaks
+ * a rule is 422; outside the body everything is malformed. All fields of the answering class are named at once.
+ */
+export function fromValidation(failures: FastifySchemaValidationError[], context: string): Problem {
+  const missing = failures.filter(({ keyword }) => keyword === 'required').flatMap(missingFields)
+  const malformed = failures.filter(({ keyword }) => keyword === 'type' || context !== 'body')
+  const errors = [...missing, ...malformed.map(toFieldError)]
+  if (malformed.length > 0) {
+    return new Problem('INVALID_INPUT', `The request's ${context} is malformed`, { errors })
+  }
+  if (missing.length > 0) {
+    const fields = missing.map(({ field }) => field).join(', ')
+    return new Problem('MISSING_REQUIRED_FIELD', `Required and missing: ${fields}`, { errors })
+  }
+  return new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors: failures.map(toFieldError) })
+}
+
+const fieldName = (path: string) => path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+
+const toFieldError = ({ instancePath, message }: FastifySchemaValidationError): FieldError => ({
+  field: fieldName(instancePath) || 'body',
+  message: message ?? 'is not valid',
+})
+
+function missingFields({ instancePath, params }: FastifySchemaValidationError): FieldError[] {
+  const names = (params.requiredProperties ?? [params.missingProperty]) as string[]
+  return names.map((name) => ({ field: fieldName(`${instancePath}/${name}`), message: 'is required' }))
+}

@@ -1,0 +1,50 @@
+import { hash } from 'node:crypto'
+import { Problem } from './problem.ts'
+
+/** Where a page starts: the sort values of the row it starts behind, and the direction it is walked in. */
+export interface Cursor {
+  after: (string | number)[]
+  backwards: boolean
+}
+
+export const pageSize = { default: 50, most: 200 }
+
+/** The page size of a `limit` parameter: at least 1, larger than the most is coerced. */
+export const limitOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
+
+/** A short mark of the filter and sort a cursor belongs to. */
+export const listMark = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
+
+export const encodeCursor = (mark: string, { after, backwards }: Cursor): string =>
+  Buffer.from(JSON.stringify([mark, backwards ? 1 : 0, ...after])).toString('base64url')
+
+/** Reads a cursor made by `encodeCursor`. Throws INVALID_INPUT when it is altered or belongs to another list. */
+export function decodeCursor(text: string, mark: string, length: number): Cursor {
+  const refuse = (message: string) =>
+    new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field: 'cursor', message }] })
+  let parts: unknown
+  try {
+    parts = JSON.parse(Buffer.from(text, 'base64url').toString())
+  } catch (cause) {
+    throw Object.assign(refuse('is not one of our cursors'), { cause })
+  }
+  const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
+  const scalars = after.every((value) => typeof value === 'string' || typeof value === 'number')
+  if (after.length !== length || !scalars) throw refuse('is not one of our cursors')
+  if (sent !== mark) throw refuse('belongs to a list with another filter or sort')
+  return { after, backwards: direction === 1 }
+}
+
+/** The Link header of a page (RFC 8288): `first` always, `next` and `prev` where there is more. */
+export function linkHeader(path: string, query: object, cursors: { next?: string; prev?: string }): string {
+  const kept = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
+  const href = (cursor?: string) => {
+    const search = new URLSearchParams(kept.map(([name, value]): [string, string] => [name, String(value)]))
+    if (cursor) search.set('cursor', cursor)
+    return search.size > 0 ? `${path}?${search}` : path
+  }
+  const links = [['first', href()]]
+  if (cursors.prev) links.push(['prev', href(cursors.prev)])
+  if (cursors.next) links.push(['next', href(cursors.next)])
+  return links.map(([rel, target]) => `<${target}>; rel="${rel}"`).join(', ')
+}

@@ -1,0 +1,22 @@
+import { Type } from 'typebox'
+import { collection } from './collection.ts'
+import { Line } from './text.ts'
+
+export const books = collection({
+  path: '/books',
+  table: 'books',
+  noun: 'book',
+  operations: ['list', 'create', 'read', 'replace', 'patch', 'remove'],
+  publicRead: true,
+  body: Type.Object({ title: Line(1, 300), author: Line(1, 200), genre: Type.Optional(Line(1, 50)) }),
+  filters: ['genre', 'author'],
+  search: ['title'],
+  folded: ['author', 'genre'],
+  sorts: ['id', 'title', 'author', 'createdAt', 'updatedAt'],
+  links: ({ id, author }) => ({
+    self: { href: `/books/${id}` },
+    update: { href: `/books/${id}`, method: 'PUT' },
+    delete: { href: `/books/${id}`, method: 'DELETE' },
+    author: { href: `/books?author=${encodeURIComponent(String(author))}` },
+  }),
+})

@@ -1,0 +1,106 @@
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { type TSchema, Type } from 'typebox'
+import { type Row, rowsOf } from '../db/rows.ts'
+import { mergePatch } from '../http/bodies.ts'
+import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
+import { type ListRules, listPage, listQuerySchema } from './list.ts'
+import { listShow, representation, shower } from './show.ts'
+import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
+
+/** Declaration → list, create, read, replace, patch and remove over HTTP. */
+export function collection(declaration: Declaration): Collection {
+  return {
+    declaration,
+    plugin: async (app, options) => {
+      const served = serve(declaration, options, app.prefix)
+      for (const operation of declaration.operations) app.route(routes[operation](served))
+    },
+  }
+}
+
+function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
+  const fieldNames = Object.keys(declaration.body.properties)
+  const folded = [...new Set([...declaration.search, ...(declaration.folded ?? [])])]
+  const rows = rowsOf(options.db, { table: declaration.table, fields: fieldNames, folded })
+  return { ...options, declaration, rows, prefix, fieldNames, show: shower(declaration, prefix) }
+}
+
+const idParams = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })
+const fieldsQuery = Type.Object({
+  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+})
+
+/** What every route of a resource has in common: its path, who may call, who may keep the answer, its name. */
+function route({ declaration, publicRead }: Served, operation: Operation, method: string, title: string) {
+  const { path, noun } = declaration
+  const reads = operation === 'list' || operation === 'read'
+  const single = operation !== 'list' && operation !== 'create'
+  const isPublic = reads && declaration.publicRead === true
+  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${path.slice(1)}:${reads ? 'read' : 'write'}`
+  return {
+    method,
+    url: single ? `${path}/:id` : path,
+    config: { scope, cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none', fields: reads },
+    about: {
+      tags: [path.slice(1)],
+      operationId: `${operation}${noun[0]?.toUpperCase()}${noun.slice(1)}`,
+      summary: title,
+      ...(single && { params: idParams }),
+    },
+  } as const
+}
+
+const routes: Record<Operation, (served: Served) => RouteOptions> = {
+  list: (served) => {
+    const { declaration, prefix, rows } = served
+    const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.path.slice(1)}`)
+    const rules: ListRules = { ...declaration, path: prefix + declaration.path }
+    const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
+    const show = listShow(served)
+    const handler = (request: FastifyRequest, reply: FastifyReply) => listPage(rows, rules, request, reply, show)
+    return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
+  },
+  read: (served) => {
+    const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
+    const response = { 200: representation(served.declaration) }
+    const schema = { ...about, querystring: fieldsQuery, response }
+    return { ...common, schema, handler: (request) => read(served, request as ById) }
+  },
+  create: (served) => {
+    const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
+    const schema = { ...about, body: served.declaration.body, response: { 201: representation(served.declaration) } }
+    return { ...common, schema, handler: (request, reply) => create(served, request as Written, reply) }
+  },
+  replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.body),
+  patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
+  remove: (served) => {
+    const { about, ...common } = route(served, 'remove', 'DELETE', `Delete a ${served.declaration.noun}`)
+    const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+      await remove(served, request as ById)
+      return reply.code(204).send()
+    }
+    return { ...common, schema: about, handler }
+  },
+}
+
+async function read(served: Served, request: ById): Promise<object> {
+  const { id } = request.params
+  const found = served.rows.find(id)
+  const row = found instanceof Promise ? await found : found
+  if (row === undefined) throw notFound(served, id)
+  return served.show(row, request)
+}
+
+const write: Record<'replace' | 'patch', (served: Served, request: Written) => Promise<Row>> = { replace, patch }
+
+/** PUT and PATCH: the changed resource with its new validators. */
+function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
+  const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
+  return {
+    ...common,
+    config: { ...common.config, accepts: operation === 'patch' ? [mergePatch] : [] },
+    schema: { ...about, body, response: { 200: representation(served.declaration) } },
+    handler: async (request: FastifyRequest) =>
+      served.show(await write[operation](served, request as Written), request),
+  }
+}

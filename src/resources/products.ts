@@ -1,0 +1,19 @@
+import { Type } from 'typebox'
+import { collection } from './collection.ts'
+import { Line } from './text.ts'
+
+export const products = collection({
+  path: '/products',
+  table: 'products',
+  noun: 'product',
+  operations: ['list', 'create', 'read', 'replace', 'patch', 'remove'],
+  publicRead: true,
+  body: Type.Object({
+    name: Line(1, 200),
+    price: Type.Number({ minimum: 0, maximum: 999_999_999.99, multipleOf: 0.01, description: 'Two decimals at most' }),
+  }),
+  filters: ['name'],
+  ranges: ['price'],
+  search: ['name'],
+  sorts: ['id', 'name', 'price', 'createdAt', 'updatedAt'],
+})

@@ -1,0 +1,48 @@
+import { type TSchema, Type } from 'typebox'
+import type { Row } from '../db/rows.ts'
+import { callerOf } from '../http/identify.ts'
+import type { Declaration, Link, Served } from './declaration.ts'
+
+/** Row → representation: links added, absent fields and hidden ones left out. */
+export function shower({ hides, links }: Declaration, prefix: string): Served['show'] {
+  return (row, request) => {
+    const shown: Record<string, unknown> = { ...row }
+    for (const name in shown) if (shown[name] === null) delete shown[name]
+    if (hides && !hides.unless(callerOf(request), row)) {
+      for (const field of hides.fields) delete shown[field]
+      shown.view = 'reduced'
+    }
+    if (links) shown._links = prefixed(links(row), prefix)
+    return shown
+  }
+}
+
+const prefixed = (links: Record<string, Link>, prefix: string) =>
+  Object.fromEntries(Object.entries(links).map(([name, link]) => [name, { ...link, href: prefix + link.href }]))
+
+const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
+
+/** The representation, every field optional because `fields` may leave it out. */
+export function representation({ body, links }: Declaration, only?: readonly string[]): TSchema {
+  const all: Record<string, TSchema> = {
+    id: Type.Integer({ minimum: 1 }),
+    ...body.properties,
+    createdAt: Type.String({ format: 'date-time' }),
+    updatedAt: Type.String({ format: 'date-time' }),
+    ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
+  }
+  const names = only ?? Object.keys(all)
+  return Type.Partial(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+}
+
+/** Row → item of a list: the listed fields and the links. */
+export const listShow =
+  ({ declaration: { listed, links }, prefix }: Served) =>
+  (row: Row): object => {
+    const shown: Record<string, unknown> = {}
+    for (const name of listed ?? Object.keys(row)) {
+      if (row[name] !== null && name !== 'revision') shown[name] = row[name]
+    }
+    if (links) shown._links = prefixed(links(row), prefix)
+    return shown
+  }

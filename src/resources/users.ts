@@ -1,0 +1,32 @@
+import { Type } from 'typebox'
+import { collection } from './collection.ts'
+import { Line } from './text.ts'
+
+/** The pattern of the HTML standard for e-mail addresses. */
+const email =
+  "^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$"
+
+export const users = collection({
+  path: '/users',
+  table: 'users',
+  noun: 'user',
+  operations: ['list', 'create', 'read', 'replace', 'patch', 'remove'],
+  body: Type.Object({
+    name: Line(1, 200),
+    email: Type.String({ format: 'email', maxLength: 254, pattern: email }),
+    address: Type.Optional(Line(0, 500)),
+    phone: Type.Optional(Type.String({ maxLength: 32, pattern: '^[+0-9 ()-]*$' })),
+  }),
+  filters: ['name', 'email'],
+  search: ['name'],
+  folded: ['email'],
+  sorts: ['id', 'name', 'email', 'createdAt', 'updatedAt'],
+  unique: 'email',
+  listed: ['id', 'name', 'email'],
+  hides: {
+    fields: ['address', 'phone'],
+    // A client's own subject is its id, which could look like a number.
+    unless: ({ clientId, subject, scopes }, { id }) =>
+      scopes.has('users:read:full') || (subject === String(id) && subject !== clientId),
+  },
+})

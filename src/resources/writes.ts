@@ -1,0 +1,109 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Row } from '../db/rows.ts'
+import { inputValidator } from '../http/bodies.ts'
+import { preconditionOf } from '../http/conditional.ts'
+import { fromValidation } from '../http/framework-errors.ts'
+import { Problem } from '../http/problem.ts'
+import type { Served } from './declaration.ts'
+import { applyMergePatch } from './merge-patch.ts'
+
+export type ById = FastifyRequest<{ Params: { id: number } }>
+export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
+
+/** The 404 of a resource. */
+export const notFound = ({ declaration }: Served, id: number) =>
+  new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${id}`)
+
+/** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null. */
+const valuesOf = ({ fieldNames }: Served, body: Record<string, unknown>) =>
+  Object.fromEntries(fieldNames.map((name) => [name, body[name] ?? null]))
+
+/** 201 with the new resource, its place and its validators. */
+export async function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
+  const now = new Date(served.now()).toISOString()
+  const values = valuesOf(served, request.body)
+  const row = await unique(served, () => served.db.write((tx) => served.rows.insert(tx, values, now)))
+  reply.code(201).header('location', `${served.prefix}${served.declaration.path}/${row.id}`)
+  return served.show(row, request)
+}
+
+/** Runs a write; the one unique field taken by another row is a conflict (409). */
+async function unique<T>({ db, declaration }: Served, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (!db.engine.isDuplicate(error)) throw error
+    const field = declaration.unique ?? 'id'
+    const errors = [{ field, message: 'is in use already' }]
+    throw new Problem('DUPLICATE_RESOURCE', `Another ${declaration.noun} has this ${field}`, { errors })
+  }
+}
+
+/** The whole resource anew; absent optional fields are removed. */
+export async function replace(served: Served, request: Written): Promise<Row> {
+  const demands = preconditionOf(request, served.requireIfMatch)
+  return change(served, request.params.id, valuesOf(served, request.body), demands)
+}
+
+type Demands = ReturnType<typeof preconditionOf>
+
+async function change(served: Served, id: number, values: object, demands: Demands): Promise<Row> {
+  const now = new Date(served.now()).toISOString()
+  const row = await unique(served, () => served.db.write((tx) => served.rows.update(tx, id, values, demands, now)))
+  return row ?? refused(served, id)
+}
+
+/** A write met no row: one look decides whether there is none (404) or it has changed (412). */
+async function refused(served: Served, id: number): Promise<never> {
+  if ((await served.rows.find(id)) === undefined) throw notFound(served, id)
+  throw new Problem(
+    'PRECONDITION_FAILED',
+    `The ${served.declaration.noun} ${id} does not meet the request's conditions`,
+  )
+}
+
+const patchTries = 10
+
+/** Merge patch (RFC 7396): read, merge, check, and write if nobody was faster; else once more with the new row. */
+export async function patch(served: Served, request: Written): Promise<Row> {
+  const { id } = request.params
+  const demands = preconditionOf(request, served.requireIfMatch)
+  for (let tried = 0; tried < patchTries; tried++) {
+    const row = await served.rows.find(id)
+    if (row === undefined) throw notFound(served, id)
+    if (!meets(row, demands)) return refused(served, id)
+    const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
+    const changed = await change(served, id, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
+    if (changed) return changed
+  }
+  throw new Problem('SERVICE_UNAVAILABLE', 'Others keep changing this resource, try again', {
+    headers: { 'retry-after': '1' },
+  })
+}
+
+function meets(row: Row, { matches, differs, unchangedBefore }: Demands): boolean {
+  if (matches !== undefined && matches !== 'any' && !matches.includes(row.revision)) return false
+  if (differs === 'any' || differs?.includes(row.revision)) return false
+  return unchangedBefore === undefined || row.updatedAt < unchangedBefore
+}
+
+function whenOutdated(error: unknown): undefined {
+  if (error instanceof Problem && error.code === 'PRECONDITION_FAILED') return
+  throw error
+}
+
+/** The merged resource must be one that PUT would accept. */
+function checked(served: Served, merged: Record<string, unknown>) {
+  const present = served.fieldNames.filter((name) => merged[name] !== null && merged[name] !== undefined)
+  const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))
+  const result = inputValidator(served.declaration.body, 'body')(candidate)
+  if ('error' in result) throw fromValidation(result.error, 'body')
+  return valuesOf(served, candidate)
+}
+
+/** Removes the resource if it meets the demands; 404 and 412 otherwise. */
+export async function remove(served: Served, request: ById): Promise<void> {
+  const { id } = request.params
+  const demands = preconditionOf(request, served.requireIfMatch)
+  if (!(await served.db.write((tx) => served.rows.remove(tx, id, demands)))) await refused(served, id)
+}
