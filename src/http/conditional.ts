@@ -36,12 +36,13 @@ export const conditional = fastifyPlugin(
       done(null, notModified ? '' : payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
+      if (reply.statusCode === 304) reply.removeHeader('content-type')
       const plain = typeof payload === 'string' && reply.statusCode === 200 && isRead(request.method)
       if (!plain || reply.hasHeader('etag') || request.routeOptions.config.cache === 'none') return done(null, payload)
       const etag = `W/"${hash('sha1', payload, 'base64url')}"`
       reply.header('etag', etag)
       if (!isUnchanged(request, etag, undefined)) return done(null, payload)
-      reply.code(304).removeHeader('content-length').removeHeader('content-type')
+      reply.code(304).removeHeader('content-type')
       done(null, '')
     })
   },

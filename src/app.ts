@@ -1,0 +1,67 @@
+import type { ServerOptions } from 'node:https'
+import Fastify, { type FastifyInstance } from 'fastify'
+import type { Database } from './db/open.ts'
+import { authorize } from './http/authorize.ts'
+import { bodies } from './http/bodies.ts'
+import { caching } from './http/caching.ts'
+import { conditional } from './http/conditional.ts'
+import { errors } from './http/errors.ts'
+import { fields } from './http/fields.ts'
+import { health } from './http/health.ts'
+import { https } from './http/https.ts'
+import { identify, type Verify } from './http/identify.ts'
+import { type AccessLine, accessLog } from './http/log.ts'
+import { methods } from './http/methods.ts'
+import { requestId } from './http/request-id.ts'
+import { serveCollections } from './versions.ts'
+
+export interface AppOptions {
+  db: Database
+  verify: Verify
+  now: () => number
+  baseUrl: string
+  /** Key and certificate; without them the service speaks plain HTTP behind a proxy that speaks HTTPS. */
+  tls: ServerOptions | null
+  trustedProxies: readonly string[]
+  publicRead: boolean
+  requireIfMatch: boolean
+  log: { access: (line: AccessLine) => void; fault: (error: unknown, requestId: string) => void }
+}
+
+/** The HTTP service on one page: policies in the order a request meets them, then what is served. */
+export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
+  const { db, verify, now, baseUrl, trustedProxies, publicRead, requireIfMatch, log } = options
+  const app = Fastify(serverOptions(options.tls))
+
+  await app.register(accessLog, { write: log.access })
+  await app.register(errors, { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault })
+  await app.register(methods)
+  await app.register(https, { baseUrl, trustedProxies })
+  await app.register(identify, { verify })
+  await app.register(authorize)
+  await app.register(bodies)
+  await app.register(fields)
+  await app.register(caching, { now })
+  await app.register(conditional)
+
+  await app.register(health, { check: db.ping, now })
+  await serveCollections(app, { db, now, publicRead, requireIfMatch })
+  return app
+}
+
+const bodyLimitBytes = 1_048_576
+const headersLimitBytes = 16_384
+
+function serverOptions(tls: ServerOptions | null) {
+  const server = { maxHeaderSize: headersLimitBytes, headersTimeout: 10_000 }
+  return {
+    ...(tls ? { https: { ...tls, ...server, minVersion: 'TLSv1.2' as const } } : { http: server }),
+    logger: false,
+    genReqId: requestId as never,
+    bodyLimit: bodyLimitBytes,
+    requestTimeout: 30_000,
+    keepAliveTimeout: 5_000,
+    forceCloseConnections: 'idle' as const,
+    routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
+  }
+}

@@ -1,0 +1,59 @@
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import { buildApp } from '../../src/app.ts'
+import type { Database } from '../../src/db/open.ts'
+import type { Verification } from '../../src/http/identify.ts'
+
+export const everyScope =
+  'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
+
+/** A token of these tests says what it is: `client|subject|scope scope`. */
+export const token = (scopes: string, clientId = 'cli_test', subject = clientId) =>
+  Buffer.from(`${clientId}|${subject}|${scopes}`).toString('base64url')
+
+const verify = (text: string): Verification => {
+  if (text === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
+  const [clientId, subject, scopes] = Buffer.from(text, 'base64url').toString().split('|')
+  if (!clientId || !subject || scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
+  return { caller: { clientId, subject, scopes: new Set(scopes.split(' ')) } }
+}
+
+export interface TestApp {
+  app: FastifyInstance
+  faults: unknown[]
+  /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
+  send: (request: InjectOptions & { scopes?: string | null; token?: string }) => ReturnType<FastifyInstance['inject']>
+  clock: { now: number }
+}
+
+type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch'>>
+
+/** The very app that production serves, on a database of the test and a clock the test drives. */
+export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
+  const faults: unknown[] = []
+  const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
+  const app = await buildApp({
+    db,
+    verify,
+    now: () => clock.now,
+    baseUrl: 'https://plinth.test',
+    tls: null,
+    trustedProxies: ['127.0.0.1'],
+    publicRead: true,
+    requireIfMatch: false,
+    log: { access: () => {}, fault: (error) => faults.push(error) },
+    ...settings,
+  })
+  await app.ready()
+  const send: TestApp['send'] = ({ scopes = everyScope, token: sent, headers, ...request }) => {
+    const bearer = sent ?? (scopes === null ? null : token(scopes))
+    return app.inject({
+      ...request,
+      headers: {
+        'x-forwarded-proto': 'https',
+        ...(bearer && { authorization: `Bearer ${bearer}` }),
+        ...headers,
+      },
+    })
+  }
+  return { app, faults, send, clock }
+}
