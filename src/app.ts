@@ -1,6 +1,7 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance } from 'fastify'
-import type { Database } from './db/open.ts'
+import type Provider from 'oidc-provider'
+import { mount } from './auth/mount.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
@@ -13,24 +14,30 @@ import { identify, type Verify } from './http/identify.ts'
 import { type AccessLine, accessLog } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { requestId } from './http/request-id.ts'
-import { serveCollections } from './versions.ts'
+import { webhookKeySet } from './resources/webhooks/routes.ts'
+import type { WebhookKeys } from './resources/webhooks/secrets.ts'
+import { serveVersions } from './versions.ts'
 
-export interface AppOptions {
-  db: Database
+type Served = Parameters<typeof serveVersions>[1]
+
+export interface AppOptions extends Served {
   verify: Verify
-  now: () => number
+  /** The authorization server, where this process is one. */
+  provider: Provider | null
+  webhookKeys: WebhookKeys
+  /** Whether this process serves the resources. */
+  api: boolean
+  /** The service's origin, as clients see it. */
   baseUrl: string
   /** Key and certificate; without them the service speaks plain HTTP behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
   trustedProxies: readonly string[]
-  publicRead: boolean
-  requireIfMatch: boolean
   log: { access: (line: AccessLine) => void; fault: (error: unknown, requestId: string) => void }
 }
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { db, verify, now, baseUrl, trustedProxies, publicRead, requireIfMatch, log } = options
+  const { db, verify, now, baseUrl, trustedProxies, provider, api, log } = options
   const app = Fastify(serverOptions(options.tls))
 
   await app.register(accessLog, { write: log.access })
@@ -45,7 +52,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(conditional)
 
   await app.register(health, { check: db.ping, now })
-  await serveCollections(app, { db, now, publicRead, requireIfMatch })
+  await app.register(webhookKeySet, { keys: options.webhookKeys })
+  if (provider) await app.register(mount, { provider, issuer: baseUrl })
+  if (api) await serveVersions(app, options)
   return app
 }
 

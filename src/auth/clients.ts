@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
-import { type FieldError, Problem } from '../http/problem.ts'
-import { isRedirectUri } from './redirect-uris.ts'
-import { allScopes, unknownScopes } from './scopes.ts'
+import { Problem } from '../http/problem.ts'
+import { type NewClient, refuseWrong } from './new-client.ts'
+import { allScopes } from './scopes.ts'
 
 /** A client as registered; one without a secret hash is public and proves itself with PKCE alone. */
 export interface RegisteredClient {
@@ -18,26 +18,12 @@ export interface RegisteredClient {
   revokedAt: string | null
 }
 
-export interface NewClient {
-  /** Made when not given: `cli_` and 128 random bits. */
-  id?: string
-  name: string
-  scopes: readonly string[]
-  grants: readonly string[]
-  redirectUris?: readonly string[]
-  /** Made when not given; null registers a public client, which has none (RFC 6749 §2.1). */
-  secret?: string | null
-}
-
 /** Clock (milliseconds since the epoch) and randomness, for tests to drive. */
 export interface Sources {
   now?: () => number
   random?: (size: number) => Uint8Array
 }
 
-const grantTypes = ['client_credentials', 'authorization_code', 'refresh_token']
-const idPattern = /^[A-Za-z0-9._~-]{1,128}$/
-const secretPattern = /^[\x20-\x7e]{1,256}$/
 const token = (random: (size: number) => Uint8Array, bytes: number) => Buffer.from(random(bytes)).toString('base64url')
 
 /** Where a client's secret is digested for (`sealer.digest`). */
@@ -120,30 +106,6 @@ async function insert(db: Database, row: Client): Promise<void> {
     if (!db.engine.isDuplicate(error)) throw error
     throw new Problem('DUPLICATE_RESOURCE', `There is a client "${row.id}" already`, { cause: error })
   }
-}
-
-function refuseWrong(client: Required<NewClient>): void {
-  const errors = mistakes(client)
-  const detail = errors.map(({ field, message }) => `${field} ${message}`).join('; ')
-  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
-}
-
-function mistakes({ id, name, secret, scopes, grants, redirectUris }: Required<NewClient>): FieldError[] {
-  const errors: FieldError[] = []
-  const unless = (right: boolean, field: string, message: string) => right || errors.push({ field, message })
-  const [unknown, unknownGrants] = [unknownScopes(scopes), grants.filter((grant) => !grantTypes.includes(grant))]
-  const wrongUris = redirectUris.filter((uri) => !isRedirectUri(uri))
-  unless(idPattern.test(id), 'id', 'must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ -')
-  unless(/^\P{C}{1,200}$/u.test(name), 'name', 'must be 1 to 200 characters without control characters')
-  unless(secret === null || secretPattern.test(secret), 'secret', 'must be 1 to 256 printable ASCII characters')
-  unless(scopes.length > 0, 'scopes', 'must name at least one scope')
-  unless(unknown.length === 0, 'scopes', `must not name ${unknown}; the scopes are ${allScopes.join(', ')}`)
-  unless(grants.length > 0, 'grants', 'must name at least one grant type')
-  unless(unknownGrants.length === 0, 'grants', `must not name ${unknownGrants}; they are ${grantTypes.join(', ')}`)
-  unless(secret !== null || !grants.includes('client_credentials'), 'grants', 'must spare client_credentials, which needs a secret')
-  unless(wrongUris.length === 0, 'redirectUris', `must be https, loopback http or private-use addresses: ${wrongUris}`)
-  unless(redirectUris.length > 0 || !grants.includes('authorization_code'), 'redirectUris', 'must hold an address')
-  return errors
 }
 
 function packed({ name, scopes, grants, redirectUris }: Required<Omit<NewClient, 'id' | 'secret'>>) {

@@ -1,38 +1,42 @@
+import type { EventEmitter } from 'node:events'
 import type Provider from 'oidc-provider'
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider'
 import type { Engine } from '../db/engine.ts'
 import { escapeHtml, page, pagePolicy } from './page.ts'
 
-type Context = Parameters<Parameters<Provider['use']>[0]>[0]
-
 /** The endpoints people come to with a browser; at all others programs ask, whatever their Accept says. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])
 const retryAfterSeconds = 5
+const busy = { error: 'temporarily_unavailable', error_description: 'the server cannot take the request now' }
+const broken = { error: 'server_error', error_description: 'an unexpected error occurred' }
 
 /** Answers an error as RFC 6749 §5.2 says, or as a page where a person with a browser is waiting. */
 export function renderError(ctx: KoaContextWithOIDC, error: ErrorOut): void {
   ctx.set('Cache-Control', 'no-store')
-  if (!pages.has(ctx.oidc.route) || ctx.accepts('json', 'html') !== 'html') {
+  if (!pages.has(ctx.oidc?.route) || ctx.accepts('json', 'html') !== 'html') {
     ctx.body = error
     return
   }
   ctx.set('Content-Security-Policy', pagePolicy)
   ctx.type = 'html'
-  const lines = Object.entries(error).map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(`${value}`)}</dd>`)
+  const lines = Object.entries(error).map(
+    ([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(`${value}`)}</dd>`,
+  )
   ctx.body = page('The request cannot be completed', `<dl>${lines.join('')}</dl>`)
 }
 
 /** Reports what went wrong inside, and answers 503 instead of 500 where the store cannot take work now. */
 export function handleFailures(provider: Provider, engine: Engine, report: (error: unknown) => void): void {
-  const fail = (ctx: Context, error: unknown) => {
+  const fail = (ctx: KoaContextWithOIDC, error: unknown) => {
     report(error)
     const unavailable = engine.isUnavailable(error)
     if (unavailable) ctx.set('Retry-After', String(retryAfterSeconds))
     ctx.status = unavailable ? 503 : 500
-    ctx.body = unavailable ? { error: 'temporarily_unavailable' } : { error: 'server_error' }
+    renderError(ctx, unavailable ? busy : broken)
   }
   provider.on('server_error', fail)
   // What fails outside the provider's own handler would lose every header to Koa's.
-  provider.use((ctx, next) => next().catch((error) => fail(ctx, error)))
-  provider.on('error', report)
+  provider.use((ctx, next) => next().catch((error) => fail(ctx as KoaContextWithOIDC, error)))
+  const koa: EventEmitter = provider
+  koa.on('error', report)
 }

@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
-import type { AccessToken, AdapterFactory, ClientCredentials, JWTStructured, KoaContextWithOIDC } from 'oidc-provider'
 import type Provider from 'oidc-provider'
+import type { AccessToken, AdapterFactory, ClientCredentials, JWTStructured, KoaContextWithOIDC } from 'oidc-provider'
 import type { ReadAccessToken } from './access-tokens.ts'
 import { withBody } from './message.ts'
 
@@ -14,7 +14,11 @@ const unknown = '-'
  * introspected, revoked, and revoked together with its grant.
  */
 export function recordIssued(adapter: AdapterFactory, typ: string) {
-  return async (_ctx: KoaContextWithOIDC, token: AccessToken | ClientCredentials, jwt: JWTStructured): Promise<void> => {
+  return async (
+    _ctx: KoaContextWithOIDC,
+    token: AccessToken | ClientCredentials,
+    jwt: JWTStructured,
+  ): Promise<void> => {
     jwt.header = { ...jwt.header, typ }
     const { iat, exp, sub } = jwt.payload as { iat: number; exp: number; sub: string }
     const record = { ...token, iat, exp, extra: { sub }, format: undefined }

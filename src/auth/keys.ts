@@ -109,5 +109,5 @@ function unsealed<T>(sealer: Sealer, sealed: string, place: string): T {
 }
 
 function publicKey({ kty, n, e }: JWK): KeyObject {
-  return createPublicKey({ key: { kty, n, e } as JsonWebKey, format: 'jwk' })
+  return createPublicKey({ key: { kty, n, e } as Record<string, string>, format: 'jwk' })
 }

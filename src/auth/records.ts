@@ -1,8 +1,7 @@
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
 import type { Database } from '../db/open.ts'
 import type { AuthRecordsTable } from '../db/tables.ts'
-import { findClient, type RegisteredClient } from './clients.ts'
-import { isNativeUri } from './redirect-uris.ts'
+import { clientRecords } from './client-records.ts'
 
 export interface RecordSources {
   db: Database
@@ -21,7 +20,7 @@ const instant = (ms: number) => new Date(ms).toISOString()
 
 /** What oidc-provider remembers, in `auth_records`; its clients come from `clients` and are read only. */
 export function records(sources: RecordSources): AdapterFactory {
-  return (kind) => (kind === 'Client' ? clientRecords(sources) : recordsOf(kind, sources))
+  return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
 }
 
 /** Deletes what expired a minute ago or more, in batches so that nobody waits long, and returns how many there were. */
@@ -30,7 +29,9 @@ export async function sweepExpired(db: Database, now: () => number): Promise<num
   for (let swept = 0; ; ) {
     const batch = await db.write(async (tx) => {
       const due = tx.selectFrom('authRecords').select(['kind', 'id']).where('expiresAt', '<', before).limit(sweepBatch)
-      const sweep = tx.deleteFrom('authRecords').where((eb) => eb(eb.refTuple('kind', 'id'), 'in', due.$asTuple('kind', 'id')))
+      const sweep = tx
+        .deleteFrom('authRecords')
+        .where((eb) => eb(eb.refTuple('kind', 'id'), 'in', due.$asTuple('kind', 'id')))
       return Number((await sweep.executeTakeFirstOrThrow()).numDeletedRows)
     })
     swept += batch
@@ -114,39 +115,4 @@ async function revokeByGrantId(db: Database, grantId: string, consumedAt: string
     const tokens = tx.updateTable('authRecords').set({ consumedAt }).where('grantId', '=', grantId)
     await tokens.where('kind', 'in', accessTokenKinds).where('consumedAt', 'is', null).execute()
   })
-}
-
-function clientRecords({ db }: RecordSources): Adapter {
-  const none = async () => undefined
-  const readOnly = async () => {
-    throw new Error('Clients are registered and revoked by the service, not through the provider')
-  }
-  const find = async (id: string) => {
-    const client = await findClient(db, id)
-    return client && metadata(client)
-  }
-  return {
-    find,
-    findByUid: none,
-    findByUserCode: none,
-    upsert: readOnly,
-    consume: readOnly,
-    destroy: readOnly,
-    revokeByGrantId: readOnly,
-  }
-}
-
-/** A client in the terms of RFC 7591 §2; the provider lets either way of sending a secret pass for the other. */
-function metadata({ id, name, secretHash, scopes, grants, redirectUris }: RegisteredClient): AdapterPayload {
-  return {
-    client_id: id,
-    client_name: name,
-    client_secret: secretHash ?? undefined,
-    token_endpoint_auth_method: secretHash === null ? 'none' : 'client_secret_basic',
-    application_type: secretHash === null && redirectUris.some(isNativeUri) ? 'native' : 'web',
-    grant_types: grants,
-    redirect_uris: redirectUris,
-    response_types: grants.includes('authorization_code') ? ['code'] : [],
-    scope: scopes.join(' '),
-  }
 }

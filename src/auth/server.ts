@@ -1,48 +1,13 @@
 import { timingSafeEqual } from 'node:crypto'
-import Provider, { type Configuration, errors, type FindAccount, type KoaContextWithOIDC } from 'oidc-provider'
-import type { Database } from '../db/open.ts'
+import Provider from 'oidc-provider'
 import type { Sealer } from '../db/seal.ts'
 import { accessTokenReader } from './access-tokens.ts'
-import { type Api, allowClientCredentials, namesApi } from './client-credentials.ts'
+import { type Api, allowClientCredentials } from './client-credentials.ts'
 import { secretPlace } from './clients.ts'
-import { handleFailures, renderError } from './failures.ts'
-import { isPresented, presentByRecord, recordIssued } from './issued.ts'
-import type { SigningKeys } from './keys.ts'
-import { page } from './page.ts'
-import { records } from './records.ts'
+import { type AuthorizationServerOptions, configuration, endpoints } from './configuration.ts'
+import { handleFailures } from './failures.ts'
+import { presentByRecord } from './issued.ts'
 import { allScopes } from './scopes.ts'
-
-export interface AuthorizationServerOptions {
-  /** The origin it is reached at, such as `https://localhost:8443`: every URL it makes starts with it. */
-  issuer: string
-  /** What access tokens are for: the origin of the API. */
-  audience: string
-  db: Database
-  sealer: Sealer
-  keys: SigningKeys
-  /** Milliseconds since the epoch. */
-  now: () => number
-  accessTokenSeconds: number
-  /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
-  accessTokenType?: 'JWT' | 'at+jwt'
-  /** Finds who logged in; without it nobody can. */
-  findAccount?: FindAccount
-  /** Is told of each failure that is not the caller's. */
-  report: (error: unknown) => void
-}
-
-const day = 86_400
-
-/** The paths of the endpoints, by oidc-provider's names for them. */
-export const endpoints = {
-  authorization: '/oauth/authorize',
-  token: '/oauth/token',
-  revocation: '/oauth/revoke',
-  introspection: '/oauth/introspect',
-  userinfo: '/oauth/userinfo',
-  jwks: '/oauth/jwks',
-  end_session: '/oauth/logout',
-}
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
@@ -52,58 +17,42 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   answerAs(provider, new URL(issuer))
   compareDigests(provider, sealer)
   allowClientCredentials(provider, api)
-  handleFailures(provider, db.engine, report)
   leaveCorsAlone(provider)
+  handleFailures(provider, db.engine, report)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
   provider.use(presentByRecord(jwtEndpoints, accessTokenReader({ issuer, audience, keys: options.keys }), now))
   return provider
 }
 
-function configuration(options: AuthorizationServerOptions, api: Api): Configuration {
-  const { keys, accessTokenSeconds, accessTokenType = 'JWT', findAccount = () => undefined } = options
-  const adapter = records(options)
-  return {
-    adapter,
-    jwks: keys.jwks as Configuration['jwks'],
-    routes: endpoints,
-    cookies: { keys: keys.cookieKeys },
-    scopes: allScopes,
-    claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
-    conformIdTokenClaims: false,
-    responseTypes: ['code'],
-    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
-    // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
-    enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
-    pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
-    formats: { customizers: { jwt: recordIssued(adapter, accessTokenType) } },
-    features: features(api),
-    ttl: lifetimes(accessTokenSeconds),
-    findAccount,
-    renderError,
+/** Whatever a request says about its host and scheme: the server is reached at its issuer, and at nothing else. */
+function answerAs(provider: Provider, { origin, protocol }: URL): void {
+  Object.defineProperties(provider.request, {
+    protocol: { get: () => protocol.slice(0, -1) },
+    href: {
+      get(this: { path: string }) {
+        return `${origin}${this.path}`
+      },
+    },
+  })
+}
+
+/** A client's secret is kept as a digest, so the one presented is digested before the two are compared. */
+function compareDigests(provider: Provider, sealer: Sealer): void {
+  provider.Client.prototype.compareClientSecret = function (presented) {
+    const kept = Buffer.from(this.clientSecret ?? '')
+    const digest = Buffer.from(sealer.digest(presented, secretPlace(this.clientId)))
+    return digest.length === kept.length && timingSafeEqual(digest, kept)
   }
 }
 
-function features(api: Api): Configuration['features'] {
-  return {
-    devInteractions: { enabled: false },
-    dPoP: { enabled: false },
-    pushedAuthorizationRequests: { enabled: false },
-    clientCredentials: { enabled: true },
-    introspection: { enabled: true, allowedPolicy: mayIntrospect },
-    revocation: { enabled: true, allowedPolicy: mayRevoke },
-    resourceIndicators: {
-      enabled: true,
-      defaultResource: () => api.audience,
-      useGrantedResource: () => true,
-      getResourceServerInfo: (_ctx, resource) => {
-        if (!namesApi(resource, api)) throw new errors.InvalidTarget()
-        return api
-      },
-    },
-    rpInitiatedLogout: {
-      enabled: true,
-      logoutSource: (ctx, form) => showPage(ctx, 'Log out?', `${form}<button form="op.logoutForm" name="logout" value="yes">Log out</button>`),
-      postLogoutSuccessSource: (ctx) => showPage(ctx, 'You are logged out', ''),
-    },
-  }
+/** CORS is the service's own policy and was applied before; a header of that family makes the provider add none. */
+function leaveCorsAlone(provider: Provider): void {
+  const family = 'access-control-'
+  const placeholder = `${family}max-age`
+  provider.use(async (ctx, next) => {
+    const applied = ctx.res.getHeaderNames().some((name) => name.startsWith(family))
+    if (!applied) ctx.set(placeholder, '0')
+    await next()
+    if (!applied) ctx.remove(placeholder)
+  })
 }

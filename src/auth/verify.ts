@@ -21,8 +21,10 @@ interface Known {
   freshUntil: number
 }
 
-const expired: Verification = { refused: 'AUTH_TOKEN_EXPIRED' }
-const invalid: Verification = { refused: 'AUTH_TOKEN_INVALID' }
+type Refusal = Exclude<Verification, { caller: unknown }>
+
+const expired: Refusal = { refused: 'AUTH_TOKEN_EXPIRED' }
+const invalid: Refusal = { refused: 'AUTH_TOKEN_INVALID' }
 const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
@@ -57,7 +59,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   }
 }
 
-function refusal(error: unknown): Verification & { refused: string } {
+function refusal(error: unknown): Refusal {
   return error instanceof errors.JWTExpired ? expired : invalid
 }
 
@@ -80,7 +82,10 @@ function revokedToken({ read }: Database) {
     .where('token.id', '=', '')
     .where('token.kind', 'in', accessTokenKinds)
     .where(({ and, eb, exists, not, or, ref }) => {
-      const orphan = and([eb('token.grantId', 'is not', null), not(exists(grant.where('grant.id', '=', ref('token.grantId'))))])
+      const orphan = and([
+        eb('token.grantId', 'is not', null),
+        not(exists(grant.where('grant.id', '=', ref('token.grantId')))),
+      ])
       return or([eb('token.consumedAt', 'is not', null), orphan])
     })
 }

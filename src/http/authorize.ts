@@ -4,7 +4,7 @@ import { Problem, type ProblemCode } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Who may call: a scope name, `any` for every valid token, `public` for everybody. Every route says it. */
+    /** Who may call: a scope name, `any` for a valid token, `public` for all, `own` where the route judges by itself. */
     scope?: string
   }
 }
@@ -31,6 +31,7 @@ export const authorize = fastifyPlugin(
 function judge({ caller, is404, routeOptions }: FastifyRequest): Problem | undefined {
   if (is404) return
   const scope = routeOptions.config.scope
+  if (scope === 'own') return
   if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
   if ('refused' in caller) return unauthorized(caller.refused)
   if (scope === 'public' || scope === 'any' || caller.caller.scopes.has(scope as string)) return

@@ -36,20 +36,26 @@ export const conditional = fastifyPlugin(
       done(null, notModified ? '' : payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
-      if (reply.statusCode === 304) reply.removeHeader('content-type')
+      if (reply.statusCode === 304) return done(null, withoutContent(reply))
       const plain = typeof payload === 'string' && reply.statusCode === 200 && isRead(request.method)
       if (!plain || reply.hasHeader('etag') || request.routeOptions.config.cache === 'none') return done(null, payload)
       const etag = `W/"${hash('sha1', payload, 'base64url')}"`
       reply.header('etag', etag)
       if (!isUnchanged(request, etag, undefined)) return done(null, payload)
-      reply.code(304).removeHeader('content-type')
-      done(null, '')
+      reply.code(304)
+      done(null, withoutContent(reply))
     })
   },
   { name: 'conditional', dependencies: ['fields', 'caching'] },
 )
 
 const empty = () => ''
+
+/** A 304 carries validators and caching headers but nothing that describes content (RFC 9110 §15.4.5). */
+function withoutContent(reply: FastifyReply): null {
+  reply.removeHeader('content-type').removeHeader('content-length')
+  return null
+}
 
 /** Sets the validators; true when a 304 is the answer, which then carries no content (RFC 9110 §15.4.5). */
 function validate(request: FastifyRequest, reply: FastifyReply, { revision, updatedAt, view }: Revised): boolean {

@@ -46,3 +46,17 @@ export const listShow =
     if (links) shown._links = prefixed(links(row), prefix)
     return shown
   }
+
+/** The report of a resource: its table's columns, without the fields that only some callers see. */
+export function reportOf({ path, table, body, hides, publicRead }: Declaration) {
+  const shown = Object.entries(body.properties).filter(([name]) => !hides?.fields.includes(name))
+  const columns = shown.map(([name, schema]) => ({ name, type: (schema as { type: 'string' | 'number' }).type }))
+  const instants = ['createdAt', 'updatedAt'].map((name) => ({ name, type: 'instant' as const }))
+  const scope = publicRead ? null : `${path.slice(1)}:read`
+  return {
+    name: path.slice(1),
+    table,
+    scope,
+    columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants],
+  }
+}

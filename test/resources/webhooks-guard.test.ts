@@ -196,7 +196,7 @@ describe('judgeUrl', () => {
     )
   })
 
-  it('accepts every loopback spelling of 127.0.0.0/8 and ::1 once the policy opens them, and nothing else by that', () => {
+  it('accepts every spelling of 127.0.0.0/8 and ::1 once the policy opens them, and nothing else by that', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
     assert.ok(opened.every((host) => judgeUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']

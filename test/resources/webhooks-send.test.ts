@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
@@ -21,10 +21,7 @@ const noon = Date.parse('2026-03-01T12:00:00Z')
 
 type Listening = { port: number; origin: string; connections: () => number }
 
-async function listening(
-  t: TestContext,
-  server: Pick<Server, 'listen' | 'close' | 'address' | 'on' | 'once'>,
-): Promise<Listening> {
+async function listening(t: TestContext, server: Server): Promise<Listening> {
   const sockets = new Set<Socket>()
   let connections = 0
   server.on('connection', (socket: Socket) => {
@@ -49,6 +46,9 @@ function sending(t: TestContext, options: Partial<SenderOptions> = {}) {
   return (url: string, more: { headers?: Record<string, string>; timeoutMs?: number } = {}) =>
     made.post({ url, headers, body, ...more })
 }
+
+// undici takes a connection back one turn of the event loop after its answer was read.
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function received(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(await request.toArray())
@@ -98,7 +98,10 @@ describe('post: what is sent', () => {
   it('a kept connection serves the next call to the same endpoint', async (t) => {
     const server = await receiver(t, answering(200))
     const post = sending(t)
-    for (let n = 0; n < 5; n += 1) assert.equal((await post(server.origin)).delivered, true)
+    for (let n = 0; n < 5; n += 1) {
+      assert.equal((await post(server.origin)).delivered, true)
+      await nextTurn()
+    }
     assert.equal(server.connections(), 1)
   })
 
@@ -182,7 +185,7 @@ describe('post: Retry-After', () => {
     ['Mon, 01 Mar 2027 12:00:00 GMT', 86_400],
     ['Sun, 99 Mar 2026 12:01:00 GMT', null],
   ]
-  it(`T-WH-05 seconds or date, clamped to a day, null when garbage, negative or past (${table.length} values)`, async (t) => {
+  it(`T-WH-05 seconds or date, at most a day, null when garbage, negative or past (${table.length} values)`, async (t) => {
     const { origin } = await receiver(t, (request, response) => {
       const [header] = table[Number(request.url!.slice(1))]!
       request.resume().on('end', () => response.writeHead(503, { 'retry-after': header }).end())
@@ -311,9 +314,9 @@ describe('post: hostile answers', () => {
 
   it('a resolution that never ends is bounded by the time limit', async (t) => {
     const post = sending(t, { lookup: () => new Promise(() => {}), connectTimeoutMs: 300 })
-    const alive = setTimeout(() => {}, 3000)
-    t.after(() => clearTimeout(alive))
-    assert.equal((await post('http://receiver.test/', { timeoutMs: 100 })).error, 'timeout')
+    const { error, durationMs } = await post('http://receiver.test/', { timeoutMs: 100 })
+    assert.equal(error, 'timeout')
+    assert.ok(durationMs < 400, String(durationMs))
   })
 
   it('a TLS handshake that never ends is bounded by the connect limit', async (t) => {
@@ -409,6 +412,7 @@ describe('post: blocked before any packet', () => {
     const answers = ['127.0.0.1', '10.0.0.1', '10.0.0.1']
     const post = sending(t, { lookup: async () => [{ address: answers.shift()! }] })
     assert.equal((await post(`http://receiver.test:${server.port}/`)).delivered, true)
+    await nextTurn()
     assert.equal((await post(`http://receiver.test:${server.port}/`)).delivered, true)
     assert.deepEqual(hosts, Array(2).fill(`receiver.test:${server.port}`))
     assert.equal(answers.length, 2)

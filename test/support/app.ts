@@ -1,7 +1,16 @@
-import type { FastifyInstance, InjectOptions } from 'fastify'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
 import type { Database } from '../../src/db/open.ts'
+import { sealer } from '../../src/db/seal.ts'
 import type { Verification } from '../../src/http/identify.ts'
+import { openQueue } from '../../src/queue/open.ts'
+import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
+import { folderResults } from '../../src/results/folder.ts'
+import { reportKinds } from '../../src/versions.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -21,7 +30,7 @@ export interface TestApp {
   app: FastifyInstance
   faults: unknown[]
   /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
-  send: (request: InjectOptions & { scopes?: string | null; token?: string }) => ReturnType<FastifyInstance['inject']>
+  send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
 }
 
@@ -31,10 +40,23 @@ type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'req
 export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
   const faults: unknown[] = []
   const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
+  const now = () => clock.now
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
+  const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
+  const seal = sealer(Buffer.alloc(32, 1), randomBytes)
   const app = await buildApp({
     db,
+    queue,
+    results: folderResults(folder),
+    kinds: reportKinds(db),
+    sealer: seal,
+    policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
+    webhookKeys: await webhookKeys(db, seal),
+    provider: null,
+    api: true,
+    random: randomBytes,
     verify,
-    now: () => clock.now,
+    now,
     baseUrl: 'https://plinth.test',
     tls: null,
     trustedProxies: ['127.0.0.1'],
@@ -42,6 +64,10 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     requireIfMatch: false,
     log: { access: () => {}, fault: (error) => faults.push(error) },
     ...settings,
+  })
+  app.addHook('onClose', async () => {
+    await queue.stop(1_000)
+    rmSync(folder, { recursive: true })
   })
   await app.ready()
   const send: TestApp['send'] = ({ scopes = everyScope, token: sent, headers, ...request }) => {

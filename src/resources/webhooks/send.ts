@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Agent, type Dispatcher } from 'undici'
 import { BLOCKED, blocked, type ConnectOptions, guardedConnect, judgeUrl } from './guard.ts'
 
@@ -36,13 +37,12 @@ const OWN_HEADERS =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length)$/i
 
 const ERROR_CLASSES: readonly [code: RegExp, name: string][] = [
-  [/^(TimeoutError|UND_ERR_(HEADERS|BODY)_TIMEOUT)$/, 'timeout'],
   [/^(UND_ERR_CONNECT_TIMEOUT|ETIMEDOUT)$/, 'connect timeout'],
   [/^ECONNREFUSED$/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|ECONNABORTED|UND_ERR_SOCKET)$/, 'connection reset'],
   [/^(EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|EACCES|EPERM)$/, 'unreachable'],
   [/^(ENOTFOUND|ENODATA|ESERVFAIL|EAI_.*)$/, 'dns'],
-  [/^(HPE_|UND_ERR_(HEADERS_OVERFLOW|RES_|INFO))/, 'invalid response'],
+  [/^(HPE_|HTTPParserError|UND_ERR_(HEADERS_OVERFLOW|RES_|INFO))/, 'invalid response'],
   [/^UND_ERR_(INVALID_ARG|NOT_SUPPORTED|REQ_)/, 'invalid request'],
   [/^UND_ERR_(CLOSED|DESTROYED)$/, 'sender closed'],
   [/CERT|CRL|TLS|SSL|UNABLE_TO|EPROTO|INVALID_(CA|PURPOSE)|HOSTNAME_MISMATCH|PATH_LENGTH/, 'tls'],
@@ -66,28 +66,28 @@ const LIMITS = { allowH2: false, headersTimeout: 0, bodyTimeout: 0, keepAliveMax
 
 async function exchange(agent: Agent, options: SenderOptions, request: OutboundPost): Promise<Answer> {
   const answer: Answer = { status: null, retryAfter: null, start: null, error: null }
+  const limit = new AbortController()
+  const timer = setTimeout(() => limit.abort(), request.timeoutMs ?? options.timeoutMs)
   try {
-    const response = await ask(agent, options, request)
+    const response = await ask(agent, options, request, limit.signal)
     answer.status = response.statusCode
     answer.retryAfter = response.headers['retry-after']
     await readStart(response.body, answer)
   } catch (error) {
-    answer.error = errorClass(error)
+    answer.error = limit.signal.aborted ? 'timeout' : errorClass(error)
   }
+  clearTimeout(timer)
   return answer
 }
 
-async function ask(agent: Agent, options: SenderOptions, { url, headers, body, timeoutMs }: OutboundPost) {
-  const verdict = judgeUrl(options.policy, url)
+function ask(agent: Agent, { policy }: SenderOptions, { url, headers, body }: OutboundPost, signal: AbortSignal) {
+  const verdict = judgeUrl(policy, url)
   if (!verdict.ok) throw blocked()
-  return agent.request({
-    method: 'POST',
-    origin: verdict.url.origin,
-    path: verdict.url.pathname + verdict.url.search,
-    headers: Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN_HEADERS.test(name))),
-    body,
-    signal: AbortSignal.timeout(timeoutMs ?? options.timeoutMs),
-  })
+  const { origin, pathname, search } = verdict.url
+  const allowed = Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN_HEADERS.test(name)))
+  const asked = agent.request({ method: 'POST', origin, path: pathname + search, headers: allowed, body, signal })
+  // undici heeds the signal only once it is connected.
+  return Promise.race([asked, once(signal, 'abort').then(() => Promise.reject<never>(signal.reason))])
 }
 
 async function readStart(body: Dispatcher.ResponseData['body'], answer: Answer): Promise<void> {

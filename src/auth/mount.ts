@@ -1,0 +1,71 @@
+import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type Provider from 'oidc-provider'
+import { endpoints } from './configuration.ts'
+import { withBody } from './message.ts'
+import { apiScopes } from './scopes.ts'
+
+export interface MountOptions {
+  provider: Provider
+  issuer: string
+  /** The origin of the API, when it is not the issuer's. */
+  audience?: string
+}
+
+/** What the provider itself would read at most, and answer with 400. */
+const bodyLimit = 56 * 1_024
+const config = { scope: 'own' }
+const publicDocuments = 'public, max-age=300'
+const { authorization, token, revocation, introspection, userinfo, jwks, end_session } = endpoints
+
+const programs = [token, revocation, introspection, userinfo, `${end_session}/confirm`]
+const browsers = [authorization, `${authorization}/:uid`, userinfo, end_session, `${end_session}/success`]
+const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
+
+/**
+ * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Headers that
+ * earlier hooks put on the reply go out with its answers; bodies over 56 KiB get 413, both in the form of RFC 6749 §5.2.
+ */
+export const mount: FastifyPluginAsync<MountOptions> = async (app, { provider, issuer, audience = issuer }) => {
+  takeRawBodies(app)
+  const answer = provider.callback()
+  const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
+    reply.hijack()
+    reply.raw.setHeader('cache-control', cacheControl)
+    for (const [name, value] of Object.entries(reply.getHeaders())) {
+      if (value !== undefined) reply.raw.setHeader(name, value)
+    }
+    await answer(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
+  }
+  for (const path of programs) app.post(path, { config }, handle('no-store'))
+  for (const path of browsers) app.get(path, { config }, handle('no-store'))
+  for (const path of documents) app.get(path, { config }, handle(publicDocuments))
+  app.get('/.well-known/oauth-protected-resource', { config }, (_request, reply) =>
+    reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience)),
+  )
+}
+
+/** RFC 9728 §2. */
+function protectedResource(issuer: string, resource: string) {
+  return {
+    resource,
+    authorization_servers: [issuer],
+    scopes_supported: apiScopes,
+    bearer_methods_supported: ['header'],
+  }
+}
+
+/** The provider reads forms itself, and refuses other media types itself; only the size is judged before. */
+function takeRawBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
+  app.setErrorHandler<FastifyError>((error, _request, reply) => {
+    // What the service's own policies threw is for their handler.
+    if (!error.code?.startsWith('FST_ERR_CTP_')) throw error
+    const status = error.statusCode === 413 ? 413 : 400
+    const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body cannot be read'
+    return reply
+      .code(status)
+      .header('cache-control', 'no-store')
+      .send({ error: 'invalid_request', error_description: description })
+  })
+}

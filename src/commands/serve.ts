@@ -1,0 +1,56 @@
+import closeWithGrace from 'close-with-grace'
+import { createClient, listClients } from '../auth/clients.ts'
+import { allScopes } from '../auth/scopes.ts'
+import type { Config } from '../config.ts'
+import { type Service, startService } from '../service.ts'
+
+const stopLimitMs = 24_000
+const parentLookMs = 500
+
+/** Serves until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
+export async function serve(config: Config, version: string): Promise<void> {
+  const service = await startService(config, version)
+  const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err }) => {
+    if (err) process.stderr.write(`plinth: stopping because of ${err.stack ?? err}\n`)
+    await service.close()
+  })
+  stopWithParent(close)
+  for (const name of config.unknown) process.stderr.write(`plinth: ${name} is not a setting of this release\n`)
+  if (!config.production) process.stdout.write(await greeting(service, config))
+}
+
+/** npm does not pass SIGTERM on: a service that `npm start` started ends when its parent does. */
+function stopWithParent(close: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return
+  const parent = process.ppid
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    close()
+  }, parentLookMs)
+  watch.unref()
+}
+
+async function greeting(service: Service, config: Config): Promise<string> {
+  const { baseUrl, authorityFile, dataDir } = service
+  const lines = [
+    '',
+    `  Plinth serves ${baseUrl}`,
+    `  Data          ${dataDir}`,
+    ...(authorityFile
+      ? [`  Trust         ${authorityFile}`, `                curl --cacert ${authorityFile} ${baseUrl}/livez`]
+      : []),
+    ...(await firstClient(service, config)),
+    '',
+    '',
+  ]
+  return lines.join('\n')
+}
+
+/** In development the first run makes a client, so that the first request can be sent at once. */
+async function firstClient({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<string[]> {
+  if (bootstrapClientId !== null || (await listClients(db)).length > 0) return []
+  const wanted = { name: 'Development client', scopes: [...allScopes], grants: ['client_credentials'] }
+  const { client, secret } = await createClient(db, sealer, wanted)
+  return ['', `  Client        ${client.id}`, `  Secret        ${secret}   (shown this once)`]
+}

@@ -1,0 +1,155 @@
+import { join, resolve } from 'node:path'
+import {
+  choice,
+  cidrs,
+  delays,
+  Expected,
+  flag,
+  integer,
+  optional,
+  origin,
+  type Setting,
+  text,
+  words,
+} from './settings.ts'
+
+const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
+const loopback = '127.0.0.0/8,::1/128'
+const keyPattern = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+
+/** Every setting of this release by the name the code knows it by; the profile decides some defaults. */
+const table = (production: boolean) => ({
+  ...places(production),
+  ...behaviour(production),
+  accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
+  bootstrapClientId: named(
+    'PLINTH_BOOTSTRAP_CLIENT_ID',
+    optional(text('', 'Client with every scope that exists after start', /^[\x21-\x7e]{1,128}$/, 'visible ASCII')),
+  ),
+  bootstrapClientSecret: named(
+    'PLINTH_BOOTSTRAP_CLIENT_SECRET',
+    optional(text('', 'Its secret', /^[\x20-\x7e]{1,256}$/, '1 to 256 printable ASCII characters')),
+  ),
+  masterKey: named(
+    'PLINTH_MASTER_KEY',
+    optional(
+      text('', '32 bytes as hex or base64; made on first run', keyPattern, '32 bytes as 64 hex digits or base64'),
+    ),
+  ),
+})
+
+const places = (production: boolean) => ({
+  dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
+  host: named('PLINTH_HOST', text(production ? '0.0.0.0' : '127.0.0.1', 'Address to listen on')),
+  port: named('PLINTH_PORT', integer(0, 65_535, 8443, 'Port of the service; 0 lets the system choose')),
+  httpPort: named('PLINTH_HTTP_PORT', integer(0, 65_535, 8080, 'Port that only redirects to HTTPS; 0 for none')),
+  baseUrl: named('PLINTH_BASE_URL', optional(origin('Where clients reach the service'))),
+  authUrl: named('PLINTH_AUTH_URL', optional(origin('Issuer of the tokens; the base address'))),
+  tls: named('PLINTH_TLS', choice(['on', 'off'], 'on', 'off behind a proxy that speaks HTTPS')),
+  tlsCertFile: named('PLINTH_TLS_CERT_FILE', optional(text('', 'PEM certificate chain; made on first run'))),
+  tlsKeyFile: named('PLINTH_TLS_KEY_FILE', optional(text('', 'PEM private key; made on first run'))),
+  trustedProxies: named('PLINTH_TRUSTED_PROXIES', cidrs('', 'Proxies whose X-Forwarded-Proto is believed')),
+  databaseUrl: named(
+    'DATABASE_URL',
+    optional(
+      text('', 'A SQLite file in the data folder without it', /^(postgres(ql)?|file):.+/, 'postgres://… or file:…'),
+    ),
+  ),
+  resultsUrl: named('PLINTH_RESULTS_URL', optional(text('', 'Folder of report files', /^file:.+/, 'file:/path'))),
+})
+
+const behaviour = (production: boolean) => ({
+  roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
+  publicRead: named('PLINTH_PUBLIC_READ', flag(true, 'Whether the catalogue can be read without a token')),
+  requireIfMatch: named('PLINTH_REQUIRE_IF_MATCH', flag(false, 'Whether writes must be conditional (428)')),
+  resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
+  taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
+  webhookSchedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(tries, 'Seconds before each try of a delivery')),
+  webhookTimeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds a receiver has to answer')),
+  webhookAllowCidrs: named('PLINTH_WEBHOOK_ALLOW_CIDRS', cidrs(production ? '' : loopback, 'Private ranges to call')),
+  webhookAllowHttp: named('PLINTH_WEBHOOK_ALLOW_HTTP', flag(!production, 'Whether callbacks may be http://')),
+  logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Least severe log line')),
+})
+
+const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setting })
+
+type Table = ReturnType<typeof table>
+type Values = { readonly [Key in keyof Table]: Table[Key] extends Setting<infer T> ? T : never }
+
+export interface Config extends Values {
+  readonly production: boolean
+  /** Names that look like settings of this service but are not, to be warned about. */
+  readonly unknown: readonly string[]
+}
+
+/** Thrown for wrong settings, all at once: each line has the name, the value and what was expected. */
+export class ConfigError extends Error {}
+
+type Environment = Readonly<Record<string, string | undefined>>
+type Named<T> = Setting<T> & { name: string }
+
+/** The environment as one checked, frozen value. Throws `ConfigError`. */
+export function readConfig(env: Environment): Config {
+  const wrong: string[] = []
+  const read = <T>(setting: Named<T>) => readSetting(setting, env, wrong)
+  const production = read(profile(env)) === 'production'
+  const rows = Object.entries(table(production))
+  const values = Object.fromEntries(rows.map(([key, row]) => [key, read(row as Named<unknown>)])) as unknown as Values
+  if (wrong.length === 0) wrong.push(...contradictions(values))
+  if (wrong.length > 0) throw new ConfigError(wrong.join('\n'))
+  const names = new Set(['PLINTH_PROFILE', ...rows.map(([, { name }]) => name)])
+  const unknown = Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !names.has(name))
+  return Object.freeze({ ...values, production, unknown })
+}
+
+const profile = (env: Environment) =>
+  named(
+    'PLINTH_PROFILE',
+    choice(['development', 'production'], env.NODE_ENV === 'production' ? 'production' : 'development', ''),
+  )
+
+const secret = /SECRET|KEY$/
+
+function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, wrong: string[]): T | null {
+  const given = env[name]?.trim() || null
+  const value = given ?? fallback
+  try {
+    return value === null ? null : parse(value)
+  } catch (error) {
+    if (!(error instanceof Expected)) throw error
+    wrong.push(`${name}=${secret.test(name) ? '…' : given} is not valid: expected ${error.message}`)
+    return null
+  }
+}
+
+/** Settings that are right one by one but not together. */
+function contradictions(values: Values): string[] {
+  const wrong: string[] = []
+  const both = (one: unknown, other: unknown, names: string) => {
+    if ((one === null) !== (other === null)) wrong.push(`${names} belong together: expected both or neither`)
+  }
+  both(values.tlsCertFile, values.tlsKeyFile, 'PLINTH_TLS_CERT_FILE and PLINTH_TLS_KEY_FILE')
+  both(values.bootstrapClientId, values.bootstrapClientSecret, 'PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET')
+  const base = values.baseUrl ?? values.authUrl
+  if (values.authUrl !== null && values.authUrl !== base) {
+    wrong.push(`PLINTH_AUTH_URL=${values.authUrl} is not valid: expected the origin of PLINTH_BASE_URL`)
+  }
+  return wrong
+}
+
+/** The SQLite file or PostgreSQL server to use. */
+export const databaseUrlOf = ({ databaseUrl, dataDir }: Config): string =>
+  databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
+
+/** The folder of report files. */
+export const resultsFolderOf = ({ resultsUrl, dataDir }: Config): string =>
+  resultsUrl?.replace(/^file:(\/\/(?=\/))?/, '') ?? join(resolve(dataDir), 'results')
+
+/** Each setting with the value in force, secrets hidden. */
+export function describeSettings({ production }: Config, env: Environment) {
+  return Object.values(table(production)).map(({ name, fallback, about }) => {
+    const given = env[name]?.trim()
+    return { name, about, value: given ? (secret.test(name) ? '…' : given) : (fallback ?? '(unset)') }
+  })
+}

@@ -1,0 +1,109 @@
+import type { Static } from 'typebox'
+import type { Database, Queryable } from '../../db/open.ts'
+import type { Task } from '../../db/tables.ts'
+import type { Revised } from '../../http/conditional.ts'
+import type { Caller } from '../../http/identify.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { TaskView } from './schemas.ts'
+
+/** Epoch milliseconds as the fixed-width text that instants are stored and shown as. */
+export const instant = (ms: number): string => new Date(ms).toISOString()
+
+/** What a client asks for, and under which prefix of the API. */
+export interface NewTask {
+  id: string
+  reportType: string
+  format: string
+  webhookUrl: string | null
+  versionPrefix: string
+}
+
+/** Adds a pending task and its job; both exist if and only if the transaction commits. */
+export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
+  const created = await tx
+    .insertInto('tasks')
+    .values({
+      ...task,
+      ownerClient: owner.clientId,
+      ownerSubject: owner.subject,
+      status: 'pending',
+      progress: 0,
+      attempts: 0,
+      revision: 1,
+      createdAt: at,
+      updatedAt: at,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  await queue.enqueue(tx, 'report.generate', { taskId: task.id })
+  return created
+}
+
+const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
+
+/** A task of the caller, or any task for scope `admin`; undefined for everybody else as for a missing one. */
+export async function findTask(db: Database, id: string, caller: Caller): Promise<Task | undefined> {
+  if (!idForm.test(id)) return undefined
+  const task = await db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+  return task && maySee(task, caller) ? task : undefined
+}
+
+const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
+  scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
+
+/** The caller's own tasks, newest first. */
+export function listTasks(db: Database, { clientId, subject }: Caller, limit: number): Promise<Task[]> {
+  return db.read
+    .selectFrom('tasks')
+    .selectAll()
+    .where('ownerClient', '=', clientId)
+    .where('ownerSubject', '=', subject)
+    .orderBy('createdAt', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status === 'completed' || status === 'failed'
+
+const longestPollSeconds = 15
+
+/** How long a client should wait before it looks again, in seconds: 1 for a new task, 15 for one a minute old. */
+export function pollSeconds({ createdAt }: Task, nowMs: number): number {
+  const ageSeconds = (nowMs - Date.parse(createdAt)) / 1_000
+  return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), longestPollSeconds)
+}
+
+const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api/reports/${id}${part}`
+
+/** Where the status of a task is, and where its result. */
+export const statusPath = (task: Task): string => pathOf(task, '/status')
+const resultPath = (task: Task): string => pathOf(task, '/download')
+
+/** What an event about a finished task tells: the contract's three fields and nothing else. */
+export const outcomeOf = (task: Task) => ({
+  taskId: task.id,
+  status: task.status,
+  ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
+})
+
+/** A task as its owner sees it: absent values left out, `revision` and `updatedAt` added for conditional requests. */
+export function taskView(task: Task): Static<typeof TaskView> & Revised {
+  const { reportType, format, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
+  const { errorCode, errorMessage, rowCount, sizeBytes, revision, updatedAt } = task
+  const times = { createdAt, startedAt, completedAt, expiresAt }
+  const view = {
+    ...outcomeOf(task),
+    ...{ reportType, format, progress, ...times, attempts, rowCount, sizeBytes },
+    error: errorCode && { errorCode, message: errorMessage },
+    _links: links(task),
+    ...{ revision, updatedAt },
+  }
+  return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
+}
+
+const links = (task: Task) => ({
+  self: { href: pathOf(task) },
+  status: { href: statusPath(task) },
+  ...(task.status === 'completed' && { download: { href: resultPath(task) } }),
+})

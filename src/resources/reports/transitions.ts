@@ -1,0 +1,117 @@
+import { newId, type RandomBytes } from '../../db/ids.ts'
+import type { Database } from '../../db/open.ts'
+import type { Task } from '../../db/tables.ts'
+import { recordEvent } from '../../queue/events.ts'
+import type { Job, Queue } from '../../queue/queue.ts'
+import { instant, outcomeOf } from './tasks.ts'
+
+/** What a worker moves a task with. */
+export interface Transitions {
+  db: Database
+  queue: Queue
+  now: () => number
+  random: RandomBytes
+}
+
+/** How often a task is tried before it fails. */
+export const mostAttempts = 3
+
+const progressEveryMs = 1_000
+const unfinished = ['pending', 'in_progress'] as const
+
+/** Starts an attempt and counts it; undefined when the task is finished, gone, or has had all its attempts. */
+export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
+  const at = instant(now())
+  return db.write((tx) =>
+    tx
+      .updateTable('tasks')
+      .set((row) => ({
+        status: 'in_progress',
+        attempts: row('attempts', '+', 1),
+        startedAt: row.fn.coalesce('startedAt', row.val(at)),
+        revision: row('revision', '+', 1),
+        updatedAt: at,
+      }))
+      .where('id', '=', taskId)
+      .where('status', 'in', unfinished)
+      .where('attempts', '<', mostAttempts)
+      .returningAll()
+      .executeTakeFirst(),
+  )
+}
+
+/** Takes an attempt back that a stopping service cut short, unless the next one has begun already. */
+export async function giveBack({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
+  const updatedAt = instant(now())
+  await db.write((tx) =>
+    tx
+      .updateTable('tasks')
+      .set((row) => ({ attempts: row('attempts', '-', 1), revision: row('revision', '+', 1), updatedAt }))
+      .where('id', '=', id)
+      .where('status', '=', 'in_progress')
+      .where('attempts', '=', attempts)
+      .execute(),
+  )
+}
+
+/** Shows the share of an attempt that is done: 0 to 99, never lower than before, at most once a second. */
+export function progressOf({ db, now }: Transitions, { id, attempts, progress }: Task) {
+  let shown = progress
+  let shownMs = now()
+  return async (share: number): Promise<void> => {
+    const reached = Math.min(Math.floor(share * 100), 99)
+    if (reached <= shown || now() - shownMs < progressEveryMs) return
+    shown = reached
+    shownMs = now()
+    const updatedAt = instant(shownMs)
+    await db.write((tx) =>
+      tx
+        .updateTable('tasks')
+        .set((row) => ({ progress: reached, revision: row('revision', '+', 1), updatedAt }))
+        .where('id', '=', id)
+        .where('status', '=', 'in_progress')
+        .where('attempts', '=', attempts)
+        .execute(),
+    )
+  }
+}
+
+/** What a task ends with. */
+export type Ending =
+  | { status: 'failed'; errorCode: string; errorMessage: string }
+  | ({ status: 'completed'; progress: 100 } & Pick<
+      Task,
+      'expiresAt' | 'rowCount' | 'sizeBytes' | 'sha256' | 'resultKey'
+    >)
+
+/**
+ * Ends a task, tells of it and finishes its job, all or nothing. False when the task had ended otherwise or is gone:
+ * then only the job is finished. Throws `LeaseLost` when another worker holds the job by now.
+ */
+export function settle(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
+  const { db, queue, now, random } = transitions
+  const at = instant(now())
+  const eventId = newId('msg', random)
+  return db.write(async (tx) => {
+    const task = await tx
+      .updateTable('tasks')
+      .set((row) => ({ ...ending, completedAt: at, revision: row('revision', '+', 1), updatedAt: at }))
+      .where('id', '=', taskId)
+      .where('status', 'in', unfinished)
+      .returningAll()
+      .executeTakeFirst()
+    if (task) await recordEvent(tx, queue, eventOf(task, eventId, at))
+    await job.finish(tx)
+    return task !== undefined
+  })
+}
+
+const eventOf = (task: Task, id: string, createdAt: string) => ({
+  id,
+  type: `report.${task.status}`,
+  ownerClient: task.ownerClient,
+  ownerSubject: task.ownerSubject,
+  body: outcomeOf(task),
+  callbackUrl: task.webhookUrl,
+  createdAt,
+})

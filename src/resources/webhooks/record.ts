@@ -1,0 +1,87 @@
+import type { Queryable } from '../../db/open.ts'
+import type { Job } from '../../queue/queue.ts'
+import type { DeliverOptions, Due } from './deliver.ts'
+import { abandonDeliveries } from './deliveries.ts'
+import { retryDelayMs } from './schedule.ts'
+import type { Outcome } from './send.ts'
+
+interface Tried {
+  job: Job
+  due: Due
+  startedAt: string
+  outcome: Outcome
+}
+
+/**
+ * Writes what came of one try and enqueues the next, or throws `LeaseLost` and changes nothing. Rows are locked in the
+ * order job, webhook, deliveries, as deleting a registration does, so that neither waits for the other.
+ */
+export async function record(tx: Queryable, options: DeliverOptions, tried: Tried): Promise<void> {
+  const { job, due, startedAt, outcome } = tried
+  await job.finish(tx)
+  await tx
+    .insertInto('attempts')
+    .values({
+      deliveryId: due.id,
+      attempt: due.attempts + 1,
+      startedAt,
+      durationMs: Math.round(outcome.durationMs),
+      statusCode: outcome.status,
+      error: outcome.error,
+      responseStart: outcome.responseStart,
+    })
+    .execute()
+  const nowMs = options.now()
+  const goesOn = await recordHealth(tx, due.webhookId, tried, new Date(nowMs).toISOString())
+  const delayMs = goesOn
+    ? retryDelayMs(options.schedule, due.attempts + 1, outcome.retryAfterSeconds, options.jitter)
+    : null
+  await updateDelivery(tx, tried, nowMs, delayMs)
+  if (delayMs !== null) await options.queue.enqueue(tx, 'delivery.send', { deliveryId: due.id }, { delayMs })
+}
+
+async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: number, delayMs: number | null) {
+  const ended = { nextAttemptAt: null, completedAt: new Date(nowMs).toISOString() }
+  const result = outcome.delivered
+    ? { status: 'delivered' as const, ...ended }
+    : delayMs === null
+      ? { status: 'failed' as const, ...ended }
+      : { nextAttemptAt: new Date(nowMs + delayMs).toISOString() }
+  await tx
+    .updateTable('deliveries')
+    .set({ attempts: due.attempts + 1, ...result })
+    .where('id', '=', due.id)
+    .execute()
+}
+
+/** Keeps the registration's state of health; true when a failed delivery may be tried again. */
+async function recordHealth(tx: Queryable, webhookId: string | null, tried: Tried, instant: string): Promise<boolean> {
+  const { delivered, gone } = tried.outcome
+  if (webhookId === null) return !delivered && !gone
+  if (gone) await disable(tx, webhookId, 'The endpoint answered 410 Gone', instant)
+  else await markFailing(tx, webhookId, delivered ? null : tried.startedAt)
+  if (delivered || gone) return false
+  const row = await tx.selectFrom('webhooks').select('status').where('id', '=', webhookId).executeTakeFirst()
+  return row?.status === 'active'
+}
+
+/** Since when the endpoint fails without a success in between; only a turn for better or worse writes the row. */
+async function markFailing(tx: Queryable, webhookId: string, since: string | null): Promise<void> {
+  await tx
+    .updateTable('webhooks')
+    .set({ failingSince: since })
+    .where('id', '=', webhookId)
+    .where('failingSince', since === null ? 'is not' : 'is', null)
+    .execute()
+}
+
+/** Ends a registration's deliveries with the reason shown; the owner can enable it again. */
+async function disable(tx: Queryable, webhookId: string, statusReason: string, instant: string): Promise<void> {
+  await tx
+    .updateTable('webhooks')
+    .set((row) => ({ status: 'disabled', statusReason, updatedAt: instant, revision: row('revision', '+', 1) }))
+    .where('id', '=', webhookId)
+    .where('status', '=', 'active')
+    .execute()
+  await abandonDeliveries(tx, { webhookId }, instant)
+}

@@ -1,0 +1,130 @@
+import { isIP } from 'node:net'
+
+/** How one setting is read: a parser that throws `Expected` on what it cannot take, and its default. */
+export interface Setting<T> {
+  parse: (text: string) => T
+  /** In text form, parsed like any other value; null where the setting may stay unset. */
+  fallback: string | null
+  /** One line for the table of settings. */
+  about: string
+}
+
+/** Thrown by parsers: completes the sentence "expected …". */
+export class Expected extends Error {}
+
+const setting = <T>(parse: (text: string) => T, fallback: string, about: string): Setting<T> => ({
+  parse,
+  fallback,
+  about,
+})
+
+/** The same setting without a default: null when it is unset. */
+export const optional = <T>({ parse, about }: Setting<T>): Setting<T | null> => ({ parse, fallback: null, about })
+
+/** One of a few words. */
+export const choice = <const W extends string>(words: readonly W[], fallback: W, about: string) =>
+  setting(
+    (text) => {
+      if (!words.includes(text as W)) throw new Expected(`one of ${words.join(', ')}`)
+      return text as W
+    },
+    fallback,
+    about,
+  )
+
+export const flag = (fallback: boolean, about: string) =>
+  setting((text) => choice(['true', 'false'], 'true', '').parse(text) === 'true', String(fallback), about)
+
+export const integer = (least: number, most: number, fallback: number, about: string) =>
+  setting(
+    (text) => {
+      const value = Number(text)
+      if (!/^\d+$/.test(text) || value < least || value > most) {
+        throw new Expected(`a whole number from ${least} to ${most}`)
+      }
+      return value
+    },
+    String(fallback),
+    about,
+  )
+
+export const text = (fallback: string, about: string, pattern = /^.+$/s, expected = 'some text') =>
+  setting(
+    (value) => {
+      if (!pattern.test(value)) throw new Expected(expected)
+      return value
+    },
+    fallback,
+    about,
+  )
+
+/** An `https://host[:port]` without a path: the service lives at the root of its origin. */
+export const origin = (about: string) =>
+  setting(
+    (value) => {
+      const url = URL.canParse(value) ? new URL(value) : null
+      if (url?.protocol !== 'https:' || url.pathname !== '/' || url.search || url.hash || url.username) {
+        throw new Expected('an https:// address without a path, such as https://api.example.com')
+      }
+      return url.origin
+    },
+    '',
+    about,
+  )
+
+const split = (value: string) =>
+  value
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+
+export const words = <const W extends string>(allowed: readonly W[], fallback: string, about: string) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      if (parts.length === 0 || !parts.every((part) => allowed.includes(part as W))) {
+        throw new Expected(`a comma-separated list of ${allowed.join(', ')}`)
+      }
+      return parts as W[]
+    },
+    fallback,
+    about,
+  )
+
+const isCidr = (entry: string): boolean => {
+  const [address = '', bits, more] = entry.split('/')
+  const most = isIP(address) === 6 ? 128 : 32
+  return (
+    isIP(address) !== 0 && more === undefined && (bits === undefined || (/^\d+$/.test(bits) && Number(bits) <= most))
+  )
+}
+
+/** IP addresses and CIDRs. */
+export const cidrs = (fallback: string, about: string) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      const wrong = parts.find((part) => !isCidr(part))
+      if (wrong !== undefined) throw new Expected(`IP addresses or CIDRs, comma-separated (${wrong} is neither)`)
+      return parts
+    },
+    fallback,
+    about,
+  )
+
+const longestDelaySeconds = 7 * 86_400
+
+/** Delays in seconds before each try, the first usually 0. */
+export const delays = (fallback: string, about: string) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      const wrong = parts.find((part) => !/^\d+(\.\d+)?$/.test(part) || Number(part) > longestDelaySeconds)
+      if (parts.length === 0 || parts.length > 30 || wrong !== undefined) {
+        throw new Expected('1 to 30 delays in seconds, comma-separated, each at most seven days')
+      }
+      return parts.map(Number)
+    },
+    fallback,
+    about,
+  )

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import {
+  createClient,
+  ensureBootstrapClient,
+  findClient,
+  listClients,
+  revokeClient,
+  secretPlace,
+} from '../../src/auth/clients.ts'
+import type { NewClient } from '../../src/auth/new-client.ts'
+import { isNativeUri, isRedirectUri } from '../../src/auth/redirect-uris.ts'
+import { allScopes } from '../../src/auth/scopes.ts'
+import type { Database } from '../../src/db/open.ts'
+import { Problem } from '../../src/http/problem.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { sealer } from './support.ts'
+
+const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
+
+forEachEngine((engine) => {
+  let db: Database
+  before(async () => {
+    db = await engine.database()
+  })
+  after(() => db.close())
+
+  describe('createClient', () => {
+    it('an id of 128 random bits and a secret of 256, of which only a digest is kept', async () => {
+      const { client, secret } = await createClient(db, sealer, machine)
+      assert.match(client.id, /^cli_[\w-]{22}$/)
+      assert.match(secret ?? '', /^[\w-]{43}$/)
+      assert.equal(client.secretHash, sealer.digest(secret ?? '', secretPlace(client.id)))
+      assert.deepEqual(await findClient(db, client.id), client)
+    })
+
+    it('no secret for a public client', async () => {
+      const app = {
+        name: 'App',
+        scopes: ['openid'],
+        grants: ['authorization_code'],
+        redirectUris: ['https://a.example/cb'],
+      }
+      const { client, secret } = await createClient(db, sealer, { ...app, secret: null })
+      assert.equal(secret, null)
+      assert.equal(client.secretHash, null)
+    })
+
+    it('DUPLICATE_RESOURCE for an id that is taken', async () => {
+      await createClient(db, sealer, { ...machine, id: 'taken' })
+      await assert.rejects(createClient(db, sealer, { ...machine, id: 'taken' }), { code: 'DUPLICATE_RESOURCE' })
+    })
+
+    const wrong: [field: string, change: Partial<NewClient>, message: RegExp][] = [
+      ['scopes', { scopes: ['reports:read', 'reports:burn'] }, /reports:burn.*reports:write/],
+      ['scopes', { scopes: ['toString'] }, /toString/],
+      ['scopes', { scopes: [] }, /at least one/],
+      ['grants', { grants: ['implicit'] }, /implicit/],
+      ['grants', { grants: [] }, /at least one/],
+      ['grants', { secret: null }, /without a secret/],
+      ['redirectUris', { grants: ['authorization_code'] }, /must hold/],
+      ['redirectUris', { redirectUris: ['http://app.example/'] }, /app\.example/],
+      ['id', { id: 'https://localhost:8443' }, /128 characters/],
+      ['name', { name: '' }, /1 to 200/],
+      ['secret', { secret: 'naïve' }, /ASCII/],
+    ]
+    for (const [field, change, message] of wrong) {
+      it(`VALIDATION_ERROR at ${field} for ${JSON.stringify(change)}`, async () => {
+        const error = await createClient(db, sealer, { ...machine, ...change }).catch((caught: unknown) => caught)
+        assert.ok(error instanceof Problem)
+        assert.equal(error.code, 'VALIDATION_ERROR')
+        assert.equal(error.errors?.[0]?.field, field)
+        assert.match(error.errors?.[0]?.message ?? '', message)
+      })
+    }
+  })
+
+  describe('revokeClient', () => {
+    it('true once, then false; the client is listed but no longer found', async () => {
+      const { client } = await createClient(db, sealer, machine)
+      assert.equal(await revokeClient(db, client.id, { now: () => 1_000 }), true)
+      assert.equal(await revokeClient(db, client.id), false)
+      assert.equal(await findClient(db, client.id), undefined)
+      const listed = (await listClients(db)).find(({ id }) => id === client.id)
+      assert.equal(listed?.revokedAt, '1970-01-01T00:00:01.000Z')
+    })
+
+    it('false for a client that never was', async () => {
+      assert.equal(await revokeClient(db, 'nobody'), false)
+    })
+  })
+
+  describe('ensureBootstrapClient', () => {
+    it('one client with every scope, whose secret follows the setting, revoked before or not', async () => {
+      await ensureBootstrapClient(db, sealer, 'bootstrap', 'first secret')
+      await revokeClient(db, 'bootstrap')
+      await ensureBootstrapClient(db, sealer, 'bootstrap', 'second secret')
+      await ensureBootstrapClient(db, sealer, 'bootstrap', 'second secret')
+      const client = await findClient(db, 'bootstrap')
+      assert.deepEqual(client?.scopes, allScopes)
+      assert.deepEqual(client?.grants, ['client_credentials'])
+      assert.equal(client?.secretHash, sealer.digest('second secret', secretPlace('bootstrap')))
+    })
+
+    it('VALIDATION_ERROR for an empty secret', async () => {
+      await assert.rejects(ensureBootstrapClient(db, sealer, 'bootstrap', ''), { code: 'VALIDATION_ERROR' })
+    })
+  })
+})
+
+describe('isRedirectUri', () => {
+  const right = ['https://app.example/cb?x=1', 'http://127.0.0.1:4000/', 'http://[::1]/cb', 'com.example.app:/cb']
+  const wrong = [
+    'http://app.example/',
+    'http://127.0.0.1.evil.example/',
+    'https://u:p@a.example/',
+    'https://a.example/#x',
+  ]
+  const odd = ['javascript:alert(1)', 'data:,x', 'app:/cb', '/cb', '', 'https://*.example/', 'https://a.example/ b']
+  for (const uri of right) it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
+  for (const uri of [...wrong, ...odd]) it(`false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
+  it('native: the loopback and private-use ones only', () => {
+    assert.deepEqual(right.map(isNativeUri), [false, true, true, true])
+  })
+})
