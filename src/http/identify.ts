@@ -21,6 +21,7 @@ declare module 'fastify' {
   }
 }
 
+const isBearer = /^Bearer( |$)/i
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
 /** Bearer token → `request.caller` (RFC 6750 §2.1). Never rejects: a wrong token must still be counted by address. */
@@ -29,7 +30,8 @@ export const identify = fastifyPlugin<{ verify: Verify }>(
     app.decorateRequest('caller', null)
     app.addHook('onRequest', (request, _reply, done) => {
       const header = request.headers.authorization
-      if (header === undefined) return done()
+      // Another scheme is no bearer token: the routes that take it, such as the token endpoint, read it themselves.
+      if (header === undefined || !isBearer.test(header)) return done()
       const token = bearer.exec(header)?.[1]
       const verified = token === undefined ? invalid : verify(token)
       if (!(verified instanceof Promise)) return remember(request, verified, done)

@@ -29,7 +29,8 @@ export function decodeCursor(text: string, mark: string, length: number): Cursor
     throw Object.assign(refuse('is not one of our cursors'), { cause })
   }
   const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
-  const scalars = after.every((value) => typeof value === 'string' || typeof value === 'number')
+  // PostgreSQL keeps no NUL in text, so no cursor of ours holds one.
+  const scalars = after.every((value) => Number.isFinite(value) || (typeof value === 'string' && !value.includes('\0')))
   if (after.length !== length || !scalars) throw refuse('is not one of our cursors')
   if (sent !== mark) throw refuse('belongs to a list with another filter or sort')
   return { after, backwards: direction === 1 }

@@ -4,6 +4,7 @@ import { fold } from '../db/fold.ts'
 import type { ListQuery, Row, Rows, Sort } from '../db/rows.ts'
 import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
+import { noControls } from './text.ts'
 
 /** What a list of a resource can be asked for. */
 export interface ListRules {
@@ -24,7 +25,7 @@ interface Query {
 }
 
 const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
-const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, description }))
+const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, pattern: noControls, description }))
 
 /** The query parameters of a list. */
 export function listQuerySchema({ filters = [], ranges = [], search, sorts }: ListRules): TObject {

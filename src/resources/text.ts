@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 
 /** No control characters; the length counts after trimming. */
-const noControls = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
+export const noControls = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
 
 /** One line of text of a bounded length. */
 export const Line = (minLength: number, maxLength: number, description?: string) =>

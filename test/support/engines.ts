@@ -59,7 +59,15 @@ const withDatabase = (place: () => Promise<Place>) => async (): Promise<Database
 
 /** Runs a suite once per engine; PostgreSQL shows as skipped where TEST_DATABASE_URL names no server. */
 export function forEachEngine(suite: (engine: EngineUnderTest) => void): void {
+  onSqlite(suite)
+  onPostgres(suite)
+}
+
+export function onSqlite(suite: (engine: EngineUnderTest) => void): void {
   describe('on sqlite', () => suite({ name: 'sqlite', place: sqlitePlace, database: withDatabase(sqlitePlace) }))
+}
+
+export function onPostgres(suite: (engine: EngineUnderTest) => void): void {
   const skip = postgresUrl ? false : 'TEST_DATABASE_URL is not set'
   describe('on postgres', { skip }, () =>
     suite({ name: 'postgres', place: postgresPlace, database: withDatabase(postgresPlace) }),

@@ -46,7 +46,8 @@ async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: num
     ? { status: 'delivered' as const, ...ended }
     : delayMs === null
       ? { status: 'failed' as const, ...ended }
-      : { nextAttemptAt: new Date(nowMs + delayMs).toISOString() }
+      : // Said anew, because the registration may have ended it a moment ago; the next job then sees to that.
+        { status: 'pending' as const, nextAttemptAt: new Date(nowMs + delayMs).toISOString(), completedAt: null }
   await tx
     .updateTable('deliveries')
     .set({ attempts: due.attempts + 1, ...result })

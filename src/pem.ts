@@ -1,0 +1,54 @@
+import type { KeyObject } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPairSync, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+
+/** A private key and a certificate for its public half. */
+export interface Pair {
+  key: KeyObject
+  certificate: X509Certificate
+}
+
+/** A new EC P-256 key. */
+export function newKey(): KeyObject {
+  return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+}
+
+/** A private key as PKCS #8 PEM. */
+export function pem(key: KeyObject): string {
+  return key.export({ type: 'pkcs8', format: 'pem' }).toString()
+}
+
+/** The public half of a key as SPKI. */
+export function publicBytes(key: KeyObject): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(createPublicKey(key).export({ type: 'spki', format: 'der' }))
+}
+
+/** A certificate and its private key; throws an Error that names the file which holds neither, or both when they do not match. */
+export function checkedPair(certFile: string, certText: string, keyFile: string, keyText: string): Pair {
+  const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(certText))
+  const key = parsedKey(keyFile, keyText)
+  if (!certificate.checkPrivateKey(key)) throw new Error(`${keyFile} is not the private key of ${certFile}`)
+  return { key, certificate }
+}
+
+/** A private key; throws an Error that names the file when the text is none. */
+export function parsedKey(file: string, text: string): KeyObject {
+  return parsed(file, 'unencrypted PEM private key', () => createPrivateKey(text))
+}
+
+/** The text of a file; throws an Error that names it when it cannot be read. */
+export function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw new Error(`${file} cannot be read: ${(cause as Error).message}`, { cause })
+  }
+}
+
+function parsed<T>(file: string, expected: string, parse: () => T): T {
+  try {
+    return parse()
+  } catch (cause) {
+    throw new Error(`${file} holds no ${expected}`, { cause })
+  }
+}

@@ -1,0 +1,22 @@
+import { randomUUID } from 'node:crypto'
+import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+
+/** Writes a file whole or not at all, synced; `replace: false` keeps a file that is there, so the first writer wins. */
+export function placeFile(file: string, text: string, options: { mode: number; replace: boolean }): void {
+  const temporary = `${file}.${randomUUID()}.tmp`
+  try {
+    writeFileSync(temporary, text, { mode: options.mode, flag: 'wx', flush: true })
+    if (options.replace) renameSync(temporary, file)
+    else linkUnlessThere(temporary, file)
+  } finally {
+    rmSync(temporary, { force: true })
+  }
+}
+
+function linkUnlessThere(from: string, to: string): void {
+  try {
+    linkSync(from, to)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}

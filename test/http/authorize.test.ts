@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import Fastify from 'fastify'
+import { authorize } from '../../src/http/authorize.ts'
+import { bodies } from '../../src/http/bodies.ts'
+import { conditional } from '../../src/http/conditional.ts'
+import { identify } from '../../src/http/identify.ts'
+import { methods } from '../../src/http/methods.ts'
+import { type Mounted, mount, send, verify } from './support.ts'
+
+describe('authorize', () => {
+  let mounted: Mounted
+  before(async () => {
+    mounted = await mount(['methods', 'authorize'], (app) => {
+      app.get('/things', { config: { scope: 'public' } }, async () => [])
+      app.post('/things', { config: { scope: 'things:write' } }, async () => ({ made: true }))
+      app.get('/own', { config: { scope: 'any' } }, async ({ caller }) => ({ known: caller !== null }))
+      app.post('/token', { config: { scope: 'own' } }, async () => ({ judged: 'by the route' }))
+    })
+  })
+  after(() => mounted.app.close())
+  const ask = (method: 'GET' | 'POST' | 'HEAD' | 'OPTIONS' | 'DELETE', url: string, token?: string, query = '') =>
+    send(mounted, { method, url: url + query, ...(token && { token }) })
+
+  it('200 with the scope of the route', async () => {
+    const answer = await ask('POST', '/things', 'writer')
+    assert.equal(answer.statusCode, 200)
+    assert.equal(answer.headers['www-authenticate'], undefined)
+  })
+
+  it('200 for everybody on a public route and for every valid token on an `any` route', async () => {
+    assert.equal((await ask('GET', '/things')).statusCode, 200)
+    assert.equal((await ask('GET', '/things', 'reader')).statusCode, 200)
+    assert.equal((await ask('GET', '/own', 'reader')).statusCode, 200)
+  })
+
+  it('200 whatever was sent where the route judges by itself', async () => {
+    for (const token of [undefined, 'reader', 'forged']) {
+      assert.equal((await ask('POST', '/token', token)).statusCode, 200)
+    }
+  })
+
+  it('401 AUTH_REQUIRED without a token, asking for one without an error code (RFC 6750 §3.1)', async () => {
+    for (const [method, url] of [
+      ['POST', '/things'],
+      ['GET', '/own'],
+      ['HEAD', '/own'],
+    ] as const) {
+      const answer = await ask(method, url)
+      assert.equal(answer.statusCode, 401, url)
+      assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth"')
+      assert.equal(answer.headers['x-error-code'], 'AUTH_REQUIRED')
+    }
+  })
+
+  it('401 AUTH_TOKEN_EXPIRED with an expired token', async () => {
+    const answer = await ask('POST', '/things', 'expired')
+    assert.equal(answer.statusCode, 401)
+    assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"')
+    assert.equal(answer.json().errorCode, 'AUTH_TOKEN_EXPIRED')
+  })
+
+  it('401 AUTH_TOKEN_INVALID with any other wrong token', async () => {
+    const answer = await ask('GET', '/own', 'forged')
+    assert.equal(answer.statusCode, 401)
+    assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"')
+    assert.equal(answer.json().errorCode, 'AUTH_TOKEN_INVALID')
+  })
+
+  it('401 with a wrong token on a public path too, so that the client learns of it', async () => {
+    assert.equal((await ask('GET', '/things', 'expired')).json().errorCode, 'AUTH_TOKEN_EXPIRED')
+    assert.equal((await ask('GET', '/things', 'forged')).statusCode, 401)
+  })
+
+  it('401 with the token in the query, which is never read (T-JWT-10)', async () => {
+    assert.equal((await ask('POST', '/things', undefined, '?access_token=writer')).statusCode, 401)
+  })
+
+  it('403 ACCESS_DENIED without the scope, naming it', async () => {
+    const answer = await ask('POST', '/things', 'reader')
+    assert.equal(answer.statusCode, 403)
+    assert.equal(
+      answer.headers['www-authenticate'],
+      'Bearer realm="plinth", error="insufficient_scope", scope="things:write"',
+    )
+    assert.equal(answer.json().errorCode, 'ACCESS_DENIED')
+    assert.equal(answer.headers['cache-control'], 'no-store')
+  })
+
+  it('404 and 405 before 401: what does not exist asks for no token', async () => {
+    assert.equal((await ask('GET', '/nothing', 'forged')).statusCode, 404)
+    assert.equal((await ask('DELETE', '/things')).statusCode, 405)
+    assert.equal((await ask('OPTIONS', '/own')).statusCode, 204)
+  })
+
+  it('403 for a method that X-HTTP-Method-Override would hide (T-API-02)', async () => {
+    const headers = { 'x-http-method-override': 'GET' }
+    const answer = await send(mounted, { method: 'POST', url: '/things', token: 'reader', headers })
+    assert.equal(answer.statusCode, 403)
+  })
+})
+
+describe('the start', () => {
+  it('fails with a route that does not say who may call it', async () => {
+    for (const options of [{}, { config: {} }, { config: { cache: 'none' as const } }]) {
+      await assert.rejects(
+        mount(['authorize'], (app) => void app.get('/forgotten', options, async () => 'secret')),
+        /The route \/forgotten does not say who may call it/,
+      )
+    }
+  })
+
+  it('fails with a policy before those it depends on', async () => {
+    const early: [string, (app: ReturnType<typeof Fastify>) => unknown][] = [
+      ['methods', (app) => app.register(methods)],
+      ['identify', (app) => app.register(identify, { verify })],
+      ['authorize', (app) => app.register(authorize)],
+      ['bodies', (app) => app.register(bodies)],
+      ['conditional', (app) => app.register(conditional)],
+    ]
+    for (const [name, register] of early) {
+      const app = Fastify()
+      register(app)
+      await assert.rejects(async () => app.ready(), /dependency/, name)
+    }
+  })
+})

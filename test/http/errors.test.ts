@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Problem, type ProblemCode, problems } from '../../src/http/problem.ts'
+import { baseUrl, type Mounted, mount, send } from './support.ts'
+
+const problemType = 'application/problem+json; charset=utf-8'
+const jsonType = 'application/json; charset=utf-8'
+const secrets = /select \*|\/srv\/plinth|at Object|node_modules|hunter2|\.ts:/
+
+describe('errors', () => {
+  let mounted: Mounted
+  let toThrow: unknown
+  const sent = new Set<string>()
+  before(async () => {
+    const routes: Parameters<typeof mount>[1] = (app) => {
+      app.get('/thing', async (_request, reply) => {
+        reply.headers({ etag: '"1"', 'last-modified': 'x', expires: 'x' })
+        throw toThrow
+      })
+      app.get('/sync', () => {
+        throw toThrow
+      })
+    }
+    mounted = await mount(['errors'], routes, { isUnavailable: (error) => (error as Error)?.message === 'disk full' })
+  })
+  after(() => mounted.app.close())
+
+  const fail = (error: unknown, accept?: string, url = '/thing?token=hunter2') => {
+    toThrow = error
+    mounted.faults.length = 0
+    return send(mounted, { url, headers: accept === undefined ? {} : { accept } })
+  }
+  const conflict = () =>
+    new Problem('DUPLICATE_RESOURCE', 'There is one already', { errors: [{ field: 'email', message: 'is in use' }] })
+
+  describe('the problem form (RFC 9457)', () => {
+    it('409 carries every field of the contract', async () => {
+      const answer = await fail(conflict())
+      assert.equal(answer.statusCode, 409)
+      assert.equal(answer.headers['content-type'], problemType)
+      const { requestId, timestamp, ...rest } = answer.json()
+      assert.deepEqual(rest, {
+        type: `${baseUrl}/problems/duplicate-resource`,
+        title: 'The resource exists already',
+        status: 409,
+        detail: 'There is one already',
+        instance: `urn:request:${requestId}`,
+        errorCode: 'DUPLICATE_RESOURCE',
+        errors: [{ field: 'email', message: 'is in use' }],
+      })
+      assert.equal(timestamp, new Date(mounted.clock.now).toISOString())
+      assert.match(requestId, /^[\w.-]{8,64}$/)
+    })
+
+    it('409 without `errors` where no field is to blame', async () => {
+      assert.equal('errors' in (await fail(new Problem('DUPLICATE_RESOURCE', 'There is one'))).json(), false)
+    })
+  })
+
+  describe('the code form', () => {
+    it('409 carries every field of the contract, the path without its query', async () => {
+      const answer = await fail(conflict(), 'application/json')
+      assert.equal(answer.statusCode, 409)
+      assert.equal(answer.headers['content-type'], jsonType)
+      const { requestId, timestamp, ...rest } = answer.json()
+      assert.deepEqual(rest, {
+        errorCode: 'DUPLICATE_RESOURCE',
+        message: 'There is one already',
+        details: [{ field: 'email', issue: 'is in use' }],
+        path: '/thing',
+      })
+      assert.equal(timestamp, new Date(mounted.clock.now).toISOString())
+      assert.match(requestId, /^[\w.-]{8,64}$/)
+    })
+
+    const problemForm = [
+      undefined,
+      '',
+      '*/*',
+      'application/*',
+      'application/problem+json',
+      'text/html',
+      'text/html, */*;q=0.8',
+      'application/json, */*',
+      'application/json, application/problem+json',
+      'application/json, application/*',
+      'application/json;q=0.5, */*',
+      'application/json;q=0.5, application/problem+json;q=0.5',
+      'application/json;q=0.5, application/*;q=0.8, */*;q=0.1',
+      'application/json;q=0',
+      'application/jsonp',
+      'application/vnd.plinth+json',
+    ]
+    const codeForm = [
+      'application/json',
+      'Application/JSON',
+      'application/json; charset=utf-8',
+      'application/json;q=0.1',
+      'text/html, application/json',
+      'application/json, text/plain, */*;q=0.9',
+      'application/json, */*;q=0.5',
+      'application/json , application/* ; q=0.9',
+      'application/json, application/problem+json;q=0.9',
+      'application/problem+json;q=0, application/json;q=0.1, */*',
+      'application/problem+json;q=0.2, application/json;q=0.3',
+      'application/json;q=0.8, application/*;q=0.1, */*;q=1',
+    ]
+    for (const accept of problemForm) {
+      it(`problem form for Accept: ${accept}`, async () => {
+        assert.equal((await fail(conflict(), accept)).headers['content-type'], problemType)
+      })
+    }
+    for (const accept of codeForm) {
+      it(`code form for Accept: ${accept}`, async () => {
+        assert.equal((await fail(conflict(), accept)).headers['content-type'], jsonType)
+      })
+    }
+  })
+
+  describe('either form', () => {
+    for (const accept of ['application/problem+json', 'application/json']) {
+      it(`${accept}: every code has its status, its header, no-store and no validators`, async () => {
+        for (const [code, [status]] of Object.entries(problems)) {
+          const answer = await fail(new Problem(code as ProblemCode, 'Why'), accept)
+          assert.equal(answer.statusCode, status, code)
+          assert.equal(answer.headers['x-error-code'], code)
+          assert.equal(answer.headers['cache-control'], 'no-store')
+          assert.match(String(answer.headers.vary), /Accept/)
+          for (const name of ['etag', 'last-modified', 'expires']) assert.equal(answer.headers[name], undefined, name)
+          const { errorCode, requestId, timestamp } = answer.json()
+          assert.equal(errorCode, code)
+          assert.ok(!sent.has(requestId) && sent.add(requestId))
+          assert.equal(timestamp, '2026-03-01T12:00:00.500Z')
+        }
+      })
+    }
+
+    it('a problem brings its own headers', async () => {
+      const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', { headers: { 'retry-after': '7', 'cache-control': 'x' } })
+      const { headers } = await fail(gone)
+      assert.equal(headers['retry-after'], '7')
+      assert.equal(headers['cache-control'], 'x')
+    })
+
+    it('the codes that the contract names have its statuses', () => {
+      const statuses = { VALIDATION_ERROR: 422, AUTH_REQUIRED: 401, ACCESS_DENIED: 403, RESOURCE_NOT_FOUND: 404 }
+      const more = { DUPLICATE_RESOURCE: 409, INTERNAL_ERROR: 500, INVALID_INPUT: 400, MISSING_REQUIRED_FIELD: 400 }
+      const others = { AUTH_TOKEN_EXPIRED: 401, PERMISSION_DENIED: 403, RATE_LIMIT_EXCEEDED: 429 }
+      for (const [code, status] of Object.entries({ ...statuses, ...more, ...others })) {
+        assert.equal(problems[code as ProblemCode][0], status, code)
+        assert.match(code, /^[A-Z]+(_[A-Z]+)*$/)
+      }
+    })
+  })
+
+  describe('500 INTERNAL_ERROR without internals (T-HTTP-14)', () => {
+    const internals = () => [
+      Object.assign(new Error('select * from users failed at /srv/plinth/db.ts:7'), { code: 'SQLITE_ERROR', errcode: 1 }),
+      Object.assign(new TypeError("Cannot read properties of undefined (reading 'hunter2')"), { statusCode: 502 }),
+      Object.assign(new Error('/srv/plinth/secret'), { statusCode: 404, headers: { 'x-secret': 'hunter2' } }),
+      Object.assign(new Error('select * '), { status: 418, expose: true }),
+      'select * from users',
+      { password: 'hunter2' },
+      undefined,
+      null,
+      7,
+    ]
+    for (const accept of ['application/problem+json', 'application/json']) {
+      for (const url of ['/thing', '/sync']) {
+        it(`for whatever is thrown at ${url}, as ${accept}`, async () => {
+          for (const error of internals()) {
+            const answer = await fail(error, accept, url)
+            assert.equal(answer.statusCode, 500, String(error))
+            assert.equal(answer.json().errorCode, 'INTERNAL_ERROR')
+            assert.doesNotMatch(answer.body + JSON.stringify(answer.headers), secrets)
+            assert.equal(mounted.faults.length, 1)
+          }
+        })
+      }
+    }
+
+    it('the fault is told to the operator, with the cause of a problem instead of the problem', async () => {
+      const cause = new Error('select * from users')
+      await fail(cause)
+      assert.deepEqual(mounted.faults, [cause])
+      const answer = await fail(new Problem('INTERNAL_ERROR', 'It broke', { cause }))
+      assert.deepEqual(mounted.faults, [cause])
+      assert.doesNotMatch(answer.body, secrets)
+    })
+
+    it('what a client caused is not told to the operator', async () => {
+      await fail(conflict())
+      assert.deepEqual(mounted.faults, [])
+    })
+  })
+
+  describe('503 SERVICE_UNAVAILABLE', () => {
+    it('with Retry-After for an unavailable store, without internals', async () => {
+      const answer = await fail(new Error('disk full'))
+      assert.equal(answer.statusCode, 503)
+      assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')
+      assert.match(String(answer.headers['retry-after']), /^[1-9][0-9]*$/)
+      assert.doesNotMatch(answer.body, /disk/)
+      assert.deepEqual(mounted.faults.map(String), ['Error: disk full'])
+    })
+  })
+})

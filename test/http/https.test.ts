@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { proxyList } from '../../src/http/https.ts'
+import { baseUrl, type Mounted, mount, send, sendRaw } from './support.ts'
+
+const config = { scope: 'public' }
+const hsts = 'max-age=31536000; includeSubDomains'
+
+describe('https', () => {
+  let mounted: Mounted
+  let reached: string[]
+  before(async () => {
+    reached = []
+    mounted = await mount(['errors', 'https'], (app) => {
+      app.get('/things', { config }, async (request) => {
+        reached.push(request.url)
+        return { name: 'Pen' }
+      })
+      app.post('/things', { config }, async () => {
+        throw new Error('broken')
+      })
+    })
+  })
+  after(() => mounted.app.close())
+
+  describe('a request over plain HTTP (T-HTTP-12)', () => {
+    const plain = { 'x-forwarded-proto': 'http' }
+
+    it('301 to the same path and query at the configured host, which Host cannot change', async () => {
+      reached.length = 0
+      const url = '/things?name=a%20b&x=//evil.test'
+      const answer = await send(mounted, { url, headers: { ...plain, host: 'evil.test' } })
+      assert.equal(answer.statusCode, 301)
+      assert.equal(answer.headers.location, baseUrl + url)
+      assert.equal(answer.headers['cache-control'], 'no-store')
+      assert.deepEqual(reached, [])
+    })
+
+    it('301 without Strict-Transport-Security, which counts over HTTPS only', async () => {
+      const answer = await send(mounted, { url: '/things', headers: plain })
+      assert.equal(answer.headers['strict-transport-security'], undefined)
+      assert.equal(answer.headers['set-cookie'], undefined)
+    })
+
+    it('301 for every method, with credentials, and at paths that do not exist', async () => {
+      for (const [method, url] of [
+        ['POST', '/things'],
+        ['DELETE', '/nothing'],
+        ['OPTIONS', '/things'],
+      ] as const) {
+        const answer = await send(mounted, { method, url, token: 'writer', headers: plain })
+        assert.equal(answer.statusCode, 301, `${method} ${url}`)
+        assert.equal(answer.headers.location, baseUrl + url)
+      }
+    })
+
+    it('301 to our own host when the request target is an absolute URL (T-HTTP-04)', async () => {
+      const answer = await sendRaw(mounted, ['GET http://evil.test/things HTTP/1.1', 'Host: a', 'Connection: close'])
+      assert.equal(answer.status, 301)
+      assert.equal(new URL(answer.headers.location as string).origin, baseUrl)
+    })
+  })
+
+  describe('Strict-Transport-Security (T-HTTP-13)', () => {
+    const hardened = {
+      'strict-transport-security': hsts,
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    }
+    for (const [method, url, status] of [
+      ['GET', '/things', 200],
+      ['HEAD', '/things', 200],
+      ['POST', '/things', 500],
+      ['GET', '/nothing', 404],
+    ] as const) {
+      it(`${status} of ${method} ${url} carries it and the other hardening headers`, async () => {
+        const { statusCode, headers } = await send(mounted, { method, url })
+        assert.equal(statusCode, status)
+        for (const [name, value] of Object.entries(hardened)) assert.equal(headers[name], value, name)
+        assert.equal(headers.server, undefined)
+        assert.equal(headers['x-powered-by'], undefined)
+      })
+    }
+  })
+
+  describe('X-Forwarded-Proto (T-HTTP-11)', () => {
+    const lists = [
+      { trustedProxies: [], peers: { '127.0.0.1': 301, '10.1.2.3': 301, '::1': 301 } },
+      {
+        trustedProxies: ['10.1.0.0/16', '192.0.2.7', 'fd00::/8'],
+        peers: {
+          '10.1.2.3': 200,
+          '10.2.0.1': 301,
+          '192.0.2.7': 200,
+          '192.0.2.8': 301,
+          '127.0.0.1': 301,
+          'fd12::1': 200,
+          'fe80::1': 301,
+          '::ffff:10.1.2.3': 200,
+          '::ffff:10.2.0.1': 301,
+        },
+      },
+    ]
+    for (const { trustedProxies, peers } of lists) {
+      it(`200 only from a peer in [${trustedProxies}]`, async (t) => {
+        const { app } = await mount(['https'], (app) => void app.get('/things', { config }, async () => ({})), {
+          trustedProxies,
+        })
+        t.after(() => app.close())
+        for (const [remoteAddress, status] of Object.entries(peers)) {
+          const answer = await send({ app }, { url: '/things', remoteAddress })
+          assert.equal(answer.statusCode, status, remoteAddress)
+        }
+      })
+    }
+
+    it('301 from a trusted peer that does not say https alone', async () => {
+      for (const value of ['http', 'https, http', 'http, https', '', 'httpsx']) {
+        const answer = await send(mounted, { url: '/things', headers: { 'x-forwarded-proto': value } })
+        assert.equal(answer.statusCode, 301, value)
+      }
+    })
+
+    it('301 whatever other forwarding headers claim', async () => {
+      const headers = { 'x-forwarded-proto': 'http', forwarded: 'proto=https', 'x-forwarded-ssl': 'on', 'x-url-scheme': 'https' }
+      assert.equal((await send(mounted, { url: '/things', headers })).statusCode, 301)
+    })
+
+    it('no start with a list that names anything but addresses and CIDRs', () => {
+      for (const entry of ['true', '*', 'localhost', '', '10.0.0.0/33', '10.0.0.0/', '10.0.0.0/8/8', '10.0.0.0/-1', '10.0.0.0/x']) {
+        assert.throws(() => proxyList([entry]), undefined, entry)
+      }
+    })
+  })
+
+  describe('headers that may be sent only once', () => {
+    const request = (...headers: string[]) =>
+      sendRaw(mounted, ['GET /things HTTP/1.1', 'X-Forwarded-Proto: https', 'Connection: close', ...headers])
+
+    it('200 with one of each', async () => {
+      const answer = await request('Host: plinth.test', 'Authorization: Bearer a')
+      assert.equal(answer.status, 200)
+      assert.equal(answer.body, '{"name":"Pen"}')
+    })
+
+    it('400 with two Host lines, equal or not (T-HTTP-02)', async () => {
+      for (const second of ['Host: evil.test', 'host: plinth.test', 'HOST:plinth.test']) {
+        const answer = await request('Host: plinth.test', second)
+        assert.equal(answer.status, 400, second)
+        assert.equal(JSON.parse(answer.body).errorCode, 'INVALID_INPUT')
+        assert.equal(answer.headers['strict-transport-security'], hsts)
+      }
+    })
+
+    it('400 without a Host line (T-HTTP-02)', async () => {
+      assert.equal((await request()).status, 400)
+    })
+
+    it('400 with two Authorization lines (T-HTTP-03)', async () => {
+      const answer = await request('Host: plinth.test', 'Authorization: Bearer a', 'X-Other: 1', 'authorization: Bearer b')
+      assert.equal(answer.status, 400)
+      assert.match(JSON.parse(answer.body).detail, /authorization/)
+    })
+
+    it('400 with two Content-Type or Content-Length lines (T-HTTP-03)', async () => {
+      for (const name of ['Content-Type: application/json', 'Content-Length: 0']) {
+        assert.equal((await request('Host: plinth.test', name, name)).status, 400, name)
+      }
+    })
+
+    it('200 with a header named __proto__, which changes no prototype (T-HTTP-09)', async () => {
+      const before = Reflect.ownKeys(Object.prototype)
+      assert.equal((await request('Host: plinth.test', '__proto__: x', '__proto__: y')).status, 200)
+      assert.deepEqual(Reflect.ownKeys(Object.prototype), before)
+    })
+  })
+})

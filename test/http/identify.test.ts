@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { callerOf, type Verification } from '../../src/http/identify.ts'
+import { type Mounted, mount, send, verify } from './support.ts'
+
+const config = { scope: 'public' }
+
+describe('identify', () => {
+  let mounted: Mounted
+  let asked: string[]
+  const remembering = (token: string): Verification | Promise<Verification> => {
+    asked.push(token)
+    if (token === 'down') return Promise.reject(new Error('the store is down'))
+    return token.startsWith('slow-') ? Promise.resolve(verify(token.slice(5))) : verify(token)
+  }
+  before(async () => {
+    const routes: Parameters<typeof mount>[1] = (app) => {
+      app.get('/who', { config }, async ({ caller }) => ({ caller: show(caller) }))
+      app.get('/required', { config }, async (request) => ({ client: callerOf(request).clientId }))
+    }
+    mounted = await mount(['errors', 'identify'], routes, { verify: remembering })
+  })
+  after(() => mounted.app.close())
+
+  const show = (caller: Verification | null) =>
+    caller && 'caller' in caller ? { ...caller.caller, scopes: [...caller.caller.scopes] } : caller
+  const who = async (authorization?: string, url = '/who') => {
+    asked = []
+    const answer = await send(mounted, { url, headers: authorization === undefined ? {} : { authorization } })
+    assert.equal(answer.statusCode, 200)
+    return answer.json().caller
+  }
+  const reader = { clientId: 'cli_reader', subject: 'usr_1', scopes: ['things:read'] }
+
+  it('leaves the caller of a good token, verified at once or later', async () => {
+    assert.deepEqual(await who('Bearer reader'), reader)
+    assert.deepEqual(await who('Bearer slow-reader'), reader)
+  })
+
+  it('takes the scheme without regard to case and more than one space (RFC 9110 §11.1)', async () => {
+    for (const header of ['bearer reader', 'BEARER   reader', 'Bearer reader ']) assert.deepEqual(await who(header), reader)
+  })
+
+  it('leaves null when there is no Authorization', async () => {
+    assert.equal(await who(), null)
+    assert.deepEqual(asked, [])
+  })
+
+  it('never rejects: it leaves why a token was refused', async () => {
+    assert.deepEqual(await who('Bearer expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
+    assert.deepEqual(await who('Bearer slow-expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
+    assert.deepEqual(await who('Bearer unknown'), { refused: 'AUTH_TOKEN_INVALID' })
+  })
+
+  it('refuses other schemes and malformed headers without asking anybody', async () => {
+    for (const header of ['Basic cmVhZGVyOng=', 'Bearer', 'Bearer ', 'Bearer a b', 'Bearer a,b', 'reader', 'Bearer "a"', '']) {
+      assert.deepEqual(await who(header), { refused: 'AUTH_TOKEN_INVALID' }, header)
+      assert.deepEqual(asked, [], header)
+    }
+  })
+
+  it('reads no token from the query, a cookie or another header (T-JWT-10)', async () => {
+    assert.equal(await who(undefined, '/who?access_token=reader'), null)
+    const headers = { cookie: 'access_token=reader', 'x-access-token': 'reader', 'proxy-authorization': 'Bearer reader' }
+    assert.equal((await send(mounted, { url: '/who', headers })).json().caller, null)
+    assert.deepEqual(asked, [])
+  })
+
+  it('500 when the verification itself fails: the token is not to blame', async () => {
+    const answer = await send(mounted, { url: '/who', token: 'down' })
+    assert.equal(answer.statusCode, 500)
+    assert.match(String(mounted.faults.at(-1)), /the store is down/)
+  })
+
+  it('500 where a route reads its caller but lets anybody in', async () => {
+    assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
+    assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
+  })
+
+  it('keeps no caller from one request to the next', async () => {
+    await who('Bearer reader')
+    assert.equal(await who(), null)
+  })
+})

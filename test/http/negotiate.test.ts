@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { names, weightOf } from '../../src/http/negotiate.ts'
+
+describe('weightOf (RFC 9110 §12.5.1)', () => {
+  const weights: [accept: string, type: string, weight: number][] = [
+    ['text/html', 'text/html', 1],
+    ['text/html;q=0.3', 'text/html', 0.3],
+    ['text/html ; q=0.3 ; level=1', 'text/html', 0.3],
+    ['TEXT/HTML;Q=0.3', 'text/html', 0.3],
+    ['text/*;q=0.4', 'text/html', 0.4],
+    ['*/*;q=0.2', 'text/html', 0.2],
+    ['*/*;q=0.2, text/*;q=0.4, text/html;q=0.6', 'text/html', 0.6],
+    ['text/html;q=0.6, text/*;q=0.4, */*;q=0.2', 'text/plain', 0.4],
+    ['text/html;q=0, */*', 'text/html', 0],
+    ['text/plain', 'text/html', 0],
+    ['', 'text/html', 0],
+    [',,text/html,,', 'text/html', 1],
+    ['text/html;q=7', 'text/html', 1],
+    ['text/html;q=-1', 'text/html', 0],
+    ['text/html;q=x', 'text/html', 0],
+    ['application/json', 'application/problem+json', 0],
+  ]
+  for (const [accept, type, weight] of weights) {
+    it(`${weight} for ${type} in "${accept}"`, () => assert.equal(weightOf(accept, type), weight))
+  }
+})
+
+describe('names', () => {
+  it('is true for the very type only, not for a wildcard or a weight of 0', () => {
+    assert.equal(names('text/html, application/json;q=0.1', 'application/json'), true)
+    for (const accept of ['*/*', 'application/*', 'application/json;q=0', 'application/json5', '']) {
+      assert.equal(names(accept, 'application/json'), false, accept)
+    }
+  })
+})

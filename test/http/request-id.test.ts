@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Problem } from '../../src/http/problem.ts'
+import { type Mounted, mount, send, sendRaw } from './support.ts'
+
+const made = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+describe('X-Request-Id', () => {
+  let mounted: Mounted
+  before(async () => {
+    mounted = await mount(['errors', 'https'], (app) => {
+      app.get('/things', { config: { scope: 'public' } }, async ({ id }) => ({ id }))
+      app.post('/things', { config: { scope: 'public' } }, async () => {
+        throw new Problem('DUPLICATE_RESOURCE', 'There is one')
+      })
+    })
+  })
+  after(() => mounted.app.close())
+  const ask = async (sent?: string) => {
+    const headers = sent === undefined ? {} : { 'x-request-id': sent }
+    return String((await send(mounted, { url: '/things', headers })).headers['x-request-id'])
+  }
+
+  it('is made anew for each request that brings none', async () => {
+    const [first, second] = [await ask(), await ask()]
+    assert.match(first, made)
+    assert.match(second, made)
+    assert.notEqual(first, second)
+  })
+
+  it("is the client's own when that has 8 to 64 safe characters", async () => {
+    for (const own of ['12345678', 'a'.repeat(64), 'Trace-1.2_3']) assert.equal(await ask(own), own)
+  })
+
+  it('is made anew when the sent one is too short, too long or unsafe (T-HTTP-10)', async () => {
+    for (const own of ['1234567', 'a'.repeat(65), 'abcdefg h', '<script>1', 'abcdefgh"', 'ä'.repeat(9), '']) {
+      assert.match(await ask(own), made, own)
+    }
+  })
+
+  it('is made anew when two are sent', async () => {
+    const twice = ['X-Request-Id: abcdefgh-1', 'X-Request-Id: abcdefgh-2']
+    const lines = ['GET /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', 'Connection: close', ...twice]
+    assert.match((await sendRaw(mounted, lines)).headers['x-request-id'] as string, made)
+  })
+
+  it('is the one in the body of an error, and there on 404 and 301 too', async () => {
+    const headers = { 'x-request-id': 'trace-0001' }
+    const conflict = await send(mounted, { method: 'POST', url: '/things', headers })
+    assert.equal(conflict.headers['x-request-id'], 'trace-0001')
+    assert.equal(conflict.json().requestId, 'trace-0001')
+    assert.equal(conflict.json().instance, 'urn:request:trace-0001')
+    const missing = await send(mounted, { url: '/nothing', headers })
+    assert.equal(missing.statusCode, 404)
+    assert.equal(missing.headers['x-request-id'], 'trace-0001')
+    const moved = await send(mounted, { url: '/things', headers: { 'x-forwarded-proto': 'http' } })
+    assert.match(String(moved.headers['x-request-id']), made)
+  })
+})

@@ -1,0 +1,102 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import { authorize } from '../../src/http/authorize.ts'
+import { bodies } from '../../src/http/bodies.ts'
+import { caching } from '../../src/http/caching.ts'
+import { conditional } from '../../src/http/conditional.ts'
+import { errors } from '../../src/http/errors.ts'
+import { fields } from '../../src/http/fields.ts'
+import { https } from '../../src/http/https.ts'
+import { identify, type Verification, type Verify } from '../../src/http/identify.ts'
+import { type AccessLine, accessLog } from '../../src/http/log.ts'
+import { methods } from '../../src/http/methods.ts'
+import { requestId } from '../../src/http/request-id.ts'
+
+export const baseUrl = 'https://plinth.test'
+
+/** What the tokens `reader`, `writer` and `expired` are worth; any other is invalid. */
+export const verify = (token: string): Verification => {
+  if (token === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
+  const scopes = { reader: ['things:read'], writer: ['things:read', 'things:write'] }[token]
+  if (scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
+  return { caller: { clientId: `cli_${token}`, subject: 'usr_1', scopes: new Set(scopes) } }
+}
+
+export interface Mounted {
+  app: FastifyInstance
+  clock: { now: number }
+  /** Errors of status 500 and above, with what a client must not see. */
+  faults: unknown[]
+  lines: AccessLine[]
+}
+
+interface Settings {
+  verify?: Verify
+  trustedProxies?: string[]
+  isUnavailable?: (error: unknown) => boolean
+  bodyLimit?: number
+}
+
+/** Every policy, registered as `app.ts` does it, with the policies it depends on. */
+const policies = {
+  accessLog: { needs: [], register: ({ app, lines }) => app.register(accessLog, { write: (line) => lines.push(line) }) },
+  errors: {
+    needs: [],
+    register: ({ app, clock, faults }, { isUnavailable = () => false }) =>
+      app.register(errors, { baseUrl, isUnavailable, now: () => clock.now, onFault: (error) => faults.push(error) }),
+  },
+  methods: { needs: ['errors'], register: ({ app }) => app.register(methods) },
+  https: {
+    needs: [],
+    register: ({ app }, { trustedProxies = ['127.0.0.1'] }) => app.register(https, { baseUrl, trustedProxies }),
+  },
+  identify: { needs: ['https'], register: ({ app }, settings) => app.register(identify, { verify, ...settings }) },
+  authorize: { needs: ['identify'], register: ({ app }) => app.register(authorize) },
+  bodies: { needs: ['errors', 'authorize'], register: ({ app }) => app.register(bodies) },
+  fields: { needs: ['bodies'], register: ({ app }) => app.register(fields) },
+  caching: { needs: ['errors'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },
+  conditional: { needs: ['fields', 'caching'], register: ({ app }) => app.register(conditional) },
+} satisfies Record<string, { needs: string[]; register: (mounted: Mounted, settings: Settings) => PromiseLike<unknown> }>
+
+type Policy = keyof typeof policies
+
+const withNeeds = (name: string): string[] => [name, ...policies[name as Policy].needs.flatMap(withNeeds)]
+
+/** The named policies and what they depend on, in the order of `app.ts`, on an app with the given routes. */
+export async function mount(
+  names: Policy[],
+  routes: (app: FastifyInstance) => void,
+  settings: Settings = {},
+): Promise<Mounted> {
+  const app = Fastify({ genReqId: requestId as never, bodyLimit: settings.bodyLimit ?? 1_048_576 })
+  const mounted: Mounted = { app, clock: { now: Date.parse('2026-03-01T12:00:00.500Z') }, faults: [], lines: [] }
+  const wanted = new Set(names.flatMap(withNeeds))
+  for (const [name, { register }] of Object.entries(policies)) if (wanted.has(name)) await register(mounted, settings)
+  routes(app)
+  await app.ready()
+  return mounted
+}
+
+/** Sends a request over what looks like HTTPS, by default without a token. */
+export function send({ app }: Pick<Mounted, 'app'>, request: InjectOptions & { token?: string }) {
+  const { token, headers, ...rest } = request
+  const bearer = token ? { authorization: `Bearer ${token}` } : {}
+  return app.inject({ ...rest, headers: { 'x-forwarded-proto': 'https', ...bearer, ...headers } })
+}
+
+/** Sends these very bytes and reads until the service closes; the lines should hold `Connection: close`. */
+export async function sendRaw({ app }: Pick<Mounted, 'app'>, lines: string[], body = '') {
+  if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`)
+  const answer = await text(socket)
+  const [head = '', ...rest] = answer.split('\r\n\r\n')
+  const headers = head.split('\r\n').slice(1).map((line): [string, string] => {
+    const colon = line.indexOf(':')
+    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
+  })
+  return { status: Number(head.split(' ')[1]), headers: Object.fromEntries(headers), body: rest.join('\r\n\r\n') }
+}

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { Webhook } from 'standardwebhooks'
+import { migrate } from '../../src/db/migrate.ts'
+import { type Database, openDatabase } from '../../src/db/open.ts'
+import type { EngineUnderTest } from './engines.ts'
+import { eventually, type RealService, realService } from './service.ts'
+
+const kills = 10
+const rows = 40_000
+const seed = Number(process.env.SEED ?? Date.now() % 100_000)
+
+/** Repeatable numbers in [0, 1). */
+function sequence(start: number): () => number {
+  let state = start
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) % 4_294_967_296
+    return state / 4_294_967_296
+  }
+}
+
+/** A receiver that answers 500 to the first try of each event, so that each waits for a retry. */
+async function receiver() {
+  const seen = new Map<string, { bodies: Set<string>; headers: Record<string, string>; tries: number }>()
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const id = String(request.headers['webhook-id'])
+    const entry = seen.get(id) ?? { bodies: new Set(), headers: {}, tries: 0 }
+    entry.bodies.add(Buffer.concat(chunks).toString())
+    entry.headers = request.headers as Record<string, string>
+    entry.tries++
+    seen.set(id, entry)
+    response.writeHead(entry.tries === 1 ? 500 : 204).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}/hook`, seen, close: () => server.close() }
+}
+
+async function seedProducts(url: string): Promise<Database> {
+  const db = await openDatabase(url)
+  await migrate(db)
+  const at = new Date(0).toISOString()
+  for (let from = 0; from < rows; from += 2_000) {
+    const batch = Array.from({ length: 2_000 }, (_, n) => {
+      const name = `product ${from + n}`
+      return { name, nameKey: name, price: 1.5, revision: 1, createdAt: at, updatedAt: at }
+    })
+    await db.write((tx) => tx.insertInto('products').values(batch).execute())
+  }
+  return db
+}
+
+/** What clients were promised: every entry was acknowledged before the service died. */
+interface Ledger {
+  products: number[]
+  tasks: string[]
+}
+
+/** One life of the service: work is accepted until it is killed at a random moment. */
+async function liveAndDie(service: RealService, ledger: Ledger, webhookUrl: string, random: () => number) {
+  await service.start()
+  const accept = async () => {
+    const product = await service.call('POST', '/products', { body: { name: 'kept', price: 1 } })
+    if (product.status === 201) ledger.products.push(product.json().id)
+    const body = { reportType: 'products', format: 'csv', webhookUrl }
+    const task = await service.call('POST', '/api/reports', { body })
+    if (task.status === 202) ledger.tasks.push(task.json().taskId)
+  }
+  // A request that the kill cuts off was not acknowledged: nothing is owed for it.
+  const accepting = accept().catch(() => {})
+  await pause(30 + random() * 400)
+  await service.kill('SIGKILL')
+  await accepting
+}
+
+/** kill -9 at random moments: everything acknowledged is there afterwards, whole and told of (F-KILL, P1, P2, P4, P5). */
+export function killSuite(engine: EngineUnderTest): void {
+  describe(`kill -9 at ${kills} random moments (seed ${seed})`, () => {
+    it('loses nothing that was accepted', { timeout: 150_000 }, async () => {
+      const place = await engine.place()
+      const db = await seedProducts(place.url)
+      const hook = await receiver()
+      const service = await realService({ DATABASE_URL: place.url, PLINTH_WEBHOOK_SCHEDULE: '0,1,1,1,2,2,2,2,2,2' })
+      try {
+        const random = sequence(seed)
+        const ledger: Ledger = { products: [], tasks: [] }
+        for (let life = 0; life < kills; life++) await liveAndDie(service, ledger, hook.url, random)
+        await service.start()
+        await check(service, db, ledger, hook.seen)
+      } finally {
+        await service.remove()
+        hook.close()
+        await db.close()
+        await place.remove()
+      }
+    })
+  })
+}
+
+type Seen = Awaited<ReturnType<typeof receiver>>['seen']
+
+async function check(service: RealService, db: Database, ledger: Ledger, seen: Seen): Promise<void> {
+  assert.ok(ledger.tasks.length >= kills / 2, `only ${ledger.tasks.length} tasks were accepted before the kills`)
+  for (const id of ledger.products) assert.equal((await service.call('GET', `/products/${id}`)).status, 200)
+  for (const id of ledger.tasks) await completed(service, id)
+  const { secret } = (await service.call('GET', '/api/webhooks/secret')).json()
+  for (const id of ledger.tasks) await told(db, seen, secret, id)
+  if (db.engine.name === 'sqlite') {
+    const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(db.read)
+    assert.equal(Object.values(rows[0] ?? {})[0], 'ok')
+  }
+}
+
+/** The task completes, and its file is whole: its digest is right and it holds every row. */
+async function completed(service: RealService, id: string): Promise<void> {
+  await eventually(`task ${id} is completed`, async () => {
+    const { status } = (await service.call('GET', `/api/reports/${id}/status`)).json()
+    assert.notEqual(status, 'failed')
+    return status === 'completed'
+  })
+  const file = await service.call('GET', `/api/reports/${id}/download`)
+  assert.equal(file.status, 200)
+  const digest = createHash('sha256').update(file.text).digest('base64')
+  assert.equal(file.headers['repr-digest'], `sha-256=:${digest}:`)
+  assert.ok(file.text.split('\r\n').length > rows)
+}
+
+/** Exactly one event of the task, received with a right signature, every try with the same bytes. */
+async function told(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
+  const events = await db.read.selectFrom('events').select('id').where('body', 'like', `%${taskId}%`).execute()
+  assert.equal(events.length, 1)
+  const { id } = events[0] as { id: string }
+  const entry = await eventually(`event ${id} arrives`, async () => {
+    const found = seen.get(id)
+    return found && found.tries >= 2 && found
+  })
+  assert.equal(entry.bodies.size, 1)
+  const [body] = entry.bodies
+  new Webhook(secret).verify(body as string, entry.headers)
+}

@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Agent, request } from 'undici'
+
+const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** Looks until `look` gives a value; fails with `what` at the deadline. */
+export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
+  const deadline = Date.now() + ms
+  for (;;) {
+    const found = await look()
+    if (found !== undefined && found !== false) return found
+    if (Date.now() > deadline) throw new Error(`Not within ${ms} ms: ${what}`)
+    await pause(25)
+  }
+}
+
+export interface Answer {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
+  json: () => any
+}
+
+export interface RealService {
+  port: number
+  dataDir: string
+  child: () => ChildProcess
+  output: () => string
+  start: () => Promise<void>
+  kill: (signal: NodeJS.Signals) => Promise<void>
+  token: () => Promise<string>
+  call: (
+    method: string,
+    path: string,
+    options?: { body?: unknown; headers?: Record<string, string> },
+  ) => Promise<Answer>
+  remove: () => Promise<void>
+}
+
+/** The service as an operator runs it: its own process, TLS, a data folder; every client scope. */
+export async function realService(env: Record<string, string> = {}): Promise<RealService> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'plinth-service-'))
+  const port = await freePort()
+  const settings = {
+    ...process.env,
+    PLINTH_DATA_DIR: dataDir,
+    PLINTH_PORT: String(port),
+    PLINTH_HTTP_PORT: '0',
+    PLINTH_BOOTSTRAP_CLIENT_ID: 'boot',
+    PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret',
+    ...env,
+  }
+  const base = `https://localhost:${port}`
+  let child: ChildProcess
+  let output = ''
+  let agent: Agent | undefined
+  let bearer: string | undefined
+
+  const raw = async (method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> => {
+    agent ??= new Agent({ connect: { ca: readFileSync(join(dataDir, 'certificates', 'authority.crt')) } })
+    const response = await request(base + path, { method: method as 'GET', headers, body, dispatcher: agent })
+    const text = await response.body.text()
+    return { status: response.statusCode, headers: response.headers, text, json: () => JSON.parse(text) }
+  }
+  const token = async () => {
+    const headers = {
+      authorization: `Basic ${Buffer.from('boot:boot+secret').toString('base64')}`,
+      'content-type': 'application/x-www-form-urlencoded',
+    }
+    bearer ??= (await raw('POST', '/oauth/token', headers, 'grant_type=client_credentials')).json()
+      .access_token as string
+    return bearer
+  }
+  return {
+    port,
+    dataDir,
+    child: () => child,
+    output: () => output,
+    start: async () => {
+      child = spawn(process.execPath, [plinth, 'serve'], { env: settings, stdio: ['ignore', 'pipe', 'pipe'] })
+      child.stdout?.on('data', (chunk) => (output += chunk))
+      child.stderr?.on('data', (chunk) => (output += chunk))
+      await eventually(`the service answers (it printed: ${output})`, () =>
+        raw('GET', '/livez', {}).then(
+          ({ status }) => status === 200,
+          () => {
+            if (child.exitCode !== null) throw new Error(`The service ended with ${child.exitCode}: ${output}`)
+            return false
+          },
+        ),
+      )
+    },
+    kill: async (signal) => {
+      const ended = once(child, 'exit')
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill(signal)
+        await ended
+      }
+      await agent?.destroy()
+      agent = undefined
+    },
+    token,
+    call: async (method, path, { body, headers = {} } = {}) =>
+      raw(
+        method,
+        path,
+        {
+          authorization: `Bearer ${await token()}`,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        body === undefined ? undefined : JSON.stringify(body),
+      ),
+    remove: async () => {
+      if (child?.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+      await agent?.destroy()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
