@@ -42,6 +42,7 @@ export interface Service extends Stores {
 
 const now = Date.now
 const drainMs = 18_000
+const hourMs = 3_600_000
 
 /** Opens the database and the keys, making what the first run lacks. */
 export async function openStores(config: Config): Promise<Stores> {
@@ -61,7 +62,7 @@ export async function startService(config: Config, version: string): Promise<Ser
   const certificates = await serverCertificates(config, stores.dataDir)
   const baseUrl = config.baseUrl ?? `https://localhost:${config.port}`
   const app = await openApp(config, stores, parts, baseUrl, certificates, log)
-  if (config.roles.includes('worker')) startWork({ ...parts, ...stores })
+  const stopSweeping = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : () => {}
   const redirect = await listen(app, config, baseUrl)
   return {
     ...stores,
@@ -69,6 +70,7 @@ export async function startService(config: Config, version: string): Promise<Ser
     authorityFile: certificates?.authorityFile ?? null,
     close: async () => {
       redirect?.close()
+      stopSweeping()
       await Promise.all([app.close(), parts.queue.stop(drainMs)])
       await parts.sender.close()
       await stores.db.close()
@@ -82,6 +84,7 @@ export async function startService(config: Config, version: string): Promise<Ser
 async function openParts(config: Config, { db, sealer }: Stores, version: string, log: Logger) {
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
   const results = folderResults(resultsFolderOf(config))
+  await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   return {
     policy,
@@ -91,6 +94,8 @@ async function openParts(config: Config, { db, sealer }: Stores, version: string
     sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
     webhookKeys: await webhookKeys(db, sealer),
     resultSeconds: config.resultSeconds,
+    taskSeconds: config.taskSeconds,
+    onError,
     schedule: config.webhookSchedule,
     version,
     now,

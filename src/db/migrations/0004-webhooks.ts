@@ -57,6 +57,8 @@ async function events(db: Kysely<unknown>): Promise<void> {
     .addColumn('completed_at', 'text')
     .addUniqueConstraint('deliveries_once', ['event_id', 'url', 'webhook_id'])
     .execute()
+  await db.schema.createIndex('events_age').on('events').columns(['created_at', 'id']).execute()
+  await db.schema.createIndex('deliveries_ended').on('deliveries').columns(['status', 'completed_at']).execute()
   await db.schema.createIndex('deliveries_webhook').on('deliveries').columns(['webhook_id', 'created_at']).execute()
   await db.schema
     .createTable('attempts')

@@ -1,0 +1,112 @@
+import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect as secureConnect } from 'node:tls'
+import type { LoadOrder, LoadResult } from './load-order.ts'
+import { busyMsOf, cpuMsOf, loadCore, serverCore } from './machine.ts'
+import { lengthOf, statusOf } from './response.ts'
+
+/**
+ * The load generator, a process of its own: reads a `LoadOrder` from its input and writes a `LoadResult`. Each
+ * connection sends the next request as soon as the last one is answered. It does so little per request that the server
+ * is the busier one: autocannon needs as much CPU per request as bare Fastify, which would flatter every ratio.
+ */
+const order = JSON.parse(await text(process.stdin)) as LoadOrder
+const requests = order.requests.map((request) => Buffer.from(request))
+const slotsUs = 1_000_000
+const latencies = new Uint32Array(slotsUs)
+const statuses: Record<number, number> = {}
+let next = 0
+let answered = 0
+let counting = false
+let over = false
+
+const buffer = Buffer.alloc(65_536)
+const sockets = Array.from({ length: order.connections }, openConnection)
+const result = await measured()
+for (const socket of sockets) socket.destroy()
+process.stdout.write(JSON.stringify(result))
+
+async function measured(): Promise<LoadResult> {
+  await sleep(order.warmSeconds * 1_000)
+  const before = clocks()
+  counting = true
+  await sleep(order.seconds * 1_000)
+  counting = false
+  const after = clocks()
+  over = true
+  const spent = (name: keyof typeof before) => after[name] - before[name]
+  const count = latencies.reduce((sum, slot) => sum + slot, 0)
+  const share = (name: keyof typeof before) => spent(name) / spent('wall')
+  return {
+    answered,
+    statuses,
+    perSecond: (count * 1_000) / spent('wall'),
+    p50Ms: percentile(count, 0.5),
+    p99Ms: percentile(count, 0.99),
+    serverShare: share('server'),
+    loadShare: share('load'),
+    othersShare: Math.max(0, share('serverCore') - share('server')),
+    othersLoadShare: Math.max(0, share('loadCore') - share('load')),
+    serverUs: (spent('server') * 1_000) / count,
+  }
+}
+
+function clocks() {
+  const { user, system } = process.cpuUsage()
+  return {
+    wall: performance.now(),
+    load: (user + system) / 1_000,
+    server: cpuMsOf(order.serverPid),
+    serverCore: busyMsOf(serverCore),
+    loadCore: busyMsOf(loadCore),
+  }
+}
+
+function percentile(count: number, share: number): number {
+  let left = count * share
+  return latencies.findIndex((slot) => (left -= slot) <= 0) / 1_000
+}
+
+function openConnection(): Socket {
+  let pending: Buffer | null = null
+  let sentMs = 0
+  const send = () => {
+    sentMs = performance.now()
+    socket.write(requests[next++ % requests.length] as Buffer)
+  }
+  const receive = (size: number) => {
+    const chunk = buffer.subarray(0, size)
+    const bytes: Buffer = pending ? Buffer.concat([pending, chunk]) : chunk
+    const length = lengthOf(bytes)
+    if (length === 0 || length > bytes.length) pending = Buffer.from(bytes)
+    else if (length < bytes.length) fail(new Error('An answer that was not asked for'))
+    else {
+      pending = null
+      record(statusOf(bytes), performance.now() - sentMs)
+      if (!over) send()
+    }
+    return true
+  }
+  const options = { host: '127.0.0.1', port: order.port, noDelay: true, onread: { buffer, callback: receive } }
+  const socket = open(options).on('error', fail)
+  socket.once('close', () => over || fail(new Error('The server closed a connection')))
+  return socket.once(order.tls ? 'secureConnect' : 'connect', send)
+}
+
+function open(options: TcpNetConnectOpts): Socket {
+  return order.tls ? secureConnect({ ...options, rejectUnauthorized: false }) : connect(options)
+}
+
+function record(status: number, ms: number): void {
+  answered++
+  statuses[status] = (statuses[status] ?? 0) + 1
+  if (!counting) return
+  const slot = Math.min(Math.floor(ms * 1_000), slotsUs - 1)
+  latencies[slot] = (latencies[slot] ?? 0) + 1
+}
+
+function fail(error: Error): void {
+  process.stderr.write(`${error.message}\n`)
+  process.exit(1)
+}

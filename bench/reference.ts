@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { pinned, serverCore } from './machine.ts'
+import type { Options } from './options.ts'
+import type { Service } from './service.ts'
+import { answerOf, type Target } from './target.ts'
+import { environment, freePort, type Workplace } from './workplace.ts'
+
+/** Bodies that the service has answered with; the reference answers the same bytes. */
+export interface Samples {
+  read: string
+  created: string
+}
+
+const program = resolve(import.meta.dirname, 'bare.ts')
+
+/** Starts bare Fastify and makes sure that it answers the samples, byte for byte. */
+export async function startReference(
+  place: Workplace,
+  { tls }: Options,
+  pin: boolean,
+  service: Service,
+  { read, created }: Samples,
+): Promise<Target> {
+  const port = await freePort()
+  const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"created":${created}}` }
+  const env = environment({ ...settings, ...(tls && { BARE_PEM: service.pemFile }) })
+  const command = pinned(pin, serverCore, [process.execPath, program])
+  const child = place.start(command, { env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const died = once(child, 'exit').then(() => Promise.reject(new Error('The reference did not start')))
+  await Promise.race([once(child, 'message'), died])
+  died.catch(() => {})
+  child.disconnect()
+  const reference = { name: 'reference' as const, pid: child.pid as number, port, tls }
+  const json = { 'content-type': 'application/json' }
+  const readBack = await answerOf(reference, 'GET', '/products/1', {}, '', 200)
+  const createdBack = await answerOf(reference, 'POST', '/products', json, '{"name":"x","price":1}', 201)
+  if (readBack.body !== read || createdBack.body !== created) throw new Error('The reference answers other bytes')
+  return reference
+}

@@ -1,0 +1,117 @@
+import type { Bench, Measurement } from './bench.ts'
+import { drive } from './drive.ts'
+import { countProducts, nameOf, priceOf } from './fill.ts'
+import type { LoadResult } from './load-order.ts'
+import { withRatio } from './measured.ts'
+import { forgetPeak, memoryOf } from './memory.ts'
+import { proxied, requestText, type Target } from './target.ts'
+
+/** A row that counts requests per second. */
+interface RequestRow {
+  name: string
+  title: string
+  floor: number
+  /** The status the service answers with; the reference answers with `plain`. */
+  status: number
+  plain: number
+  /** The requests to send in turn; `headers` are those that all rows have. */
+  requests: (headers: Record<string, string>, rows: number) => string[]
+  /** Looks whether the answers were true. */
+  verify?: (bench: Bench, before: number, answered: number) => void
+}
+
+/** More than one row and one body, so that nothing can be answered from a cache of one. */
+const differing = 256
+
+const reads = (headers: Record<string, string>, rows: number) =>
+  Array.from({ length: differing }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
+
+/** Ids from all over the table, of one length where there are many. */
+const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (differing + 26)))
+
+const rows: RequestRow[] = [
+  { name: 'get', title: 'GET /products/{id}', floor: 0.5, status: 200, plain: 200, requests: reads },
+  {
+    name: 'not-modified',
+    title: 'GET /products/{id} → 304',
+    floor: 0.6,
+    status: 304,
+    plain: 200,
+    requests: (headers, count) => reads({ ...headers, 'if-none-match': '"1"' }, count),
+  },
+  {
+    name: 'create',
+    title: 'POST /products, durable',
+    floor: 0.25,
+    status: 201,
+    plain: 201,
+    requests: (headers) =>
+      Array.from({ length: differing }, (_, at) => {
+        const body = JSON.stringify({ name: nameOf(2_000_000 + at), price: priceOf(at) })
+        return requestText('POST', '/products', { ...headers, 'content-type': 'application/json' }, body)
+      }),
+    verify: allStored,
+  },
+]
+
+export const requestRows: Measurement[] = rows.map((row) => ({
+  name: row.name,
+  measure: (bench) => measure(bench, row),
+}))
+
+async function measure(bench: Bench, row: RequestRow) {
+  const { options, service, reference, say } = bench
+  const stored = countProducts(service.databaseFile)
+  let answered = 0
+  const run = async (target: Target, seconds: number) => {
+    const result = await runOnce(bench, row, target, seconds)
+    if (target === service) answered += result.answered
+    return result
+  }
+  say(`${row.title}: warming up`)
+  forgetPeak(service.pid)
+  for (const target of [reference, service]) await run(target, Math.min(2, options.seconds))
+  const rounds = []
+  for (let round = 1; round <= options.rounds; round++) {
+    const sides = { reference: await run(reference, options.seconds), service: await run(service, options.seconds) }
+    for (const [side, result] of Object.entries(sides)) say(`  ${round} ${side.padEnd(9)} ${sideLine(result)}`)
+    rounds.push(sides)
+  }
+  row.verify?.(bench, stored, answered)
+  service.trimLog()
+  const { name, title, floor } = row
+  const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
+  return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
+}
+
+async function runOnce({ options, place, pin, service }: Bench, row: RequestRow, target: Target, seconds: number) {
+  const headers = { ...proxied(options.tls), authorization: `Bearer ${await service.token()}` }
+  const order = {
+    port: target.port,
+    tls: target.tls,
+    requests: row.requests(headers, options.rows),
+    connections: options.connections,
+    warmSeconds: 0.5,
+    seconds,
+    serverPid: target.pid,
+  }
+  const result = await drive(place, pin, order, target === service ? row.status : row.plain)
+  return { ...result }
+}
+
+const percent = (share: number) => `${Math.round(share * 100)} %`.padStart(5)
+
+const sideLine = (result: LoadResult) =>
+  [
+    `${Math.round(result.perSecond).toLocaleString('en').padStart(8)}/s`,
+    `p50 ${result.p50Ms.toFixed(2)} p99 ${result.p99Ms.toFixed(2)} ms`,
+    `server ${percent(result.serverShare)} (${result.serverUs.toFixed(1)} µs each, others ${percent(result.othersShare)})`,
+    `load ${percent(result.loadShare)} (others ${percent(result.othersLoadShare)})`,
+  ].join('   ')
+
+/** Every 201 must have left a row behind; requests under way at the end may have left more. */
+function allStored({ service, options }: Bench, before: number, answered: number): void {
+  const added = countProducts(service.databaseFile) - before
+  const most = answered + options.connections * (options.rounds + 1)
+  if (added < answered || added > most) throw new Error(`${answered} answers with 201, but ${added} rows more`)
+}

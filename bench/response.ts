@@ -1,0 +1,22 @@
+const headEnd = Buffer.from('\r\n\r\n')
+const lengthName = Buffer.from('\r\ncontent-length: ')
+const digit = (byte: number | undefined) => (byte ?? 0) - 48
+
+/** The status of a response that starts here. */
+export const statusOf = (bytes: Buffer): number => digit(bytes[9]) * 100 + digit(bytes[10]) * 10 + digit(bytes[11])
+
+/**
+ * Length of the response that starts here, 0 while its head is incomplete. Reads just what the two servers send: an
+ * HTTP/1.1 head with a lower-case Content-Length, or 204 and 304 without content. Throws on anything else.
+ */
+export function lengthOf(bytes: Buffer): number {
+  const end = bytes.indexOf(headEnd)
+  if (end < 0) return 0
+  const status = statusOf(bytes)
+  if (status === 204 || status === 304) return end + 4
+  let at = bytes.indexOf(lengthName)
+  if (at < 0 || at > end) throw new Error(`An answer without Content-Length: ${bytes.latin1Slice(0, end)}`)
+  let length = 0
+  for (at += lengthName.length; bytes[at] !== 13; at++) length = length * 10 + digit(bytes[at])
+  return end + 4 + length
+}

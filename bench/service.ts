@@ -1,0 +1,91 @@
+import { openSync, readFileSync, truncateSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fill } from './fill.ts'
+import { pinned, serverCore } from './machine.ts'
+import type { Options } from './options.ts'
+import { answerOf, ask, type Target } from './target.ts'
+import { environment, freePort, type Workplace } from './workplace.ts'
+
+/** The service under test, and the way to its files. */
+export interface Service extends Target {
+  databaseFile: string
+  /** Key and certificates of its HTTPS server. */
+  pemFile: string
+  /** A new access token with every scope the rows need. */
+  token: () => Promise<string>
+  /** Empties the access log, which would fill the disk; throws if nothing was logged. */
+  trimLog: () => void
+  stop: () => Promise<void>
+}
+
+const program = resolve(import.meta.dirname, '../bin/plinth.js')
+const client = { id: 'bench', secret: 'bench-secret' }
+const startLimitMs = 30_000
+
+/** Migrates and fills a database, and starts `plinth serve` on it with the settings that production has by default. */
+export async function startService(place: Workplace, { rows, tls }: Options, pin: boolean): Promise<Service> {
+  const dataDir = join(place.folder, 'data')
+  const port = await freePort()
+  const env = environment(settings(dataDir, port, tls))
+  const databaseFile = join(dataDir, 'plinth.db')
+  await runToEnd(place, [process.execPath, program, 'migrate'], env)
+  fill(databaseFile, rows)
+  const logFile = join(place.folder, 'service.log')
+  const log = openSync(logFile, 'a')
+  const command = pinned(pin, serverCore, [process.execPath, ...profiling(), program, 'serve'])
+  const child = place.start(command, { env, stdio: ['ignore', log, log] })
+  const service = {
+    ...{ name: 'service' as const, pid: child.pid as number, port, tls, databaseFile },
+    pemFile: join(dataDir, 'certificates/server.pem'),
+    token: () => newToken({ port, tls }),
+    trimLog: () => trim(logFile),
+    stop: () => place.stop(child),
+  }
+  await untilReady(service, () => child.exitCode !== null, logFile)
+  return service
+}
+
+const settings = (dataDir: string, port: number, tls: boolean): Record<string, string> => ({
+  PLINTH_DATA_DIR: dataDir,
+  PLINTH_HOST: '127.0.0.1',
+  PLINTH_PORT: String(port),
+  PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
+  PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
+  ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
+})
+
+const profiling = () =>
+  process.env.BENCH_PROFILE ? ['--cpu-prof', `--cpu-prof-dir=${join(import.meta.dirname, 'results')}`] : []
+
+async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const child = place.start(command, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const code = await new Promise((ended) => child.once('exit', ended))
+  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}`)
+}
+
+async function untilReady(target: Target, hasEnded: () => boolean, logFile: string): Promise<void> {
+  const end = performance.now() + startLimitMs
+  for (;;) {
+    const answer = await ask(target, 'GET', '/readyz', {}).catch(() => null)
+    answer?.resume()
+    if (answer?.statusCode === 200) return
+    if (hasEnded() || performance.now() > end) {
+      throw new Error(`The service did not become ready:\n${readFileSync(logFile, 'utf8')}`)
+    }
+    await sleep(50)
+  }
+}
+
+async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
+  const credentials = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
+  const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
+  const form = 'grant_type=client_credentials&scope=products:write reports:write reports:read'
+  const { body } = await answerOf(target, 'POST', '/oauth/token', headers, encodeURI(form), 200)
+  return (JSON.parse(body) as { access_token: string }).access_token
+}
+
+function trim(file: string): void {
+  if (!readFileSync(file, 'utf8').includes('"path":"/products')) throw new Error('The service wrote no access log')
+  truncateSync(file)
+}

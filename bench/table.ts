@@ -1,0 +1,66 @@
+import { type Measured, medianOf, type Row } from './measured.ts'
+
+/** The most memory the service may take, over everything. */
+export const ceilingMiB = 200
+
+const whole = (value: number) => Math.round(value).toLocaleString('en')
+
+const header = ['', 'reference /s', 'service /s', 'ratio', 'rounds', 'floor', '', 'CPU ratio', 'RSS MiB', 'peak']
+
+/** The rows as a table for the terminal. */
+export function table(rows: Row[]): string {
+  const lines = rows.map((row) => ('skipped' in row ? [row.title, `SKIPPED: ${row.skipped}`] : cells(row)))
+  const all = [header, ...lines]
+  const widths = header.map((_, at) =>
+    Math.max(...all.filter(({ length }) => length > 2).map((line) => line[at]?.length ?? 0)),
+  )
+  const format = (line: string[]) =>
+    line.map((cell, at) => (at === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ')
+  return all.map(format).join('\n')
+}
+
+function cells(row: Measured): string[] {
+  const { title, ratio, ratios, floor, memory } = row
+  return [
+    title,
+    whole(medianOf(row, 'reference')),
+    whole(medianOf(row, 'service')),
+    ratio.toFixed(2),
+    ratios.map((value) => value.toFixed(2)).join('–'),
+    floor.toFixed(2),
+    ratio < floor ? 'BELOW FLOOR' : 'ok',
+    row.unit === 'requests' ? cpuRatio(row).toFixed(2) : '',
+    memory.rssMiB.toFixed(0),
+    memory.peakMiB.toFixed(0),
+  ]
+}
+
+/** CPU time per request of the reference as a share of the service's: hardly moved by who else uses the machine. */
+const cpuRatio = (row: Measured) => medianOf(row, 'reference', 'serverUs') / medianOf(row, 'service', 'serverUs')
+
+/** How busy each side was: the server has to be the busier one for a ratio to mean anything. */
+export function busy(rows: Row[]): string {
+  const lines = rows.flatMap((row) => ('skipped' in row || row.unit !== 'requests' ? [] : [busyLine(row)]))
+  return lines.join('\n')
+}
+
+function busyLine(row: Measured): string {
+  const part = (side: 'reference' | 'service') => {
+    const share = (figure: string) => `${Math.round(medianOf(row, side, figure) * 100)} %`
+    const us = medianOf(row, side, 'serverUs').toFixed(1)
+    return `${side} ${share('serverShare')} of its core (${us} µs each), generator ${share('loadShare')}`
+  }
+  return `${row.title}: ${part('reference')}; ${part('service')}`
+}
+
+/** The most memory of all rows; 0 without any. */
+export const peakOf = (rows: Row[]): number =>
+  Math.max(0, ...rows.map((row) => ('skipped' in row ? 0 : row.memory.peakMiB)))
+
+/** What was missed, in words. */
+export function missed(rows: Row[]): string[] {
+  const low = rows.filter((row): row is Measured => !('skipped' in row) && row.ratio < row.floor)
+  const lines = low.map(({ title, ratio, floor }) => `${title}: ${ratio.toFixed(2)} is below the floor of ${floor}`)
+  const peak = peakOf(rows)
+  return peak > ceilingMiB ? [...lines, `Memory: ${peak.toFixed(0)} MiB is above the ceiling of ${ceilingMiB}`] : lines
+}

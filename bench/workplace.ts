@@ -1,0 +1,63 @@
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A temporary folder and the processes started in it; nothing of either outlives the run. */
+export interface Workplace {
+  folder: string
+  start: (command: string[], options: SpawnOptions) => ChildProcess
+  stop: (child: ChildProcess) => Promise<void>
+  /** Stops what still runs and removes the folder. */
+  clear: () => Promise<void>
+}
+
+const killAfterMs = 10_000
+
+export function openWorkplace(): Workplace {
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-bench-'))
+  const running = new Set<ChildProcess>()
+  let cleared: Promise<void> | undefined
+  return {
+    folder,
+    start: ([program = '', ...args], options) => {
+      const child = spawn(program, args, { cwd: folder, ...options })
+      running.add(child)
+      child.once('exit', () => running.delete(child))
+      return child
+    },
+    stop,
+    clear: () => {
+      cleared ??= Promise.all([...running].map(stop)).then(() => rmSync(folder, { recursive: true, force: true }))
+      return cleared
+    },
+  }
+}
+
+/** Ends a process by its own id, kindly first. */
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  const last = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
+  await ended
+  clearTimeout(last)
+}
+
+/** The environment of a child: nothing of npm's, no settings of the service but the given ones. */
+export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
+  const { PATH = '', HOME = '' } = process.env
+  return { PATH, HOME, NODE_ENV: 'production', ...settings }
+}
+
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

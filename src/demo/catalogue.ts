@@ -1,0 +1,104 @@
+import { domains, familyNames, givenNames, streets, towns } from './names.ts'
+import { genres, slots } from './titles.ts'
+import { departments, lines, makers } from './words.ts'
+
+/** The sample data, each list in the form that a POST of its resource takes; `name`, `title` and `email` are unique. */
+export interface Catalogue {
+  products: { name: string; price: number }[]
+  books: { title: string; author: string; genre: string }[]
+  users: { name: string; email: string; address: string; phone: string }[]
+}
+
+/** The seed of the catalogue that `plinth demo` loads; another release must not change what it gives. */
+export const demoSeed = 20_261_121
+
+const counts = { products: 2_000, books: 500, users: 500 }
+const authorCount = 140
+
+type Random = () => number
+
+/** 2,000 products, 500 books and 500 users; the same for the same seed. */
+export function catalogue(seed = demoSeed): Catalogue {
+  const random = generator(seed)
+  const authors = distinct(authorCount, ({ author }) => author, writer(random))
+  return {
+    products: distinct(counts.products, ({ name }) => name, product(random)),
+    books: distinct(counts.books, ({ title }) => title, book(random, authors)),
+    users: distinct(counts.users, ({ email }) => email, user(random)),
+  }
+}
+
+/** Mulberry32: small, and the same on every machine; numbers in [0, 1). */
+function generator(seed: number): Random {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
+const between = (random: Random, least: number, most: number) => least + Math.floor(random() * (most - least + 1))
+
+/** Draws until there are `count` with different keys. */
+function distinct<T>(count: number, keyOf: (item: T) => string, draw: () => T): T[] {
+  const found = new Map<string, T>()
+  while (found.size < count) {
+    const item = draw()
+    if (!found.has(keyOf(item))) found.set(keyOf(item), item)
+  }
+  return [...found.values()]
+}
+
+const product = (random: Random) => () => {
+  const { things, finishes } = pick(random, departments)
+  const [thing, usualPrice] = pick(random, things)
+  const [line, share] = pick(random, lines)
+  const name = `${pick(random, makers)} ${line} ${thing}, ${pick(random, finishes)}`
+  return { name, price: priced(random, usualPrice * share) }
+}
+
+const endings = [0.99, 0.99, 0.95, 0.95, 0.9, 0.5, 0.49, 0]
+
+/** About `usual`, with the cents that shops like; two decimals, so that the sum is rounded like the schema wants it. */
+function priced(random: Random, usual: number): number {
+  const whole = Math.max(Math.floor(usual * (0.85 + 0.3 * random())), 1)
+  return Number((whole + pick(random, endings)).toFixed(2))
+}
+
+const person = (random: Random) => ({ given: pick(random, givenNames), family: pick(random, familyNames) })
+
+/** Authors keep to one genre, so that the books of an author belong together. */
+const writer = (random: Random) => () => {
+  const { given, family } = person(random)
+  const initial = random() < 0.2 ? ` ${pick(random, [...'ABCDEGHJKLMRST'])}.` : ''
+  return { author: `${given}${initial} ${family}`, genre: pick(random, genres) }
+}
+
+const book = (random: Random, authors: ReturnType<ReturnType<typeof writer>>[]) => () => {
+  const { author, genre } = pick(random, authors)
+  const [name, patterns] = genre
+  const title = pick(random, patterns).replace(/\{(\w+)\}/g, (_, slot) => pick(random, slots[slot] ?? []))
+  return { title: title.replace(/^./u, (first) => first.toUpperCase()), author, genre: name }
+}
+
+const user = (random: Random) => () => {
+  const { given, family } = person(random)
+  const number = random() < 0.4 ? String(between(random, 1, 99)) : ''
+  const { town, phone } = pick(random, towns)
+  return {
+    name: `${given} ${family}`,
+    email: `${plain(given)}.${plain(family)}${number}@${pick(random, domains)}`,
+    address: `${between(random, 1, 199)} ${pick(random, streets)}, ${town}`,
+    phone: phone + between(random, 100, 199),
+  }
+}
+
+/** A name as it stands in an e-mail address. */
+const plain = (name: string) =>
+  name
+    .normalize('NFKD')
+    .replace(/[^A-Za-z]/g, '')
+    .toLowerCase()

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Problem } from '../../src/http/problem.ts'
+import { type Mounted, mount, send } from './support.ts'
+
+describe('caching', () => {
+  let mounted: Mounted
+  before(async () => {
+    mounted = await mount(['caching'], (app) => {
+      for (const cache of ['public', 'private', 'none'] as const) {
+        app.get(`/${cache}`, { config: { cache } }, async () => ({}))
+        app.post(`/${cache}`, { config: { cache } }, async () => ({}))
+        app.delete(`/${cache}`, { config: { cache } }, async () => {
+          throw new Problem('ACCESS_DENIED', 'No')
+        })
+      }
+      app.get('/silent', async () => ({}))
+      app.get('/broken', { config: { cache: 'public' } }, async () => {
+        throw new Error('broken')
+      })
+      app.get('/special', { config: { cache: 'public' } }, async (_request, reply) => {
+        reply.header('cache-control', 'no-cache')
+        return {}
+      })
+    })
+  })
+  after(() => mounted.app.close())
+
+  const ask = async (url: string, method: 'GET' | 'HEAD' | 'POST' | 'DELETE' = 'GET') => {
+    const { headers } = await send(mounted, { method, url })
+    return { control: headers['cache-control'], expires: headers.expires }
+  }
+
+  for (const method of ['GET', 'HEAD'] as const) {
+    it(`public: everybody may keep the answer to ${method} for a minute, and Expires says the same`, async () => {
+      const control = 'public, max-age=60, must-revalidate'
+      mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
+      assert.deepEqual(await ask('/public', method), { control, expires: 'Sun, 01 Mar 2026 12:01:00 GMT' })
+      mounted.clock.now += 600
+      assert.deepEqual(await ask('/public', method), { control, expires: 'Sun, 01 Mar 2026 12:01:01 GMT' })
+    })
+
+    it(`private: the client may keep the answer to ${method} and asks again`, async () => {
+      assert.deepEqual(await ask('/private', method), { control: 'private, no-cache', expires: undefined })
+    })
+
+    it(`none, or silence: nobody keeps the answer to ${method}`, async () => {
+      assert.deepEqual(await ask('/none', method), { control: 'no-store', expires: undefined })
+      assert.deepEqual(await ask('/silent', method), { control: 'no-store', expires: undefined })
+    })
+  }
+
+  it('nobody keeps the answer to a write', async () => {
+    for (const url of ['/public', '/private', '/none']) {
+      assert.deepEqual(await ask(url, 'POST'), { control: 'no-store', expires: undefined }, url)
+    }
+  })
+
+  it('nobody keeps an error, of a public path too', async () => {
+    for (const url of ['/broken', '/nothing']) {
+      assert.deepEqual(await ask(url), { control: 'no-store', expires: undefined }, url)
+    }
+    assert.deepEqual(await ask('/public', 'DELETE'), { control: 'no-store', expires: undefined })
+  })
+
+  it('a route that says it by itself is left alone', async () => {
+    assert.deepEqual(await ask('/special'), { control: 'no-cache', expires: undefined })
+  })
+})

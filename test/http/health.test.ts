@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { health } from '../../src/http/health.ts'
+import { type Mounted, mount, send } from './support.ts'
+
+describe('health', () => {
+  let mounted: Mounted
+  let checks = 0
+  let broken = false
+  const check = async () => {
+    checks++
+    if (broken) throw new Error('connect ECONNREFUSED 10.0.0.7:5432')
+  }
+  before(async () => {
+    mounted = await mount(['errors'], (app) => void app.register(health, { check, now: () => mounted.clock.now }))
+  })
+  after(() => mounted.app.close())
+
+  it('200 at /livez without asking the store', async () => {
+    const answer = await send(mounted, { url: '/livez' })
+    assert.equal(answer.statusCode, 200)
+    assert.deepEqual(answer.json(), { status: 'ok' })
+    assert.equal(checks, 0)
+  })
+
+  it('200 at /readyz, asking the store at most once a second (T-RES-07)', async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => send(mounted, { url: '/readyz' })))
+    assert.deepEqual([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
+    assert.equal(checks, 1)
+    mounted.clock.now += 999
+    await send(mounted, { url: '/readyz' })
+    assert.equal(checks, 1)
+    mounted.clock.now += 1
+    await send(mounted, { url: '/readyz' })
+    assert.equal(checks, 2)
+  })
+
+  it('503 at /readyz with Retry-After and without internals while the store does not answer, 200 once it does', async () => {
+    broken = true
+    mounted.clock.now += 1_000
+    for (let time = 0; time < 2; time++) {
+      const answer = await send(mounted, { url: '/readyz' })
+      assert.equal(answer.statusCode, 503)
+      assert.equal(answer.headers['retry-after'], '2')
+      assert.doesNotMatch(answer.body, /10\.0|ECONN/)
+    }
+    assert.equal(checks, 3)
+    broken = false
+    mounted.clock.now += 1_000
+    assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
+  })
+})

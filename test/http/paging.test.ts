@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../../src/http/paging.ts'
+import { Problem } from '../../src/http/problem.ts'
+
+const mark = listMark([{ genre: 'novel' }, ['title']])
+const refused = (error: unknown) => error instanceof Problem && error.code === 'INVALID_INPUT' && error.errors?.[0]?.field === 'cursor'
+
+describe('limitOf', () => {
+  it('is 50 without a limit, and never more than 200', () => {
+    assert.deepEqual([undefined, 1, 50, 200, 201, 1_000_000].map(limitOf), [50, 1, 50, 200, 200, 200])
+  })
+})
+
+describe('a cursor', () => {
+  const cursors: Cursor[] = [
+    { after: [7], backwards: false },
+    { after: ['emma', 7], backwards: true },
+    { after: [12.5, '', 'ä"\\\u0001🙂', 1], backwards: false },
+  ]
+
+  it('comes back as it was encoded, and is safe in a URL', () => {
+    for (const cursor of cursors) {
+      const text = encodeCursor(mark, cursor)
+      assert.match(text, /^[A-Za-z0-9_-]+$/)
+      assert.deepEqual(decodeCursor(text, mark, cursor.after.length), cursor)
+    }
+  })
+
+  it('is refused for a list with another filter or sort', () => {
+    const text = encodeCursor(mark, { after: [7], backwards: false })
+    for (const parts of [[{ genre: 'poem' }, ['title']], [{ genre: 'novel' }, ['id']], [{}, []]]) {
+      assert.throws(() => decodeCursor(text, listMark(parts), 1), refused)
+    }
+  })
+
+  it('is refused when it is not one of ours', () => {
+    const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const whole = encodeCursor(mark, { after: ['emma', 7], backwards: false })
+    const wrong = ['x', '!!!', '7', encode(null), encode(7), encode([]), encode({}), encode([mark, 0]), encode([mark, 0, 7])]
+    const types = [[null, 7], [true, 7], [{}, 7], [[1], 7], ['emma', null], ['emma', 7, 8]]
+    for (const text of [...wrong, ...types.map((after) => encode([mark, 0, ...after])), whole.slice(0, -3), `A${whole}`]) {
+      assert.throws(() => decodeCursor(text, mark, 2), refused, text)
+    }
+  })
+})
+
+describe('listMark', () => {
+  it('is the same for the same list only', () => {
+    assert.equal(listMark([['a'], ['b']]), listMark([['a'], ['b']]))
+    assert.notEqual(listMark([['a'], ['b']]), listMark([['b'], ['a']]))
+  })
+})
+
+describe('linkHeader (RFC 8288)', () => {
+  it('has `first` always, `prev` and `next` where there is more', () => {
+    assert.equal(linkHeader('/books', {}, {}), '</books>; rel="first"')
+    assert.equal(
+      linkHeader('/v1/books', { limit: 2 }, { next: 'bbb', prev: 'aaa' }),
+      '</v1/books?limit=2>; rel="first", </v1/books?limit=2&cursor=aaa>; rel="prev", </v1/books?limit=2&cursor=bbb>; rel="next"',
+    )
+  })
+
+  it('keeps the query but for the cursor, encoded so that no value ends the link (T-HTTP-10)', () => {
+    const query = { genre: 'a>; rel="next"\r\n', cursor: 'old', sort: undefined, q: 'ä&b=c' }
+    const header = linkHeader('/books', query, { next: 'new' })
+    const [first = '', next = ''] = header.split(', ')
+    assert.equal(header.split(', ').length, 2)
+    assert.match(header, /^[\x21-\x7e ]+$/)
+    for (const [link, rel] of [[first, 'first'], [next, 'next']] as const) {
+      const [, target = '', name] = /^<([^>]+)>; rel="(\w+)"$/.exec(link) ?? []
+      assert.equal(name, rel)
+      const search = new URL(target, 'https://plinth.test').searchParams
+      assert.equal(search.get('genre'), query.genre)
+      assert.equal(search.get('q'), query.q)
+      assert.equal(search.get('cursor'), rel === 'next' ? 'new' : null)
+      assert.equal(search.has('sort'), false)
+    }
+  })
+})
