@@ -117,9 +117,11 @@ describe('conditional reads', () => {
 
     it('without a Content-Length that the 200 would not have (RFC 9110 §8.6)', async () => {
       for (const url of ['/thing', '/things']) {
-        const full = await read({}, url)
-        const answer = await read({ 'if-none-match': '*' }, url)
-        assert.ok([undefined, full.headers['content-length']].includes(answer.headers['content-length']), url)
+        const full = String((await read({}, url)).headers['content-length'])
+        for (const method of ['GET', 'HEAD'] as const) {
+          const { headers } = await read({ 'if-none-match': '*' }, url, method)
+          assert.equal(headers['content-length'] ?? full, full, `${method} ${url}`)
+        }
       }
     })
 
@@ -213,7 +215,7 @@ describe('preconditionOf', () => {
     assert.deepEqual(of({ 'if-match': '"3", "12.reduced" ,W/"4"' }), { matches: [3, 12] })
     assert.deepEqual(of({ 'if-match': ' * ' }), { matches: 'any' })
     assert.deepEqual(of({ 'if-match': 'W/"3"' }), { matches: [] })
-    for (const tag of ['"abc"', '"03"', '"3e1"', '"-3"', '"1234567890123"', '"3 "', '"*"', '""']) {
+    for (const tag of ['"abc"', '"03"', '"3e1"', '"-3"', '"1234567890123"', '"*"', '""']) {
       assert.deepEqual(of({ 'if-match': tag }), { matches: [-1] }, tag)
     }
     assert.deepEqual(of({ 'if-match': '3' }), { matches: [] })

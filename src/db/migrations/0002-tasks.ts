@@ -40,5 +40,8 @@ export async function tasks(db: Kysely<unknown>, engine: Engine): Promise<void> 
     .addColumn('completed_at', 'text')
     .addColumn('expires_at', 'text')
     .execute()
-  await db.schema.createIndex('tasks_owner').on('tasks').columns(['owner_client', 'owner_subject', 'status']).execute()
+  const index = (name: string, columns: string[]) => db.schema.createIndex(name).on('tasks').columns(columns).execute()
+  await index('tasks_owner', ['owner_client', 'owner_subject', 'created_at', 'id'])
+  await index('tasks_expiring', ['result_key', 'expires_at'])
+  await index('tasks_ended', ['status', 'completed_at'])
 }

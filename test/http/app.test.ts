@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Database } from '../../src/db/open.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+import { sendRaw } from './support.ts'
+
+onSqlite((engine) => {
+  let db: Database
+  let service: TestApp
+  before(async () => {
+    db = await engine.database()
+    service = await testApp(db)
+  })
+  after(async () => {
+    await service.app.close()
+    await db.close()
+  })
+
+  /** The contract's error body and the headers of every answer, wherever the error was met. */
+  const isProblem = (answer: { headers: Record<string, unknown>; body: string }, status: number, code: string) => {
+    assert.match(String(answer.headers['content-type']), /^application\/problem\+json/)
+    const body = JSON.parse(answer.body)
+    assert.equal(body.status, status)
+    assert.equal(body.errorCode, code)
+    assert.ok(body.requestId && body.timestamp)
+    assert.equal(answer.headers['cache-control'], 'no-store')
+    assert.equal(answer.headers['x-error-code'], code)
+  }
+
+  describe('what the framework refuses by itself', () => {
+    it('400 INVALID_INPUT for a path that cannot be decoded', async () => {
+      for (const url of ['/products/%zz', '/%', '/products/%ff']) {
+        const answer = await service.send({ url })
+        assert.equal(answer.statusCode, 400, url)
+        isProblem(answer, 400, 'INVALID_INPUT')
+        assert.ok(answer.headers['strict-transport-security'])
+        assert.ok(answer.headers['x-request-id'])
+      }
+    })
+
+    it('414 URI_TOO_LONG for a path segment that no id can be', async () => {
+      const answer = await service.send({ url: `/products/${'1'.repeat(400)}` })
+      assert.equal(answer.statusCode, 414)
+      isProblem(answer, 414, 'URI_TOO_LONG')
+      assert.ok(answer.headers['strict-transport-security'])
+    })
+
+    it('414 URI_TOO_LONG for a URL of more than 8 KiB (T-HTTP-05)', async () => {
+      const url = (length: number) => '/products?x='.padEnd(length, 'x')
+      assert.equal((await service.send({ url: url(8_192) })).statusCode, 200)
+      const answer = await service.send({ url: url(8_193) })
+      assert.equal(answer.statusCode, 414)
+      isProblem(answer, 414, 'URI_TOO_LONG')
+    })
+  })
+
+  describe('what the HTTP parser refuses by itself (T-HTTP-01, T-HTTP-05)', () => {
+    const line = 'GET /products HTTP/1.1'
+    const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
+
+    it('431 HEADERS_TOO_LARGE for headers of more than 16 KiB', async () => {
+      const answer = await sendRaw(service, [line, ...head, `X-Long: ${'x'.repeat(17_000)}`])
+      assert.equal(answer.status, 431)
+      isProblem(answer, 431, 'HEADERS_TOO_LARGE')
+    })
+
+    it('400 INVALID_INPUT for a malformed request', async () => {
+      const malformed = [
+        ['Content-Length: 1', 'Content-Length: 2'],
+        ['Content-Length: 1', 'Transfer-Encoding: chunked'],
+        ['Transfer-Encoding: xchunked'],
+        ['Content-Length: +1'],
+        ['X-Space : 1'],
+      ]
+      for (const lines of malformed) {
+        const answer = await sendRaw(service, ['POST /products HTTP/1.1', ...head, ...lines], '{')
+        assert.equal(answer.status, 400, lines.join())
+        isProblem(answer, 400, 'INVALID_INPUT')
+      }
+    })
+  })
+
+  describe('the order of checks', () => {
+    const post = (url: string, scopes: string | null, payload: string, type = 'application/json') =>
+      service.send({ method: 'POST', url, scopes, payload, headers: { 'content-type': type } })
+    const code = async (answer: ReturnType<typeof post>) => (await answer).json().errorCode
+
+    it('404 and 405 before 401 before 403 before 415 before 400 before 422 before 409', async () => {
+      const taken = '{"name":"A","email":"a@plinth.test"}'
+      assert.equal((await post('/users', 'users:write', taken)).statusCode, 201)
+      assert.equal(await code(post('/nothing', null, '{', 'text/plain')), 'RESOURCE_NOT_FOUND')
+      assert.equal(await code(post('/users/1', null, '{', 'text/plain')), 'METHOD_NOT_ALLOWED')
+      assert.equal(await code(post('/users', null, '{', 'text/plain')), 'AUTH_REQUIRED')
+      assert.equal(await code(post('/users', 'users:read', '{', 'text/plain')), 'ACCESS_DENIED')
+      assert.equal(await code(post('/users', 'users:write', '{', 'text/plain')), 'UNSUPPORTED_MEDIA_TYPE')
+      assert.equal(await code(post('/users', 'users:write', '{')), 'INVALID_INPUT')
+      assert.equal(await code(post('/users', 'users:write', '{"email":"x"}')), 'MISSING_REQUIRED_FIELD')
+      assert.equal(await code(post('/users', 'users:write', '{"name":"","email":"a@plinth.test"}')), 'VALIDATION_ERROR')
+      assert.equal(await code(post('/users', 'users:write', taken)), 'DUPLICATE_RESOURCE')
+    })
+
+    const put = (url: string, payload: string, tag: string) =>
+      service.send({ method: 'PUT', url, payload, headers: { 'content-type': 'application/json', 'if-match': tag } })
+
+    it('400 and 422 before 404 before 412 before 409', async () => {
+      await post('/users', 'users:write', '{"name":"B","email":"b@plinth.test"}')
+      const taken = '{"name":"B","email":"a@plinth.test"}'
+      assert.equal(await code(put('/users/99', '{}', '"7"')), 'MISSING_REQUIRED_FIELD')
+      assert.equal(await code(put('/users/99', '{"name":"","email":"x@y"}', '"7"')), 'VALIDATION_ERROR')
+      assert.equal(await code(put('/users/99', taken, '"7"')), 'RESOURCE_NOT_FOUND')
+      assert.equal(await code(put('/users/2', taken, '"7"')), 'PRECONDITION_FAILED')
+      assert.equal(await code(put('/users/2', taken, '"1"')), 'DUPLICATE_RESOURCE')
+    })
+  })
+})
