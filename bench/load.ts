@@ -64,8 +64,12 @@ function clocks() {
 }
 
 function percentile(count: number, share: number): number {
-  let left = count * share
-  return latencies.findIndex((slot) => (left -= slot) <= 0) / 1_000
+  let seen = 0
+  const at = latencies.findIndex((slot) => {
+    seen += slot
+    return seen >= count * share
+  })
+  return at / 1_000
 }
 
 function openConnection(): Socket {

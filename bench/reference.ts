@@ -33,8 +33,9 @@ export async function startReference(
   child.disconnect()
   const reference = { name: 'reference' as const, pid: child.pid as number, port, tls }
   const json = { 'content-type': 'application/json' }
-  const readBack = await answerOf(reference, 'GET', '/products/1', {}, '', 200)
-  const createdBack = await answerOf(reference, 'POST', '/products', json, '{"name":"x","price":1}', 201)
+  const body = '{"name":"x","price":1.15}'
+  const readBack = await answerOf(reference, 200, { method: 'GET', path: '/products/1' })
+  const createdBack = await answerOf(reference, 201, { method: 'POST', path: '/products', headers: json, body })
   if (readBack.body !== read || createdBack.body !== created) throw new Error('The reference answers other bytes')
   return reference
 }

@@ -67,20 +67,16 @@ async function shellExport({ place, pin, service }: Bench, count: number) {
 /** One task from POST to completed; its result is downloaded and its lines are counted. */
 async function serviceExport({ service }: Bench, count: number) {
   const headers = { authorization: `Bearer ${await service.token()}` }
-  const order = { ...headers, 'content-type': 'application/json' }
+  const order = {
+    ...{ method: 'POST', path: '/api/reports', headers: { ...headers, 'content-type': 'application/json' } },
+    body: JSON.stringify({ reportType: 'products', format: 'csv' }),
+  }
   const start = performance.now()
-  const accepted = await answerOf(
-    service,
-    'POST',
-    '/api/reports',
-    order,
-    '{"reportType":"products","format":"csv"}',
-    202,
-  )
+  const accepted = await answerOf(service, 202, order)
   const task = await untilCompleted(service, headers, JSON.parse(accepted.body) as Task)
   const wholeMs = performance.now() - start
   const ms = Date.parse(task.completedAt) - Date.parse(task.startedAt)
-  const download = await ask(service, 'GET', `/api/reports/${task.taskId}/download`, headers)
+  const download = await ask(service, { method: 'GET', path: `/api/reports/${task.taskId}/download`, headers })
   if (download.statusCode !== 200) throw new Error(`The download was answered with ${download.statusCode}`)
   await expectLines(download, count)
   return { perSecond: (count * 1_000) / ms, ms, wholePerSecond: (count * 1_000) / wholeMs, wholeMs }
@@ -89,7 +85,7 @@ async function serviceExport({ service }: Bench, count: number) {
 async function untilCompleted(service: Bench['service'], headers: Record<string, string>, { taskId }: Task) {
   for (let waited = 0; waited < limitMs; waited += pollMs) {
     await sleep(pollMs)
-    const { body } = await answerOf(service, 'GET', `/api/reports/${taskId}/status`, headers, '', 200)
+    const { body } = await answerOf(service, 200, { method: 'GET', path: `/api/reports/${taskId}/status`, headers })
     const task = JSON.parse(body) as Task
     if (task.status === 'completed') return task
     if (task.status === 'failed') throw new Error(`The report failed: ${body}`)

@@ -15,7 +15,7 @@ export function lengthOf(bytes: Buffer): number {
   const status = statusOf(bytes)
   if (status === 204 || status === 304) return end + 4
   let at = bytes.indexOf(lengthName)
-  if (at < 0 || at > end) throw new Error(`An answer without Content-Length: ${bytes.latin1Slice(0, end)}`)
+  if (at < 0 || at > end) throw new Error(`An answer without Content-Length: ${bytes.toString('latin1', 0, end)}`)
   let length = 0
   for (at += lengthName.length; bytes[at] !== 13; at++) length = length * 10 + digit(bytes[at])
   return end + 4 + length

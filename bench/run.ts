@@ -60,12 +60,14 @@ async function prepare(options: Options, place: Workplace): Promise<Bench> {
   const service = await startService(place, options, pin)
   const headers = { authorization: `Bearer ${await service.token()}` }
   const middle = Math.ceil(options.rows / 2)
-  const { body: read } = await answerOf(service, 'GET', `/products/${middle}`, headers, '', 200)
+  const { body: read } = await answerOf(service, 200, { method: 'GET', path: `/products/${middle}`, headers })
   const json = { ...headers, 'content-type': 'application/json' }
   const product = JSON.stringify({ name: nameOf(2_000_000), price: priceOf(1) })
-  const { body: created, headers: made } = await answerOf(service, 'POST', '/products', json, product, 201)
+  const { body: created, headers: made } = await answerOf(service, 201, {
+    ...{ method: 'POST', path: '/products', headers: json, body: product },
+  })
   // The report is about the rows that were filled in, not this one.
-  await answerOf(service, 'DELETE', String(made.location), headers, '', 204)
+  await answerOf(service, 204, { method: 'DELETE', path: String(made.location), headers })
   const reference = await startReference(place, options, pin, service, { read, created })
   return { options, place, pin, service, reference, say }
 }
@@ -98,7 +100,7 @@ function conclude(options: Options, pin: boolean, started: Date, rows: Row[]): n
   return options.check && failures.length > 0 ? 1 : 0
 }
 
-function write({ json }: Options, figures: { started: Date }): string {
+function write({ json }: Options, figures: { started: Date; [more: string]: unknown }): string {
   const name = figures.started.toISOString().slice(0, 19).replaceAll(':', '-')
   const file = json ?? resolve(import.meta.dirname, `results/${name}.json`)
   mkdirSync(dirname(resolve(file)), { recursive: true })

@@ -67,7 +67,7 @@ async function runToEnd(place: Workplace, command: string[], env: NodeJS.Process
 async function untilReady(target: Target, hasEnded: () => boolean, logFile: string): Promise<void> {
   const end = performance.now() + startLimitMs
   for (;;) {
-    const answer = await ask(target, 'GET', '/readyz', {}).catch(() => null)
+    const answer = await ask(target, { method: 'GET', path: '/readyz' }).catch(() => null)
     answer?.resume()
     if (answer?.statusCode === 200) return
     if (hasEnded() || performance.now() > end) {
@@ -80,8 +80,8 @@ async function untilReady(target: Target, hasEnded: () => boolean, logFile: stri
 async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
   const credentials = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const form = 'grant_type=client_credentials&scope=products:write reports:write reports:read'
-  const { body } = await answerOf(target, 'POST', '/oauth/token', headers, encodeURI(form), 200)
+  const form = encodeURI('grant_type=client_credentials&scope=products:write reports:write reports:read')
+  const { body } = await answerOf(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
   return (JSON.parse(body) as { access_token: string }).access_token
 }
 

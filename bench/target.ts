@@ -10,7 +10,6 @@ export interface Target {
 }
 
 export interface Answer {
-  status: number
   headers: IncomingMessage['headers']
   body: string
 }
@@ -20,16 +19,20 @@ type Headers = Record<string, string>
 /** What the proxy in front of a service without TLS says of the connection it got the request by. */
 export const proxied = (tls: boolean): Headers => (tls ? {} : { 'x-forwarded-proto': 'https' })
 
+type Address = Pick<Target, 'port' | 'tls'>
+
+/** What to ask of a server. */
+export interface Question {
+  method: string
+  path: string
+  headers?: Headers
+  body?: string
+}
+
 /** Asks a server once and gives the answer to be read. */
-export function ask(
-  { port, tls }: Omit<Target, 'name' | 'pid'>,
-  method: string,
-  path: string,
-  more: Headers,
-  body = '',
-) {
-  const headers = { ...proxied(tls), ...more, ...(body !== '' && { 'content-length': Buffer.byteLength(body) }) }
-  const options = { host: '127.0.0.1', port, method, path, headers, agent: false as const }
+export function ask({ port, tls }: Address, { method, path, headers, body = '' }: Question) {
+  const all = { ...proxied(tls), ...headers, ...(body !== '' && { 'content-length': Buffer.byteLength(body) }) }
+  const options = { host: '127.0.0.1', port, method, path, headers: all, agent: false as const }
   return new Promise<IncomingMessage>((resolve, reject) => {
     const start = tls ? secureRequest({ ...options, rejectUnauthorized: false }) : plainRequest(options)
     start.on('response', resolve).on('error', reject).end(body)
@@ -37,13 +40,12 @@ export function ask(
 }
 
 /** Asks a server once; throws unless the answer has the expected status. */
-export async function answerOf(...asked: [...Parameters<typeof ask>, body: string, status: number]): Promise<Answer> {
-  const [target, method, path, headers, body, expected] = asked
-  const response = await ask(target, method, path, headers, body)
-  const text = (await response.setEncoding('utf8').toArray()).join('')
-  const status = response.statusCode ?? 0
-  if (status !== expected) throw new Error(`${method} ${path} was answered with ${status}, not ${expected}: ${text}`)
-  return { status, headers: response.headers, body: text }
+export async function answerOf(address: Address, expected: number, question: Question): Promise<Answer> {
+  const response = await ask(address, question)
+  const body = (await response.setEncoding('utf8').toArray()).join('')
+  if (response.statusCode === expected) return { headers: response.headers, body }
+  const { method, path } = question
+  throw new Error(`${method} ${path} was answered with ${response.statusCode}, not ${expected}: ${body}`)
 }
 
 /** The text of a request as it travels; the same bytes go to both servers. */

@@ -14,6 +14,10 @@ export async function tasks(db: Kysely<unknown>, engine: Engine): Promise<void> 
     .addColumn('attempts', 'integer', (c) => c.notNull().defaultTo(0))
     .execute()
   await db.schema.createIndex('jobs_due').on('jobs').columns(['queue', 'lease_until', 'run_at', 'id']).execute()
+  await taskRecords(db)
+}
+
+async function taskRecords(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('tasks')
     .addColumn('id', 'text', (c) => c.primaryKey())
