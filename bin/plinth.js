@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import * as module from 'node:module'
+
 // Plain JavaScript on purpose: an older Node must be able to read this file to say what is wrong.
 const major = Number(process.versions.node.split('.')[0])
 if (major < 24) {
@@ -8,4 +10,6 @@ if (major < 24) {
   )
   process.exit(2)
 }
+// Compiled code is kept from one start to the next: a quicker start in less memory.
+module.enableCompileCache?.()
 await import('../src/main.ts')

@@ -1,7 +1,9 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type Provider from 'oidc-provider'
+import { endpoints } from './auth/configuration.ts'
 import { mount } from './auth/mount.ts'
+import { apiScopes, scopes } from './auth/scopes.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
@@ -13,10 +15,16 @@ import { https } from './http/https.ts'
 import { identify, type Verify } from './http/identify.ts'
 import { type AccessLine, accessLog } from './http/log.ts'
 import { methods } from './http/methods.ts'
+import { openapi } from './http/openapi.ts'
+import { oauthOperations } from './http/openapi-oauth.ts'
+import type { Extra } from './http/openapi-operation.ts'
+import { problemPages } from './http/problem-pages.ts'
 import { requestId } from './http/request-id.ts'
+import { TaskView } from './resources/reports/schemas.ts'
+import { eventTypes } from './resources/webhooks/event-types.ts'
 import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
-import { serveVersions } from './versions.ts'
+import { serveVersions, versions } from './versions.ts'
 
 type Served = Parameters<typeof serveVersions>[1]
 
@@ -32,6 +40,8 @@ export interface AppOptions extends Served {
   /** Key and certificate; without them the service speaks plain HTTP behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
   trustedProxies: readonly string[]
+  /** The release, as the OpenAPI document names it. */
+  version?: string
   log: { access: (line: AccessLine) => void; fault: (error: unknown, requestId: string) => void }
 }
 
@@ -51,11 +61,42 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(caching, { now })
   await app.register(conditional)
 
+  await app.register(openapi, documentation(options))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
+  await app.register(problemPages, { baseUrl })
   if (provider) await app.register(mount, { provider, issuer: baseUrl })
   if (api) await serveVersions(app, options)
   return app
+}
+
+/** What the OpenAPI document tells besides the facts of the routes. */
+function documentation({ baseUrl, version = 'development' }: AppOptions) {
+  return {
+    baseUrl,
+    version,
+    prefixes: versions.v1!.prefixes,
+    scopes: Object.fromEntries(apiScopes.map((scope) => [scope, scopes[scope]])),
+    schemas: { Task: TaskView },
+    extras,
+    written: oauthOperations(endpoints),
+    events: eventTypes,
+  }
+}
+
+const duplicate: Extra = { problems: ['DUPLICATE_RESOURCE'] }
+const polled: Extra = { headers: ['Retry-After'] }
+
+const extras: Record<string, Extra> = {
+  createUser: duplicate,
+  replaceUser: duplicate,
+  patchUser: duplicate,
+  createReport: { problems: ['CALLBACK_URL_BLOCKED'] },
+  readReport: polled,
+  readReportStatus: polled,
+  downloadReport: { problems: ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] },
+  createWebhook: { problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] },
+  readyz: { problems: ['SERVICE_UNAVAILABLE'] },
 }
 
 const bodyLimitBytes = 1_048_576

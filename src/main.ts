@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { clientsCommand } from './commands/clients.ts'
-import { demo } from './commands/demo.ts'
 import { runMigrations } from './commands/migrate.ts'
 import { serve } from './commands/serve.ts'
 import { settingsTable } from './commands/settings.ts'
@@ -26,7 +25,11 @@ program
 program
   .command('demo')
   .description('Show the main flow: a token, a report, a signed webhook, a download')
-  .action(() => demo(configuration(), version))
+  .action(async () => {
+    // Loaded only here: the service does not carry the demo in memory.
+    const { demo } = await import('./commands/demo.ts')
+    await demo(configuration(), version)
+  })
 program
   .command('settings')
   .description('List every setting with its value')

@@ -55,7 +55,7 @@ export async function openStores(config: Config): Promise<Stores> {
 
 /** Starts everything the configuration asks for; resolves when requests are answered. */
 export async function startService(config: Config, version: string): Promise<Service> {
-  const log = pino({ level: config.logLevel }, pino.destination({ dest: 1, sync: false, minLength: 4_096 }))
+  const log = pino({ level: config.logLevel }, pino.destination({ dest: 1, sync: false, minLength: 65_536, maxWrite: 131_072 }))
   const flushing = setInterval(() => log.flush(), 1_000).unref()
   const stores = await openStores(config)
   const parts = await openParts(config, stores, version, log)

@@ -9,11 +9,16 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 
+/** A prepared statement; `columns` is empty when it returns no rows, otherwise rows come as arrays in that order. */
+export interface SqliteStatement {
+  run: StatementSync
+  columns: readonly string[]
+}
+
 /** One open SQLite file with its prepared statements. */
 export interface SqliteHandle {
   db: DatabaseSync
-  /** A cached statement and whether it returns rows. */
-  statement: (sql: string) => { run: StatementSync; reads: boolean }
+  statement: (sql: string) => SqliteStatement
 }
 
 const statementsKept = 400
@@ -32,12 +37,13 @@ export function openSqliteFile(path: string, options: { readOnly?: boolean } = {
 }
 
 function statementCache(db: DatabaseSync): SqliteHandle['statement'] {
-  const cache = new Map<string, { run: StatementSync; reads: boolean }>()
+  const cache = new Map<string, SqliteStatement>()
   return (sql) => {
     const known = cache.get(sql)
     if (known) return known
     const run = db.prepare(sql)
-    const made = { run, reads: run.columns().length > 0 }
+    const made = { run, columns: run.columns().map(({ name }) => name) }
+    if (made.columns.length > 0) run.setReturnArrays(true)
     if (cache.size >= statementsKept) cache.delete(cache.keys().next().value as string)
     cache.set(sql, made)
     return made
@@ -54,13 +60,24 @@ export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
   })
 }
 
+/** Runs a statement that returns rows. They are built here because those that node:sqlite builds are slow to read. */
+export function rowsOfStatement({ run, columns }: SqliteStatement, values: readonly unknown[]): unknown[] {
+  const rows = run.all(...sqliteValues(values)) as unknown as unknown[][]
+  return rows.map((cells) => {
+    const row: Record<string, unknown> = {}
+    for (let at = 0; at < columns.length; at++) row[columns[at] as string] = cells[at]
+    return row
+  })
+}
+
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {
-  const { run, reads } = handle.statement(query.sql)
-  const values = sqliteValues(query.parameters)
-  if (reads) {
-    const rows = run.all(...values) as R[]
+  const statement = handle.statement(query.sql)
+  if (statement.columns.length > 0) {
+    const rows = rowsOfStatement(statement, query.parameters) as R[]
     return { rows, numAffectedRows: BigInt(rows.length) }
   }
+  const { run } = statement
+  const values = sqliteValues(query.parameters)
   const { changes, lastInsertRowid } = run.run(...values)
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }

@@ -3,12 +3,50 @@ export const givenNames: readonly string[] = [
   ...['Amelia', 'Noah', 'Zoë', 'José', 'Ingrid', 'Mateo', 'Priya', 'Kenji', 'Fatima', 'Liam', 'Chloé', 'Omar', 'Sofía'],
   ...['Anika', 'Tomás', 'Yuki', 'Grace', 'Jürgen', 'Leila', 'Samuel', 'Nadia', 'Viktor', 'Esther', 'Marcus', 'Hana'],
   ...['Declan', 'Ayesha', 'Luca', 'Renée', 'Kwame', 'Elena', 'Oscar', 'Mina', 'Andrei', 'Beatriz', 'Jonas', 'Thandi'],
-  ...['Rafael', 'Signe', 'Hugo', 'Isla', 'Dmitri', 'Carmen', 'Felix', 'Adaeze', 'Niamh', 'Pavel', 'Lucía', 'Theo', 'Maren'],
+  ...[
+    'Rafael',
+    'Signe',
+    'Hugo',
+    'Isla',
+    'Dmitri',
+    'Carmen',
+    'Felix',
+    'Adaeze',
+    'Niamh',
+    'Pavel',
+    'Lucía',
+    'Theo',
+    'Maren',
+  ],
 ]
 
 export const familyNames: readonly string[] = [
-  ...['Okafor', 'Lindqvist', 'Fernández', 'Novák', 'Tanaka', 'Hughes', 'Moreau', 'Rossi', 'Patel', 'Schneider', 'Kowalska'],
-  ...['Mensah', 'Silva', 'Haddad', 'Murphy', 'Andersen', 'Castillo', 'Petrov', 'Nguyen', 'Campbell', 'Dvořák', 'Yamamoto'],
+  ...[
+    'Okafor',
+    'Lindqvist',
+    'Fernández',
+    'Novák',
+    'Tanaka',
+    'Hughes',
+    'Moreau',
+    'Rossi',
+    'Patel',
+    'Schneider',
+    'Kowalska',
+  ],
+  ...[
+    'Mensah',
+    'Silva',
+    'Haddad',
+    'Murphy',
+    'Andersen',
+    'Castillo',
+    'Petrov',
+    'Nguyen',
+    'Campbell',
+    'Dvořák',
+    'Yamamoto',
+  ],
   ...['Brandt', 'Costa', 'Rahman', 'Sinclair', 'Virtanen', 'Dubois', 'Mbeki', 'Larsson', 'Ortega', 'Kaplan', 'Fraser'],
   ...['Szabó', 'Iyer', 'Bianchi', 'Hoffmann', 'Delgado', 'Nakamura', 'Osei', 'Weaver', 'Popescu', 'Whitfield', 'Núñez'],
   ...['Achterberg', 'Clarke', 'Jansen', 'El-Amin', 'Vargas', "O'Brien", 'Holloway', 'Marchetti', 'Eriksen', 'Bello'],
@@ -25,7 +63,15 @@ export const towns: readonly { town: string; phone: string }[] = [
 ]
 
 export const streets: readonly string[] = [
-  ...['Rosewood Lane', 'Station Road', 'Mill Street', 'Harbour Terrace', 'Orchard Close', 'Kingfisher Way', 'High Street'],
+  ...[
+    'Rosewood Lane',
+    'Station Road',
+    'Mill Street',
+    'Harbour Terrace',
+    'Orchard Close',
+    'Kingfisher Way',
+    'High Street',
+  ],
   ...['Chapel Hill', 'Elm Grove', 'Canal Walk', 'Granary Court', 'Bridge Street', 'Meadow Rise', 'Lantern Row'],
 ]
 

@@ -23,7 +23,7 @@ const kitchen: Department = {
     ['Toaster', 58],
     ['Colander', 22],
   ],
-  finishes: [...colours, '1 Litre', '2 Litres'],
+  finishes: colours,
 }
 
 const office: Department = {
@@ -87,14 +87,23 @@ const home: Department = {
     ['Mirror', 82],
     ['Plant Stand', 41],
   ],
-  finishes: [...woods, 'Set of 2'],
+  finishes: woods,
 }
 
 export const departments: readonly Department[] = [kitchen, office, outdoors, electronics, home]
 
 /** Invented makers. */
 export const makers: readonly string[] = [
-  ...['Alder & Finch', 'Brightwater', 'Calderstone', 'Dunmore', 'Eastlake', 'Fernhill', 'Grove & Daughters', 'Harrowby'],
+  ...[
+    'Alder & Finch',
+    'Brightwater',
+    'Calderstone',
+    'Dunmore',
+    'Eastlake',
+    'Fernhill',
+    'Grove & Daughters',
+    'Harrowby',
+  ],
   ...['Inverleith', 'Juniper Works', 'Kestrel', 'Lindholm', 'Marlowe', 'Nordhaven', 'Oakridge', 'Pemberly', 'Quayside'],
   ...['Rosendal', 'Saltmarsh', 'Thornbury', 'Ullswater', 'Værk', 'Westray', 'Yarrow & Sons'],
 ]

@@ -29,11 +29,17 @@ const isRead = (method: string) => method === 'GET' || method === 'HEAD'
  */
 export const conditional = fastifyPlugin(
   async (app) => {
+    const httpDate = httpDates()
     app.addHook('preSerialization', (request, reply, payload, done) => {
       const revision = (payload as Partial<Revised> | null)?.revision
       if (revision === undefined) return done(null, payload)
-      const notModified = validate(request, reply, payload as Revised)
-      done(null, notModified ? '' : payload)
+      const { updatedAt } = payload as Revised
+      const etag = strongTag(payload as Revised)
+      reply.header('etag', etag)
+      if (updatedAt) reply.header('last-modified', httpDate(updatedAt))
+      if (!isRead(request.method) || !isUnchanged(request, etag, updatedAt)) return done(null, payload)
+      reply.code(304).serializer(empty)
+      done(null, '')
     })
     app.addHook('onSend', (request, reply, payload, done) => {
       if (reply.statusCode === 304) return done(null, withoutContent(reply))
@@ -57,17 +63,22 @@ function withoutContent(reply: FastifyReply): null {
   return null
 }
 
-/** Sets the validators; true when a 304 is the answer, which then carries no content (RFC 9110 §15.4.5). */
-function validate(request: FastifyRequest, reply: FastifyReply, { revision, updatedAt, view }: Revised): boolean {
-  const etag = view ? `"${revision}.${view}"` : `"${revision}"`
-  reply.header('etag', etag)
-  if (updatedAt) reply.header('last-modified', httpDate(updatedAt))
-  if (!isRead(request.method) || !isUnchanged(request, etag, updatedAt)) return false
-  reply.code(304).serializer(empty)
-  return true
-}
+const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
 
-const httpDate = (iso: string) => new Date(iso).toUTCString()
+const datesKept = 1_000
+
+/** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7), remembered: the same rows are read again and again. */
+function httpDates(): (iso: string) => string {
+  const dates = new Map<string, string>()
+  return (iso) => {
+    const known = dates.get(iso)
+    if (known !== undefined) return known
+    if (dates.size >= datesKept) dates.clear()
+    const made = new Date(iso).toUTCString()
+    dates.set(iso, made)
+    return made
+  }
+}
 
 function isUnchanged({ headers }: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
   const noneMatch = headers['if-none-match']

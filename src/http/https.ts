@@ -11,13 +11,11 @@ export interface HttpsOptions {
   trustedProxies: readonly string[]
 }
 
-/** Headers of every answer that travels over HTTPS (RFC 6797, and the usual hardening). */
+/** Headers of every answer that travels over HTTPS (RFC 6797); pages add a content security policy of their own. */
 const securityHeaders = {
   'strict-transport-security': 'max-age=31536000; includeSubDomains',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-  'cross-origin-resource-policy': 'same-origin',
 }
 
 /** Headers that a request may carry only once: with two, a proxy and we could each believe another one. */

@@ -1,5 +1,4 @@
 import type { Database } from '../db/open.ts'
-import { bossStore } from './boss.ts'
 import { embeddedStore } from './embedded.ts'
 import { makeQueue, type Queue, type QueueName } from './queue.ts'
 
@@ -12,6 +11,9 @@ export interface OpenQueueOptions {
 
 /** The queue that fits the database's engine. */
 export async function openQueue({ db, now, random, onError }: OpenQueueOptions): Promise<Queue> {
-  const store = db.engine.name === 'postgres' ? await bossStore(db.url, onError) : embeddedStore(db, now)
+  if (db.engine.name === 'sqlite') return makeQueue({ store: embeddedStore(db, now), now, random, onError })
+  // Loaded where it is used: an embedded service does not carry the client in memory.
+  const { bossStore } = await import('./boss.ts')
+  const store = await bossStore(db.url, onError)
   return makeQueue({ store, now, random, onError })
 }

@@ -64,7 +64,7 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
     const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
     const response = { 200: representation(served.declaration) }
     const schema = { ...about, querystring: fieldsQuery, response }
-    return { ...common, schema, handler: (request) => read(served, request as ById) }
+    return { ...common, schema, handler: (request, reply) => read(served, request as ById, reply) }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
@@ -83,12 +83,17 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
   },
 }
 
-async function read(served: Served, request: ById): Promise<object> {
+/** Answers in the same turn where the engine does: the hottest path waits for no promise. */
+function read(served: Served, request: ById, reply: FastifyReply): Promise<object> | undefined {
   const { id } = request.params
+  const show = (row: Row | undefined) => {
+    if (row === undefined) throw notFound(served, id)
+    return served.show(row, request)
+  }
   const found = served.rows.find(id)
-  const row = found instanceof Promise ? await found : found
-  if (row === undefined) throw notFound(served, id)
-  return served.show(row, request)
+  if (found instanceof Promise) return found.then(show)
+  reply.send(show(found))
+  return undefined
 }
 
 const write: Record<'replace' | 'patch', (served: Served, request: Written) => Promise<Row>> = { replace, patch }

@@ -4,14 +4,17 @@ import { callerOf } from '../http/identify.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: links added, absent fields and hidden ones left out. */
-export function shower({ hides, links }: Declaration, prefix: string): Served['show'] {
+export function shower({ body, hides, links }: Declaration, prefix: string): Served['show'] {
+  const complete = Object.keys(body.properties).every((name) => body.required?.includes(name))
+  // Nothing can be absent, hidden or added: the row is its own representation.
+  if (complete && !hides && !links) return (row) => row
   return (row, request) => {
-    const shown: Record<string, unknown> = { ...row }
-    for (const name in shown) if (shown[name] === null) delete shown[name]
-    if (hides && !hides.unless(callerOf(request), row)) {
-      for (const field of hides.fields) delete shown[field]
-      shown.view = 'reduced'
+    const reduced = hides !== undefined && !hides.unless(callerOf(request), row)
+    const shown: Record<string, unknown> = {}
+    for (const name in row) {
+      if (row[name] !== null && !(reduced && hides.fields.includes(name))) shown[name] = row[name]
     }
+    if (reduced) shown.view = 'reduced'
     if (links) shown._links = prefixed(links(row), prefix)
     return shown
   }

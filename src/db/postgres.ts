@@ -1,0 +1,67 @@
+import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
+import pg from 'pg'
+import { postgres } from './engine.ts'
+import type { Database, Snapshot } from './open.ts'
+import type { Tables } from './tables.ts'
+
+const int8 = 20
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
+}
+
+/** Opens a pool of at most `max` connections; rejects when the server cannot be reached. */
+export async function openPostgres(url: string, max: number): Promise<Database> {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max,
+    types,
+    connectionTimeoutMillis: 3_000,
+    statement_timeout: 5_000,
+    lock_timeout: 2_000,
+    idle_in_transaction_session_timeout: 10_000,
+    application_name: 'plinth',
+  })
+  // An idle connection that breaks is replaced on the next use; the failing query reports what matters.
+  pool.on('error', () => {})
+  await pool.query('select 1')
+  const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
+  let prepared = 0
+  return {
+    engine: postgres,
+    url,
+    read,
+    write: (unit) => read.transaction().execute(unit),
+    prepare: (query) => {
+      const text = query.compile().sql
+      const name = `plinth_${++prepared}`
+      return {
+        all: async (values) => (await pool.query({ name, text, values: [...values] })).rows,
+        in: async (tx, values) => {
+          const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
+          return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
+        },
+      }
+    },
+    snapshot: (use) => postgresSnapshot(pool, use),
+    ping: async () => void (await sql`select 1`.execute(read)),
+    close: () => read.destroy(),
+  }
+}
+
+async function postgresSnapshot<T>(pool: pg.Pool, use: (snapshot: Snapshot) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  try {
+    await client.query('begin isolation level repeatable read read only')
+    await client.query('set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0')
+    const result = await use({
+      page: async (text, values) => (await client.query({ text, values: [...values], rowMode: 'array' })).rows,
+    })
+    await client.query('commit')
+    client.release()
+    return result
+  } catch (error) {
+    client.release(true)
+    throw error
+  }
+}

@@ -1,0 +1,41 @@
+import { createClient, revokeClient } from '../auth/clients.ts'
+import type { Scope } from '../auth/scopes.ts'
+import type { Config } from '../config.ts'
+import { openStores } from '../service.ts'
+import { type Call, caller, jsonOf } from './api.ts'
+import type { Defer, Reached } from './reach.ts'
+
+/** A client of this run and what it may do with its token. */
+export interface Access {
+  clientId: string
+  expiresInSeconds: number
+  call: Call
+}
+
+const scopes: Scope[] = [
+  ...(['reports:read', 'reports:write', 'webhooks:read'] as const),
+  ...(['users:read', 'users:write', 'products:write', 'books:write'] as const),
+]
+
+/** Registers a client that lives as long as this run, and gets a token for it (RFC 6749 §4.4). */
+export async function access(reached: Reached, config: Config, signal: AbortSignal, defer: Defer): Promise<Access> {
+  const { db, sealer } = reached.own ?? (await beside(config, defer))
+  const { client, secret } = await createClient(db, sealer, { name: 'Demo', scopes, grants: ['client_credentials'] })
+  defer(() => revokeClient(db, client.id))
+  const credentials = Buffer.from(`${client.id}:${secret}`).toString('base64')
+  const ask = caller(reached.send, signal, { authorization: `Basic ${credentials}` })
+  const answer = await ask('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } }).catch((cause) => {
+    const hint = reached.own ? '' : '\n  Does the running service use the same DATABASE_URL and PLINTH_MASTER_KEY?'
+    throw new Error(`${cause.message}${hint}`, { cause })
+  })
+  const { access_token, expires_in } = await jsonOf<{ access_token: string; expires_in: number }>(answer)
+  const call = caller(reached.send, signal, { authorization: `Bearer ${access_token}` })
+  return { clientId: client.id, expiresInSeconds: expires_in, call }
+}
+
+/** The stores of a service that runs in another process. */
+async function beside(config: Config, defer: Defer) {
+  const stores = await openStores(config)
+  defer(() => stores.db.close())
+  return stores
+}

@@ -1,0 +1,91 @@
+import type { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Agent, buildConnector } from 'undici'
+
+/** Where the service listens, and under which origin it is known. */
+export interface Address {
+  origin: string
+  host: string
+  port: number
+  /** PEM of further authorities to trust. */
+  ca?: string[]
+}
+
+export interface Answer {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  body: Readable
+}
+
+export interface CallOptions {
+  json?: unknown
+  form?: Record<string, string>
+  headers?: Record<string, string>
+  /** Milliseconds until the answer must have begun. */
+  withinMs?: number
+}
+
+/** Sends one request; rejects on a broken connection, resolves with whatever status is answered. */
+export type Send = (method: 'GET' | 'POST', path: string, options?: CallOptions) => Promise<Answer>
+
+/** A client of the service that checks its certificate, and the end of its connections. */
+export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {
+  const connect = buildConnector({ timeout: 5_000, ...(ca && { ca }) })
+  const agent = new Agent({
+    connections: 16,
+    // The origin may be that of a proxy, or a name that does not lead here: what listens here is meant.
+    connect: (target, done) => connect({ ...target, hostname: host, port: String(port) }, done),
+  })
+  const send: Send = async (method, path, { json, form, headers, withinMs = 30_000 } = {}) => {
+    const type = json !== undefined ? 'application/json' : form && 'application/x-www-form-urlencoded'
+    const body = json !== undefined ? JSON.stringify(json) : form && new URLSearchParams(form).toString()
+    const { statusCode, ...answer } = await agent.request({
+      origin,
+      path,
+      method,
+      signal,
+      headersTimeout: withinMs,
+      headers: { accept: '*/*', ...(type && { 'content-type': type }), ...headers },
+      ...(body !== undefined && { body }),
+    })
+    return { status: statusCode, headers: answer.headers, body: answer.body }
+  }
+  return { send, close: () => void agent.destroy() }
+}
+
+/** Sends one request that must succeed, waiting as told where the service asks for patience. */
+export type Call = Send
+
+const mostTries = 8
+
+/** The same client with headers of its own, which waits out 429 and 503 and throws on every other refusal. */
+export function caller(send: Send, signal: AbortSignal, common: Record<string, string>): Call {
+  return async (method, path, options = {}) => {
+    for (let tried = 1; ; tried++) {
+      const answer = await send(method, path, { ...options, headers: { ...common, ...options.headers } })
+      if (answer.status < 300) return answer
+      const patience = answer.status === 429 || answer.status === 503
+      if (!patience || tried === mostTries) throw await refusal(`${method} ${path}`, answer)
+      await answer.body.resume()
+      await sleep(retryAfterMs(answer) ?? 1_000, undefined, { signal })
+    }
+  }
+}
+
+/** The delay that an answer asks for (RFC 9110 §10.2.3), seconds only. */
+export function retryAfterMs({ headers }: Answer): number | undefined {
+  const seconds = Number(headers['retry-after'])
+  return Number.isFinite(seconds) ? Math.max(seconds, 0) * 1_000 : undefined
+}
+
+/** The JSON of an answer. */
+export async function jsonOf<T>({ body }: Answer): Promise<T> {
+  return JSON.parse(Buffer.concat(await body.toArray()).toString()) as T
+}
+
+async function refusal(request: string, answer: Answer): Promise<Error> {
+  const read = jsonOf<{ detail?: string; message?: string; error_description?: string; error?: string }>(answer)
+  const said = await read.catch(() => undefined)
+  const why = said?.detail ?? said?.message ?? said?.error_description ?? said?.error
+  return new Error(`${request} was answered ${answer.status}${why ? `: ${why}` : ''}`)
+}

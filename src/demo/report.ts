@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto'
+import { closeSync, createWriteStream, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Answer, type Call, jsonOf, retryAfterMs } from './api.ts'
+import type { Tell } from './screen.ts'
+
+/** A report task as its status path shows it. */
+export interface Task {
+  taskId: string
+  status: 'pending' | 'in_progress' | 'completed' | 'failed'
+  progress: number
+  resultUrl: string
+  rowCount: number
+  error?: { errorCode: string; message: string }
+}
+
+/** Asks for a CSV of all products; returns the path that tells its status. */
+export async function askForReport(call: Call, webhookUrl: string): Promise<string> {
+  const json = { reportType: 'products', format: 'csv', webhookUrl }
+  const answer = await call('POST', '/api/reports', { json })
+  await answer.body.resume()
+  return String(answer.headers.location)
+}
+
+/** Polls until the task is completed: as often as the service asks for, and at once when `told` that it has ended. */
+export async function follow(
+  call: Call,
+  statusPath: string,
+  told: Promise<unknown>,
+  tell: Tell,
+  signal: AbortSignal,
+): Promise<Task> {
+  for (;;) {
+    const answer = await call('GET', statusPath)
+    const task = await jsonOf<Task>(answer)
+    tell(task.status.replace('_', ' '), task.progress / 100)
+    if (task.status === 'completed') return task
+    if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'for no known reason'}`)
+    await Promise.race([sleep(retryAfterMs(answer) ?? 1_000, undefined, { signal, ref: false }), told])
+  }
+}
+
+/** A downloaded result. */
+export interface Download {
+  file: string
+  sizeBytes: number
+  firstLines: string[]
+}
+
+/** Saves the result of a task in `folder`; throws, and leaves no file, when it is not what Repr-Digest says (RFC 9530). */
+export async function download(call: Call, { taskId, resultUrl }: Task, folder: string): Promise<Download> {
+  const file = join(folder, `report-products-${taskId.replace(/[^\w-]/g, '')}.csv`)
+  const part = `${file}.part`
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  try {
+    const answer = await call('GET', resultUrl)
+    const digest = await save(answer, part)
+    const promised = String(answer.headers['repr-digest'])
+    if (!promised.includes(`sha-256=:${digest}:`)) throw new Error(`The file's digest is ${digest}, not ${promised}`)
+    renameSync(part, file)
+  } finally {
+    rmSync(part, { force: true })
+  }
+  return { file, sizeBytes: statSync(file).size, firstLines: linesOf(file, 5) }
+}
+
+/** Writes a body to a file and returns its SHA-256 in base64. */
+async function save({ body }: Answer, file: string): Promise<string> {
+  const hash = createHash('sha256')
+  const digesting = async function* (chunks: AsyncIterable<Buffer>) {
+    for await (const chunk of chunks) {
+      hash.update(chunk)
+      yield chunk
+    }
+  }
+  await pipeline(body, digesting, createWriteStream(file, { mode: 0o600 }))
+  return hash.digest('base64')
+}
+
+function linesOf(file: string, count: number): string[] {
+  const start = Buffer.alloc(4_096)
+  const open = openSync(file, 'r')
+  const length = readSync(open, start)
+  closeSync(open)
+  return start.toString('utf8', 0, length).split('\r\n').slice(0, count)
+}

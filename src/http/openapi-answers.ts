@@ -1,0 +1,114 @@
+import { STATUS_CODES } from 'node:http'
+import {
+  type Content,
+  type HeaderName,
+  type HeaderParameterName,
+  headerReferences,
+  type Reference,
+  type Response,
+} from './openapi-components.ts'
+import type { Declared, Route } from './openapi-operation.ts'
+import type { Schema } from './openapi-schemas.ts'
+import type { ProblemCode } from './problem.ts'
+
+/** A write that can be made conditional: RFC 9110 §13.1 for one resource. */
+const isChange = ({ method, schema }: Route) => schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
+
+/** A file that can be had in parts. */
+const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
+
+/** A read whose answer has an entity tag. */
+const isValidated = ({ method, config }: Route) => method === 'GET' && config.cache !== 'none'
+
+/** One resource with a revision, as opposed to a list or a constant. */
+const isSingle = ({ schema }: Route, status: string) => {
+  const answer = schema.response?.[status]
+  const isObject = answer?.properties !== undefined
+  return isObject && (schema.params !== undefined || status === '201' || status === '202')
+}
+
+/** The codes that the facts of a route imply. */
+export function problemsOf(route: Route): ProblemCode[] {
+  const { params, querystring, body } = route.schema
+  const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
+  const implied: [boolean, ProblemCode[]][] = [
+    [Boolean(readsIntegers || querystring || body), ['INVALID_INPUT']],
+    [body !== undefined, ['MISSING_REQUIRED_FIELD']],
+    [true, refusalsOf(route.config.scope)],
+    [params !== undefined, ['RESOURCE_NOT_FOUND']],
+    [isChange(route), ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED']],
+    [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],
+    [body !== undefined, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
+  ]
+  return implied.flatMap(([holds, codes]) => (holds ? codes : []))
+}
+
+/** What `authorize` refuses with; a wrong token is refused on public paths too. */
+function refusalsOf(scope: string | undefined): ProblemCode[] {
+  const wrong: ProblemCode[] = ['AUTH_TOKEN_EXPIRED', 'AUTH_TOKEN_INVALID']
+  if (scope === 'public') return wrong
+  return ['AUTH_REQUIRED', ...wrong, ...(scope === 'any' ? [] : ['ACCESS_DENIED' as const])]
+}
+
+/** The request headers that a route heeds. */
+export function requestHeadersOf(route: Route): HeaderParameterName[] {
+  if (isFile(route)) return ['If-Match', 'If-None-Match', 'Range', 'If-Range']
+  if (isChange(route)) return ['If-Match', 'If-None-Match', 'If-Unmodified-Since']
+  return [
+    ...(isValidated(route) ? ['If-None-Match' as const] : []),
+    ...(isValidated(route) && isSingle(route, '200') ? ['If-Modified-Since' as const] : []),
+    ...(isCounted(route) ? ['Prefer' as const] : []),
+  ]
+}
+
+/** A list that can be sorted is a collection's, which counts its items when asked to. */
+const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
+
+/** The declared successes with their headers, and 304; without a declaration, the bare success of the method. */
+export function successesOf(
+  route: Route,
+  extra: readonly HeaderName[],
+  refer: (schema: Schema) => Schema,
+): Record<string, Response | Reference> {
+  const bare: Record<string, Declared> = { [route.method === 'DELETE' ? 204 : 200]: {} }
+  const declared = Object.entries(route.schema.response ?? bare).map(([status, answer]): [string, Response] => [
+    status,
+    {
+      description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
+      headers: headerReferences([...headersOf(route, status), ...extra]),
+      ...contentOf(answer, refer),
+    },
+  ])
+  const conditional = isValidated(route) || isFile(route)
+  const notModified = { '304': { $ref: '#/components/responses/NotModified' } }
+  return { ...Object.fromEntries(declared), ...(conditional && notModified) }
+}
+
+function headersOf(route: Route, status: string): HeaderName[] {
+  const partial: HeaderName[] = ['ETag', 'Accept-Ranges', 'Content-Disposition', 'Repr-Digest']
+  const implied: [boolean, HeaderName[]][] = [
+    [true, ['X-Request-Id', 'Cache-Control']],
+    [isValidated(route) && route.config.cache === 'public', ['Expires']],
+    [isFile(route), partial],
+    [status === '206', ['Content-Range']],
+    [isValidated(route) || isSingle(route, status), ['ETag']],
+    [isSingle(route, status), ['Last-Modified']],
+    [status === '201' || status === '202', ['Location']],
+    [status === '202', ['Retry-After']],
+    [route.schema.querystring?.properties?.cursor !== undefined, ['Link']],
+    [isCounted(route), ['X-Total-Count', 'Preference-Applied']],
+  ]
+  return implied.flatMap(([holds, names]) => (holds ? names : []))
+}
+
+function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => Schema): { content?: Content } {
+  if (content) return { content: Object.fromEntries(Object.entries(content).map((entry) => mediaType(entry, refer))) }
+  return Object.keys(schema).length > 0 ? { content: { 'application/json': { schema: refer(schema) } } } : {}
+}
+
+/** Parameters of a media type say how it is sent, not what it is; a file of JSON is any JSON, not a string. */
+function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
+  const [bare = ''] = type.split(';')
+  const isJsonFile = bare === 'application/json' && schema.format === 'binary'
+  return [bare, isJsonFile ? {} : { schema: refer(schema) }]
+}

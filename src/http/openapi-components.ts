@@ -1,0 +1,81 @@
+import type { Schema } from './openapi-schemas.ts'
+
+export interface Header {
+  description: string
+  schema: Schema
+}
+
+export interface Parameter extends Header {
+  name: string
+  in: string
+  required?: boolean
+}
+
+export interface Reference {
+  $ref: string
+  description?: string
+}
+
+export type Content = Record<string, { schema?: Schema; examples?: Record<string, { value: unknown }> }>
+
+export interface Response {
+  description: string
+  headers?: Record<string, Header | Reference>
+  content?: Content
+}
+
+const text = { type: 'string' }
+const like = (example: string) => ({ ...text, examples: [example] })
+const date = like('Sun, 01 Mar 2026 12:00:00 GMT')
+const natural = { type: 'integer', minimum: 0 }
+
+const header = (description: string, schema: Schema = text): Header => ({ description, schema })
+
+/** Every header an answer of ours is documented with, by its name. */
+export const headers = {
+  'X-Request-Id': header("Names this exchange; a client's own of 8 to 64 safe characters is kept"),
+  'X-Error-Code': header('The errorCode of the body', { $ref: '#/components/schemas/ErrorCode' }),
+  'Cache-Control': header('Who may keep the answer, and how long (RFC 9111)', like('private, no-cache')),
+  Expires: header('When a kept answer is stale', date),
+  ETag: header('Validator: strong for a whole resource, weak for a list or a reduced answer', like('"3"')),
+  'Last-Modified': header('When the resource was changed last', date),
+  Location: header('Path of the new resource, or of the status to poll', like('/v1/books/1')),
+  Link: header('Pages of the list: first, next and prev where there are any (RFC 8288)', like('</books>; rel="first"')),
+  'X-Total-Count': header('The number of all matching items, under `Prefer: count=exact`', natural),
+  'Preference-Applied': header('The preference that was honoured (RFC 7240)', like('count=exact')),
+  'Retry-After': header('Seconds to wait before asking again', natural),
+  'WWW-Authenticate': header('What the request lacks (RFC 6750)', like('Bearer realm="plinth"')),
+  'Content-Disposition': header('The name of the file', like('attachment; filename="report-books.csv"')),
+  'Accept-Ranges': header('That parts can be asked for', like('bytes')),
+  'Content-Range': header('Which part it is, of how many bytes', like('bytes 0-1023/8192')),
+  'Repr-Digest': header(
+    'SHA-256 of the whole result (RFC 9530)',
+    like('sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:'),
+  ),
+} satisfies Record<string, Header>
+
+export type HeaderName = keyof typeof headers
+
+const condition = (name: string, description: string, schema: Schema): Parameter => ({
+  name,
+  in: 'header',
+  description,
+  schema,
+})
+
+/** The request headers that change what an operation does, by their names. */
+export const headerParameters = {
+  'If-Match': condition('If-Match', 'Only if the resource has one of these strong tags; `*` for any', like('"3"')),
+  'If-None-Match': condition('If-None-Match', 'Only if the resource has none of these tags; `*` for any', like('"3"')),
+  'If-Modified-Since': condition('If-Modified-Since', 'Only if the resource has changed since', date),
+  'If-Unmodified-Since': condition('If-Unmodified-Since', 'Only if the resource has not changed since', date),
+  Range: condition('Range', 'The part to send', like('bytes=0-1023')),
+  'If-Range': condition('If-Range', 'The part only if the result has this tag, else the whole', like('"47DEQpj8"')),
+  Prefer: condition('Prefer', '`count=exact`: tell the number of all matching items (RFC 7240)', like('count=exact')),
+} satisfies Record<string, Parameter>
+
+export type HeaderParameterName = keyof typeof headerParameters
+
+/** References to headers, as an answer lists them. */
+export const headerReferences = (names: readonly HeaderName[]): Record<string, Reference> =>
+  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

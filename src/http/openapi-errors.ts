@@ -1,0 +1,116 @@
+import { STATUS_CODES } from 'node:http'
+import { type HeaderName, headerReferences, type Response } from './openapi-components.ts'
+import type { Schema } from './openapi-schemas.ts'
+import { type ProblemCode, problems } from './problem.ts'
+import { problemUrl } from './problem-pages.ts'
+
+const text = { type: 'string' }
+const url = { type: 'string', format: 'uri' }
+const instant = { type: 'string', format: 'date-time' }
+const code = { $ref: '#/components/schemas/ErrorCode' }
+const object = (properties: Record<string, Schema>, optional: readonly string[] = []): Schema => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties).filter((name) => !optional.includes(name)),
+})
+
+/** The bodies of errors and the codes they carry. */
+export const errorSchemas: Record<string, Schema> = {
+  ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'Stable: what went wrong, for programs' },
+  Problem: object(
+    {
+      type: { ...url, description: 'A page that explains the errorCode' },
+      title: { ...text, description: 'The same for every problem of this type' },
+      status: { type: 'integer', description: 'The HTTP status' },
+      detail: { ...text, description: 'What happened this time' },
+      instance: { ...url, description: 'Names this occurrence' },
+      errorCode: code,
+      requestId: text,
+      timestamp: instant,
+      errors: { type: 'array', items: object({ field: text, message: text }) },
+    },
+    ['errors'],
+  ),
+  CodeError: object(
+    {
+      errorCode: code,
+      message: text,
+      details: { type: 'array', items: object({ field: text, issue: text }) },
+      path: text,
+      requestId: text,
+      timestamp: instant,
+    },
+    ['details'],
+  ),
+}
+
+/** The component that answers with a status, such as `NotFound`. */
+export const responseName = (status: number): string => (STATUS_CODES[status] as string).replace(/[^A-Za-z]/g, '')
+
+const codesOf = (status: number) =>
+  (Object.keys(problems) as ProblemCode[]).filter((known) => problems[known][0] === status)
+
+const headersOfStatus: Record<number, readonly HeaderName[]> = {
+  401: ['WWW-Authenticate'],
+  403: ['WWW-Authenticate'],
+  409: ['Retry-After'],
+  416: ['Accept-Ranges', 'Content-Range'],
+  503: ['Retry-After'],
+}
+
+/** One answer for each status an error of the registry has, `Error` for any, and `NotModified`. */
+export function errorResponses(baseUrl: string): Record<string, Response> {
+  const statuses = new Set(Object.values(problems).map(([status]) => status))
+  const byStatus = [...statuses].map((status) => [
+    responseName(status),
+    errorResponse(baseUrl, codesOf(status), headersOfStatus[status] ?? []),
+  ])
+  const notModified = headerReferences(['X-Request-Id', 'Cache-Control', 'ETag', 'Last-Modified'])
+  return {
+    ...Object.fromEntries(byStatus),
+    Error: {
+      ...errorResponse(baseUrl, ['INTERNAL_ERROR', 'SERVICE_UNAVAILABLE'], ['Retry-After']),
+      description: 'Any other problem, such as a fault (500) or a store that cannot take the request now (503)',
+    },
+    NotModified: { description: 'What the client has is current; no content', headers: notModified },
+  }
+}
+
+/** Error codes with their titles, for people. */
+export const describeCodes = (codes: readonly ProblemCode[]): string =>
+  codes.map((known) => `${known}: ${problems[known][1]}`).join('; ')
+
+function errorResponse(baseUrl: string, codes: readonly ProblemCode[], extra: readonly HeaderName[]): Response {
+  const examples = (body: (code: ProblemCode) => object) =>
+    Object.fromEntries(codes.map((known) => [known, { value: body(known) }]))
+  const problem = { $ref: '#/components/schemas/Problem' }
+  const codeForm = { $ref: '#/components/schemas/CodeError' }
+  return {
+    description: describeCodes(codes),
+    headers: headerReferences(['X-Request-Id', 'X-Error-Code', 'Cache-Control', ...extra]),
+    content: {
+      'application/problem+json': { schema: problem, examples: examples((known) => problemExample(baseUrl, known)) },
+      'application/json': { schema: codeForm, examples: examples(codeExample) },
+    },
+  }
+}
+
+const requestId = '5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11'
+const common = { requestId, timestamp: '2026-03-01T12:00:00.000Z' }
+
+const problemExample = (baseUrl: string, errorCode: ProblemCode) => ({
+  type: problemUrl(baseUrl, errorCode),
+  title: problems[errorCode][1],
+  status: problems[errorCode][0],
+  detail: problems[errorCode][1],
+  instance: `urn:request:${requestId}`,
+  errorCode,
+  ...common,
+})
+
+const codeExample = (errorCode: ProblemCode) => ({
+  errorCode,
+  message: problems[errorCode][1],
+  path: '/v1/books/1',
+  ...common,
+})

@@ -1,0 +1,72 @@
+/** A JSON Schema (2020-12) as plain data. */
+export interface Schema {
+  type?: string | string[]
+  properties?: Record<string, Schema>
+  required?: string[]
+  items?: Schema
+  description?: string
+  [keyword: string]: unknown
+}
+
+/** A schema as plain JSON: no library symbols, and maps as `additionalProperties`, which code generators know. */
+export function plain<T>(schema: T): T {
+  return JSON.parse(JSON.stringify(schema), (_key, value) => (isMap(value) ? asMap(value) : value))
+}
+
+type MapSchema = { patternProperties: Record<string, unknown> }
+
+const anyName = '^.*$'
+
+const isMap = (value: unknown): value is MapSchema =>
+  Object.keys((value as Partial<MapSchema> | null)?.patternProperties ?? {}).join() === anyName
+
+const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
+  ...rest,
+  additionalProperties: patternProperties[anyName],
+})
+
+/** Gives each shape of object one name among the components. */
+export interface SchemaNames {
+  schemas: Record<string, Schema>
+  /** A reference to the schema, under the first of these names that is free; the schema itself when none is. */
+  refer: (schema: Schema, names: readonly string[]) => Schema
+}
+
+/** The names of the document's schemas; those in `known` are kept for their shapes. */
+export function schemaNames(known: Record<string, Schema>): SchemaNames {
+  const schemas = { ...known }
+  const byShape = new Map(Object.entries(known).map(([name, schema]) => [JSON.stringify(schema), name]))
+  const refer: SchemaNames['refer'] = (schema, names) => {
+    if (schema.items) return { ...schema, items: refer(schema.items, names) }
+    if (schema.properties === undefined) return schema
+    const shape = JSON.stringify(schema)
+    const name = byShape.get(shape) ?? names.find((free) => !Object.hasOwn(schemas, free))
+    if (name === undefined) return schema
+    byShape.set(shape, name)
+    schemas[name] = schema
+    return { $ref: `#/components/schemas/${name}` }
+  }
+  return { schemas, refer }
+}
+
+export const capital = (name: string): string => `${name[0]?.toUpperCase()}${name.slice(1)}`
+
+const singular = (noun: string) => noun.replace(/ies$/, 'y').replace(/s$/, '')
+
+/** What the schemas of an operation may be called: `readUser` answers with a `User`, `createUser` takes a `UserCreate`. */
+export function namesOf(operationId: string): { body: string[]; answer: string[] } {
+  const [, verb = '', noun = ''] = /^([a-z]+)([A-Z]\w*)$/.exec(operationId) ?? []
+  if (noun === '') return { body: [], answer: [] }
+  const one = singular(noun)
+  const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
+  return { body: [noun + capital(verb)], answer: answers[verb] ?? [noun, `${noun}After${capital(verb)}`] }
+}
+
+/** The merge patch of an object (RFC 7396): every member is optional, null removes one that may be absent. */
+export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
+  const members = Object.entries(properties).map(([name, schema]) => [
+    name,
+    required.includes(name) ? schema : { anyOf: [schema, { type: 'null' }] },
+  ])
+  return { ...rest, properties: Object.fromEntries(members) }
+}

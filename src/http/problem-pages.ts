@@ -1,0 +1,136 @@
+import type { FastifyPluginAsync } from 'fastify'
+import { Type } from 'typebox'
+import { weightOf } from './negotiate.ts'
+import { Problem, type ProblemCode, problems } from './problem.ts'
+
+/** What each code means and what its reader can do, in that order. */
+const explanations: Record<ProblemCode, readonly [meaning: string, advice: string]> = {
+  INVALID_INPUT: [
+    'A part of the request cannot be read, or a value has the wrong type.',
+    'Look at the errors in the answer: each names a place and what was expected there.',
+  ],
+  MISSING_REQUIRED_FIELD: ['The body lacks a field.', 'Send every field that the errors in the answer name.'],
+  AUTH_REQUIRED: [
+    'The request carries no access token.',
+    'Get a token at the token endpoint and send it as Authorization: Bearer ACCESS_TOKEN, never in the address.',
+  ],
+  AUTH_TOKEN_EXPIRED: ['The access token was valid once.', 'Get a new one, then send the request again.'],
+  AUTH_TOKEN_INVALID: [
+    'The access token was issued by somebody else, was altered, or was revoked.',
+    'Get a token from the authorization server of this service. Public paths refuse a wrong token too.',
+  ],
+  ACCESS_DENIED: [
+    'The access token is valid but does not have the scope that the operation needs.',
+    'Ask for a token with the scope that the WWW-Authenticate header names. The client must be allowed to have it.',
+  ],
+  PERMISSION_DENIED: ['A rule forbids this to the caller.', 'Ask an administrator of the service.'],
+  RESOURCE_NOT_FOUND: [
+    'Nothing is at this path, or it belongs to somebody else.',
+    'Check the path and the identifier. What was removed does not come back under the same identifier.',
+  ],
+  METHOD_NOT_ALLOWED: ['The path exists, the method does not.', 'Use one of the methods in the Allow header.'],
+  NOT_ACCEPTABLE: ['The service cannot answer in any form that the Accept header allows.', 'Widen the Accept header.'],
+  REQUEST_TIMEOUT: ['The request did not arrive completely in time.', 'Send it again on a new connection.'],
+  DUPLICATE_RESOURCE: [
+    'Another resource has a value that only one may have.',
+    'Use the resource that is there, or send another value for the field that the errors name.',
+  ],
+  TASK_NOT_COMPLETED: ['The report is still being made.', 'Wait as long as the Retry-After header says.'],
+  TASK_FAILED: ['The report could not be made.', 'The status of the task tells why. Create a new report.'],
+  RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
+  PRECONDITION_FAILED: [
+    'The resource is not in the state that the request demands; somebody may have changed it. Nothing was done.',
+    'Read it again, apply your change to what you find and send it with the new ETag.',
+  ],
+  PAYLOAD_TOO_LARGE: ['The service does not read a body of this size.', 'Send less at once.'],
+  URI_TOO_LONG: ['The path or the query is longer than the service reads.', 'Shorten it.'],
+  UNSUPPORTED_MEDIA_TYPE: [
+    'The operation does not read bodies of this media type.',
+    'Send JSON, with Content-Type: application/json.',
+  ],
+  RANGE_NOT_SATISFIABLE: [
+    'The range starts behind the end of the result.',
+    'The Content-Range header tells the size. Ask for a range inside it, or for the whole.',
+  ],
+  VALIDATION_ERROR: [
+    'The body can be read, but values in it break a rule, such as a length or a form.',
+    'Correct all the fields that the errors in the answer name.',
+  ],
+  CALLBACK_URL_BLOCKED: [
+    'The service does not call this address: it is not public, not https, or carries credentials.',
+    'Give a public https address. The operator of the service can open others.',
+  ],
+  PRECONDITION_REQUIRED: [
+    'This service changes a resource only for a client that has seen its current state.',
+    'Read the resource and send its ETag in If-Match.',
+  ],
+  RATE_LIMIT_EXCEEDED: ['The client sent too many requests in a short time.', 'Wait as long as Retry-After says.'],
+  HEADERS_TOO_LARGE: ['The headers are larger than the service reads.', 'Send fewer or shorter headers.'],
+  INTERNAL_ERROR: [
+    'The fault is on our side. It was recorded under the request id of the answer.',
+    'Send the request again; should it fail again, give the request id to the operator of the service.',
+  ],
+  NOT_IMPLEMENTED: ['The service knows no such method on any path.', 'Use a method that OPTIONS names.'],
+  SERVICE_UNAVAILABLE: ['The service is overloaded or has no store.', 'Wait as long as Retry-After says.'],
+}
+
+const nameOf = (code: string) => code.toLowerCase().replaceAll('_', '-')
+
+/** Where a code is explained: the `type` of its problems. */
+export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${nameOf(code)}`
+
+const byName = new Map((Object.keys(problems) as ProblemCode[]).map((code) => [nameOf(code), code]))
+
+const ProblemType = Type.Object({
+  type: Type.String({ format: 'uri', examples: ['https://localhost:8443/problems/resource-not-found'] }),
+  title: Type.String({ examples: [problems.RESOURCE_NOT_FOUND[1]] }),
+  status: Type.Integer({ examples: [404] }),
+  errorCode: Type.String({ examples: ['RESOURCE_NOT_FOUND'] }),
+})
+
+/** GET /problems/{code}: what an error code means, as a page for people or as JSON, by Accept. */
+export const problemPages: FastifyPluginAsync<{ baseUrl: string }> = async (app, { baseUrl }) => {
+  const about = { operationId: 'readProblemType', summary: 'What an error code means', tags: ['meta'] }
+  const params = Type.Object({
+    code: Type.String({ description: 'An errorCode in kebab case, such as auth-required' }),
+  })
+  const content = { 'text/html': { schema: Type.String() }, 'application/json': { schema: ProblemType } }
+  const schema = { ...about, params, response: { 200: { description: 'The explanation', content } } }
+  const config = { scope: 'public', cache: 'public' } as const
+  app.get<{ Params: { code: string } }>('/problems/:code', { config, schema }, async (request, reply) => {
+    const code = byName.get(request.params.code)
+    if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such error code')
+    reply.header('vary', 'Accept')
+    if (!prefersJson(request.headers.accept)) return reply.type('text/html; charset=utf-8').send(page(code))
+    const [status, title] = problems[code]
+    return { type: problemUrl(baseUrl, code), title, status, errorCode: code }
+  })
+}
+
+/** A page unless JSON is asked for more: the address stands in error bodies, from where people open it. */
+const prefersJson = (accept = '*/*') => weightOf(accept, 'application/json') > weightOf(accept, 'text/html')
+
+/** No style and no script: the policy of the service allows none. All that is inserted is text of ours. */
+function page(code: ProblemCode): string {
+  const [status, title] = problems[code]
+  const [meaning, advice] = explanations[code]
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${title}</title>
+</head>
+<body>
+<main>
+<h1>${title}</h1>
+<p>HTTP status <strong>${status}</strong>, error code <code>${code}</code></p>
+<h2>What it means</h2>
+<p>${meaning}</p>
+<h2>What to do</h2>
+<p>${advice}</p>
+</main>
+</body>
+</html>
+`
+}
