@@ -12,7 +12,10 @@ export interface LoadOrder {
   serverPid: number
 }
 
-/** What it saw. Shares are CPU time per wall time; `others` is what somebody else used of the same core. */
+/**
+ * What it saw. Shares are CPU time per wall time, the generator's without the time it only waited; `others` is what
+ * somebody else used of the same core.
+ */
 export interface LoadResult {
   /** Answers from start to end, the warm-up included. */
   answered: number

@@ -14,6 +14,8 @@ export interface Options {
   json: string | null
   /** Whether a missed floor makes the run fail. */
   check: boolean
+  /** Whether to leave a CPU profile of the service, which costs it some speed. */
+  profile: boolean
 }
 
 export const usage = `Measures the service as a share of what the same core does without it: every figure is a ratio taken in one run.
@@ -28,9 +30,8 @@ export const usage = `Measures the service as a share of what the same core does
   --tls             HTTPS for both, instead of plain HTTP behind a proxy
   --json FILE       where the figures go (bench/results/<date>.json)
   --check           exit with 1 when a floor is missed
+  --profile         runs the service under --cpu-prof and leaves the profile in bench/results
   --help            this text
-
-BENCH_PROFILE=1 runs the service with --cpu-prof and leaves the profile in bench/results.
 `
 
 /** The command line as options; null when the help was asked for. Throws on what it does not know. */
@@ -46,17 +47,18 @@ export function readOptions(args: string[]): Options | null {
       tls: { type: 'boolean', default: false },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
+      profile: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
   if (values.help) return null
-  const { only = null, json = null, tls, check } = values
+  const { only = null, json = null, tls, check, profile } = values
   return {
     rounds: positive('rounds', values.rounds),
     seconds: positive('seconds', values.seconds),
     connections: positive('connections', values.connections),
     rows: positive('rows', values.rows),
-    ...{ only, json, tls, check },
+    ...{ only, json, tls, check, profile },
   }
 }
 

@@ -24,7 +24,7 @@ const client = { id: 'bench', secret: 'bench-secret' }
 const startLimitMs = 30_000
 
 /** Migrates and fills a database, and starts `plinth serve` on it with the settings that production has by default. */
-export async function startService(place: Workplace, { rows, tls }: Options, pin: boolean): Promise<Service> {
+export async function startService(place: Workplace, { rows, tls, profile }: Options, pin: boolean): Promise<Service> {
   const dataDir = join(place.folder, 'data')
   const port = await freePort()
   const env = environment(settings(dataDir, port, tls))
@@ -33,7 +33,7 @@ export async function startService(place: Workplace, { rows, tls }: Options, pin
   fill(databaseFile, rows)
   const logFile = join(place.folder, 'service.log')
   const log = openSync(logFile, 'a')
-  const command = pinned(pin, serverCore, [process.execPath, ...profiling(), program, 'serve'])
+  const command = pinned(pin, serverCore, [process.execPath, ...(profile ? profiling : []), program, 'serve'])
   const child = place.start(command, { env, stdio: ['ignore', log, log] })
   const service = {
     ...{ name: 'service' as const, pid: child.pid as number, port, tls, databaseFile },
@@ -55,8 +55,7 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
 })
 
-const profiling = () =>
-  process.env.BENCH_PROFILE ? ['--cpu-prof', `--cpu-prof-dir=${join(import.meta.dirname, 'results')}`] : []
+const profiling = ['--cpu-prof', `--cpu-prof-dir=${join(import.meta.dirname, 'results')}`]
 
 async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
   const child = place.start(command, { env, stdio: ['ignore', 'ignore', 'inherit'] })

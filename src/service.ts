@@ -15,6 +15,7 @@ import { migrate } from './db/migrate.ts'
 import { type Database, openDatabase } from './db/open.ts'
 import { type Sealer, sealer } from './db/seal.ts'
 import { redirectServer } from './http/redirect.ts'
+import { logSink } from './log-sink.ts'
 import { masterKey } from './master-key.ts'
 import { openQueue } from './queue/open.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
@@ -55,8 +56,8 @@ export async function openStores(config: Config): Promise<Stores> {
 
 /** Starts everything the configuration asks for; resolves when requests are answered. */
 export async function startService(config: Config, version: string): Promise<Service> {
-  const log = pino({ level: config.logLevel }, pino.destination({ dest: 1, sync: false, minLength: 65_536, maxWrite: 131_072 }))
-  const flushing = setInterval(() => log.flush(), 1_000).unref()
+  const sink = logSink(process.stdout)
+  const log = pino({ level: config.logLevel }, sink)
   const stores = await openStores(config)
   const parts = await openParts(config, stores, version, log)
   const certificates = await serverCertificates(config, stores.dataDir)
@@ -74,8 +75,7 @@ export async function startService(config: Config, version: string): Promise<Ser
       await Promise.all([app.close(), parts.queue.stop(drainMs)])
       await parts.sender.close()
       await stores.db.close()
-      clearInterval(flushing)
-      log.flush()
+      sink.flush()
     },
   }
 }

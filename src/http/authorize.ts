@@ -35,6 +35,11 @@ function judge({ caller, is404, routeOptions }: FastifyRequest): Problem | undef
   if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
   if ('refused' in caller) return unauthorized(caller.refused)
   if (scope === 'public' || scope === 'any' || caller.caller.scopes.has(scope as string)) return
+  return lacksScope(scope as string)
+}
+
+/** The refusal of a caller whose token lacks a scope (RFC 6750 §3.1). */
+export function lacksScope(scope: string): Problem {
   return new Problem('ACCESS_DENIED', `This needs an access token with the scope ${scope}`, {
     headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },
   })

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { isNarrowed } from './fields.ts'
 import { Problem } from './problem.ts'
 
 /** What handlers leave on a single resource for this policy to read; response schemas keep it from leaving. */
@@ -24,32 +26,37 @@ export interface Precondition {
 const isRead = (method: string) => method === 'GET' || method === 'HEAD'
 
 /**
- * Conditional reads: a strong ETag made of the revision (weak and made of the content where there is none),
- * Last-Modified, and 304 by If-None-Match or If-Modified-Since (RFC 9110 §13).
+ * Conditional reads: a strong ETag made of the revision (weak and made of the content where there is none, or only
+ * some fields are sent), Last-Modified, 412 by If-Match or If-Unmodified-Since, and 304 by If-None-Match or
+ * If-Modified-Since, in the order of RFC 9110 §13.2.2.
  */
 export const conditional = fastifyPlugin(
   async (app) => {
     const httpDate = httpDates()
     app.addHook('preSerialization', (request, reply, payload, done) => {
       const revision = (payload as Partial<Revised> | null)?.revision
-      if (revision === undefined) return done(null, payload)
+      if (revision === undefined || isNarrowed(request)) return done(null, payload)
       const { updatedAt } = payload as Revised
       const etag = strongTag(payload as Revised)
       reply.header('etag', etag)
       if (updatedAt) reply.header('last-modified', httpDate(updatedAt))
-      if (!isRead(request.method) || !isUnchanged(request, etag, updatedAt)) return done(null, payload)
-      reply.code(304).serializer(empty)
-      done(null, '')
+      if (!isRead(request.method)) return done(null, payload)
+      if (!isAsDemanded(request, etag, updatedAt)) return done(outdated())
+      if (!isUnchanged(request, etag, updatedAt)) return done(null, payload)
+      reply.code(304)
+      if (request.method === 'GET') reply.serializer(empty)
+      done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
-      if (reply.statusCode === 304) return done(null, withoutContent(reply))
+      if (reply.statusCode === 304) return done(null, withoutContent(request, reply))
       const plain = typeof payload === 'string' && reply.statusCode === 200 && isRead(request.method)
-      if (!plain || reply.hasHeader('etag') || request.routeOptions.config.cache === 'none') return done(null, payload)
+      if (!plain || reply.hasHeader('etag') || (request.routeOptions.config.cache ?? 'none') === 'none')
+        return done(null, payload)
       const etag = `W/"${hash('sha1', payload, 'base64url')}"`
       reply.header('etag', etag)
       if (!isUnchanged(request, etag, undefined)) return done(null, payload)
       reply.code(304)
-      done(null, withoutContent(reply))
+      done(null, withoutContent(request, reply))
     })
   },
   { name: 'conditional', dependencies: ['fields', 'caching'] },
@@ -58,9 +65,10 @@ export const conditional = fastifyPlugin(
 const empty = () => ''
 
 /** A 304 carries validators and caching headers but nothing that describes content (RFC 9110 §15.4.5). */
-function withoutContent(reply: FastifyReply): null {
+function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
   reply.removeHeader('content-type').removeHeader('content-length')
-  return null
+  // Fastify's hook of HEAD routes runs later: it fails on null and sends the length of anything but a stream.
+  return method === 'HEAD' ? Readable.from([]) : null
 }
 
 const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
@@ -80,12 +88,32 @@ function httpDates(): (iso: string) => string {
   }
 }
 
+const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the conditions of the request')
+
+/** If-Match by strong comparison; without it If-Unmodified-Since. */
+function isAsDemanded({ headers }: FastifyRequest, etag: string, updatedAt: string): boolean {
+  const match = headers['if-match']
+  if (match !== undefined) return match.trim() === '*' || strongTags(match).includes(etag)
+  const since = headers['if-unmodified-since']
+  return since === undefined || !updatedAt || !(wholeSeconds(Date.parse(updatedAt)) > parseHttpDate(since))
+}
+
 function isUnchanged({ headers }: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
   const noneMatch = headers['if-none-match']
   if (noneMatch !== undefined) return noneMatch.trim() === '*' || weakTags(noneMatch).includes(opaque(etag))
   const since = headers['if-modified-since']
   if (since === undefined || updatedAt === undefined) return false
-  return wholeSeconds(Date.parse(updatedAt)) <= Date.parse(since)
+  return wholeSeconds(Date.parse(updatedAt)) <= parseHttpDate(since)
+}
+
+const currentDate =
+  /^([A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4}|[A-Z][a-z]+day, \d\d-[A-Z][a-z]{2}-\d\d) \d\d:\d\d:\d\d GMT$/
+const ansiDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/
+
+/** The three forms of an HTTP date (RFC 9110 §5.6.7) as epoch ms; NaN for anything else, which is to be ignored. */
+function parseHttpDate(text: string): number {
+  if (currentDate.test(text)) return Date.parse(text)
+  return ansiDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN
 }
 
 const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
@@ -95,9 +123,12 @@ const entityTag = /(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"/g
 /** The opaque parts of a list of entity tags, for weak comparison (RFC 9110 §8.8.3.2). */
 const weakTags = (list: string): string[] => [...list.matchAll(entityTag)].map(([, , tag]) => `"${tag}"`)
 
+/** The strong tags of a list, for strong comparison. */
+const strongTags = (list: string): string[] =>
+  [...list.matchAll(entityTag)].filter(([, weak]) => !weak).map(([tag]) => tag)
+
 /** The revisions named by the strong tags of a list: weak ones never match a write. */
-const strongRevisions = (list: string): number[] =>
-  [...list.matchAll(entityTag)].filter(([, weak]) => !weak).map(([, , tag]) => revisionOf(tag as string))
+const strongRevisions = (list: string): number[] => strongTags(list).map((tag) => revisionOf(tag.slice(1, -1)))
 
 const weakRevisions = (list: string): number[] =>
   [...list.matchAll(entityTag)].map(([, , tag]) => revisionOf(tag as string))
@@ -112,7 +143,7 @@ const revisionOf = (tag: string): number => Number(/^([1-9][0-9]{0,8})(\.[a-z]+)
 export function preconditionOf({ headers }: FastifyRequest, required: boolean): Precondition {
   const match = headers['if-match']
   const noneMatch = headers['if-none-match']
-  const since = Date.parse(headers['if-unmodified-since'] ?? '')
+  const since = parseHttpDate(headers['if-unmodified-since'] ?? '')
   if (required && match === undefined && Number.isNaN(since)) {
     throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision you have read')
   }

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem } from './problem.ts'
 
@@ -10,19 +11,23 @@ declare module 'fastify' {
 
 const namesAllowed = 50
 
-type Tree = Map<string, Tree>
+/** Names, each with the names below it, or null for the whole of it. */
+type Tree = Map<string, Tree | null>
 
 /** Partial response: only the fields that were asked for and exist; dotted paths reach into objects. */
 export const fields = fastifyPlugin(
   async (app) => {
     app.addHook('preSerialization', (request, reply, payload, done) => {
-      const asked = (request.query as { fields?: unknown }).fields
-      if (!asked || reply.statusCode !== 200 || !request.routeOptions.config.fields) return done(null, payload)
-      done(null, pick(payload, wanted(asked)))
+      if (reply.statusCode !== 200 || !isNarrowed(request)) return done(null, payload)
+      done(null, pick(payload, wanted((request.query as { fields?: unknown }).fields)))
     })
   },
   { name: 'fields', dependencies: ['bodies'] },
 )
+
+/** True when the answer will hold only some of its fields. */
+export const isNarrowed = ({ query, routeOptions }: FastifyRequest): boolean =>
+  Boolean(routeOptions.config.fields && (query as { fields?: unknown }).fields)
 
 /** The tree of names in a `fields` parameter; throws INVALID_INPUT when it is repeated or names too many. */
 export function wanted(asked: unknown): Tree {
@@ -32,24 +37,32 @@ export function wanted(asked: unknown): Tree {
     throw new Problem('INVALID_INPUT', 'The query is malformed', { errors })
   }
   const tree: Tree = new Map()
-  for (const name of names) {
-    let at = tree
-    for (const part of name.trim().split('.')) {
-      const next: Tree = at.get(part) ?? new Map()
-      at.set(part, next)
-      at = next
-    }
-  }
+  for (const name of names) want(tree, name.trim().split('.'))
   return tree
 }
 
-/** The part of a value that a tree of names covers; lists are narrowed item by item. */
-export function pick(value: unknown, tree: Tree): unknown {
-  if (tree.size === 0 || typeof value !== 'object' || value === null) return value
+/** Adds a path; what is wanted whole already needs no part, and what is wanted whole now no longer does. */
+function want(tree: Tree, path: string[]): void {
+  let at = tree
+  for (const name of path.slice(0, -1)) {
+    const known = at.get(name)
+    if (known === null) return
+    const next: Tree = known ?? new Map()
+    at.set(name, next)
+    at = next
+  }
+  at.set(path.at(-1) as string, null)
+}
+
+/** The part of a value that a tree of names covers, undefined for none; lists are narrowed item by item. */
+export function pick(value: unknown, tree: Tree | null): unknown {
+  if (tree === null || tree.size === 0) return value
+  if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) return value.map((item) => pick(item, tree))
   const picked: Record<string, unknown> = {}
   for (const [name, below] of tree) {
-    if (Object.hasOwn(value, name)) picked[name] = pick((value as Record<string, unknown>)[name], below)
+    const part = Object.hasOwn(value, name) ? pick((value as Record<string, unknown>)[name], below) : undefined
+    if (part !== undefined) picked[name] = part
   }
   return picked
 }

@@ -30,7 +30,7 @@ export const https = fastifyPlugin<HttpsOptions>(
       if (!isSecure(request, trusted)) {
         reply
           .code(301)
-          .header('location', baseUrl + request.url)
+          .header('location', baseUrl + pathOf(request.url))
           .header('cache-control', 'no-store')
           .send()
         return
@@ -43,6 +43,9 @@ export const https = fastifyPlugin<HttpsOptions>(
   { name: 'https' },
 )
 
+/** The path and query of a request target; an absolute URL would run into the name of our host (RFC 9112 §3.2.2). */
+const pathOf = (target: string) => (target.startsWith('/') ? target : '/')
+
 function isSecure({ raw }: FastifyRequest, trusted: BlockList): boolean {
   if ((raw.socket as TLSSocket).encrypted) return true
   if (raw.headers['x-forwarded-proto'] !== 'https') return false
@@ -54,9 +57,11 @@ function isSecure({ raw }: FastifyRequest, trusted: BlockList): boolean {
 export function proxyList(entries: readonly string[]): BlockList {
   const list = new BlockList()
   for (const entry of entries) {
-    const [address = '', bits] = entry.split('/')
+    const [address = '', bits, ...rest] = entry.split('/')
     const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
-    list.addSubnet(address, bits === undefined ? (family === 'ipv6' ? 128 : 32) : Number(bits), family)
+    const whole = family === 'ipv6' ? 128 : 32
+    if (rest.length > 0 || !/^\d{1,3}$/.test(bits ?? '0')) throw new TypeError(`${entry} is not an address or CIDR`)
+    list.addSubnet(address, bits === undefined ? whole : Number(bits), family)
   }
   return list
 }

@@ -1,4 +1,4 @@
-import { headerReferences } from './openapi-components.ts'
+import { headerReferences, type Response } from './openapi-components.ts'
 import type { Written } from './openapi-document.ts'
 import { aToken, oauthSchemas, tokenRequest } from './openapi-oauth-schemas.ts'
 import type { Operation } from './openapi-operation.ts'
@@ -21,7 +21,6 @@ const headers = headerReferences(['X-Request-Id', 'Cache-Control'])
  * and what is for OpenID Connect clients alone is in the discovery document, which they read instead of this one.
  */
 export function oauthOperations({ authorization, token, revocation, introspection, jwks }: OauthPaths): Written {
-  const metadata = (id: string, summary: string, schema: string) => ({ get: document(id, summary, schema) })
   return {
     schemas: oauthSchemas,
     paths: {
@@ -31,18 +30,10 @@ export function oauthOperations({ authorization, token, revocation, introspectio
       [introspection]: {
         post: form('introspectToken', 'Ask what a token is worth (RFC 7662)', aToken, 'Introspection'),
       },
-      [jwks]: metadata('readKeys', 'Read the public keys of tokens (RFC 7517)', 'JsonWebKeySet'),
-      '/.well-known/openid-configuration': metadata('readDiscovery', 'Read the metadata (OpenID)', 'ServerMetadata'),
-      '/.well-known/oauth-authorization-server': metadata(
-        'readServerMetadata',
-        'Read the metadata (RFC 8414)',
-        'ServerMetadata',
-      ),
-      '/.well-known/oauth-protected-resource': metadata(
-        'readResourceMetadata',
-        'Read where tokens for this service come from (RFC 9728)',
-        'ResourceMetadata',
-      ),
+      [jwks]: { get: jsonWebKeys },
+      '/.well-known/openid-configuration': { get: discovery },
+      '/.well-known/oauth-authorization-server': { get: serverMetadata },
+      '/.well-known/oauth-protected-resource': { get: resourceMetadata },
     },
   }
 }
@@ -112,11 +103,30 @@ function form(operationId: string, summary: string, request: Schema, answer: str
   }
 }
 
-const document = (operationId: string, summary: string, schema: string): Operation => {
-  const type = schema === 'JsonWebKeySet' ? 'application/jwk-set+json' : 'application/json'
-  const ours = schema === 'ResourceMetadata'
-  const answer = { description: 'OK', headers: ours ? validated : headers, content: { [type]: { schema: ref(schema) } } }
-  const parameters = ours ? [{ $ref: '#/components/parameters/If-None-Match' }] : []
-  const notModified = { '304': { $ref: '#/components/responses/NotModified' } }
-  return { operationId, summary, tags, security: [], parameters, responses: { '200': answer, ...(ours && notModified) } }
+const document = (id: string, summary: string, schema: string, type = 'application/json'): Operation => ({
+  operationId: id,
+  summary,
+  tags,
+  security: [],
+  responses: { '200': { description: 'OK', headers, content: { [type]: { schema: ref(schema) } } } },
+})
+
+const keySet = 'application/jwk-set+json'
+const jsonWebKeys = document('readKeys', 'Read the public keys of tokens (RFC 7517)', 'JsonWebKeySet', keySet)
+const discovery = document('readDiscovery', 'Read the metadata (OpenID Connect Discovery)', 'ServerMetadata')
+const serverMetadata = document('readServerMetadata', 'Read the metadata (RFC 8414)', 'ServerMetadata')
+const resource = document(
+  'readResourceMetadata',
+  'Read where tokens for this service come from (RFC 9728)',
+  'ResourceMetadata',
+)
+
+/** The only one of these documents that is ours, and so has an entity tag. */
+const resourceMetadata: Operation = {
+  ...resource,
+  parameters: [{ $ref: '#/components/parameters/If-None-Match' }],
+  responses: {
+    '200': { ...(resource.responses['200'] as Response), headers: { ...headers, ...headerReferences(['ETag']) } },
+    '304': { $ref: '#/components/responses/NotModified' },
+  },
 }

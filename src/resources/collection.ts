@@ -3,7 +3,7 @@ import { type TSchema, Type } from 'typebox'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { mergePatch } from '../http/bodies.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
-import { type ListRules, listPage, listQuerySchema } from './list.ts'
+import { capital, type ListRules, listPage, listQuerySchema } from './list.ts'
 import { listShow, representation, shower } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
@@ -43,7 +43,7 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
     config: { scope, cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none', fields: reads },
     about: {
       tags: [path.slice(1)],
-      operationId: `${operation}${noun[0]?.toUpperCase()}${noun.slice(1)}`,
+      operationId: operation + capital(operation === 'list' ? path.slice(1) : noun),
       summary: title,
       ...(single && { params: idParams }),
     },

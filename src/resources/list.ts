@@ -24,7 +24,7 @@ interface Query {
   [name: string]: unknown
 }
 
-const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
+export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, pattern: noControls, description }))
 
 /** The query parameters of a list. */
@@ -57,6 +57,7 @@ export async function listPage(
   const filters = filtersOf(query, rules)
   const mark = listMark([filters, sort])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, sort.length + 1) : null
+  if (cursor && !isPlace(cursor.after, sort, rules)) throw malformed('cursor', 'is not one of our cursors')
   const limit = limitOf(query.limit)
   const backwards = cursor?.backwards ?? false
   const found = await rows.list({ filters, sort, after: cursor?.after ?? null, backwards, limit: limit + 1 })
@@ -96,6 +97,18 @@ const keyOf = (row: Row, sort: Sort[], rules: ListRules): Cursor['after'] => [
   row.id,
 ]
 
+const largestId = 2_147_483_647
+
+/** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
+function isPlace(after: Cursor['after'], sort: Sort[], { body }: ListRules): boolean {
+  const fields = [...sort.map(({ field }) => field), 'id']
+  return fields.every((field, at) => {
+    if (field === 'id') return Number.isInteger(after[at]) && Math.abs(Number(after[at])) <= largestId
+    const { type } = (body.properties[field] ?? {}) as { type?: string }
+    return typeof after[at] === (type === 'number' ? 'number' : 'string')
+  })
+}
+
 const malformed = (field: string, message: string) =>
   new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
 
@@ -126,12 +139,15 @@ function filtersOf(query: Query, { filters = [], ranges = [], search }: ListRule
   }
   if (query.q) wanted.push({ field: search[0] as string, op: 'contains', value: String(query.q) })
   if (query.updatedAfter !== undefined) {
-    const instant = Date.parse(String(query.updatedAfter))
+    const instant = isoInstant.test(String(query.updatedAfter)) ? Date.parse(String(query.updatedAfter)) : Number.NaN
     if (Number.isNaN(instant)) throw malformed('updatedAfter', 'must be an ISO 8601 instant')
     wanted.push({ field: 'updatedAt', op: '>', value: new Date(instant).toISOString() })
   }
   return wanted
 }
+
+/** A day, or a time with its offset (RFC 3339). */
+const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
 
 function numberOf(name: string, sent: unknown): number {
   const text = String(sent)

@@ -10,7 +10,12 @@ export const products = collection({
   publicRead: true,
   body: Type.Object({
     name: Line(1, 200),
-    price: Type.Number({ minimum: 0, maximum: 999_999_999.99, multipleOf: 0.01, description: 'Two decimals at most' }),
+    price: Type.Refine(
+      Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most' }),
+      // Not `multipleOf: 0.01`, of which no binary fraction is an exact multiple.
+      (price) => Number(price.toFixed(2)) === price,
+      () => 'must have two decimals at most',
+    ),
   }),
   filters: ['name'],
   ranges: ['price'],

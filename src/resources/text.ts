@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 
-/** No control characters; the length counts after trimming. */
-export const noControls = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
+/** No control characters and no halves of surrogate pairs; the length counts after trimming. */
+export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
 
 /** One line of text of a bounded length. */
 export const Line = (minLength: number, maxLength: number, description?: string) =>

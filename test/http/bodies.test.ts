@@ -25,9 +25,15 @@ describe('bodies', () => {
         return { received: body }
       })
       app.patch('/things', { config: { ...config, accepts: [patchType] }, schema: { body: Thing } }, async () => ({}))
-      const querystring = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 })), q: Type.Optional(Type.String()) })
+      const querystring = Type.Object({
+        limit: Type.Optional(Type.Integer({ minimum: 1 })),
+        q: Type.Optional(Type.String()),
+      })
       const params = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })
-      app.get('/things/:id', { config, schema: { params, querystring } }, async ({ params, query }) => ({ params, query }))
+      app.get('/things/:id', { config, schema: { params, querystring } }, async ({ params, query }) => ({
+        params,
+        query,
+      }))
     }
     mounted = await mount(['bodies'], routes, { bodyLimit })
   })
@@ -45,14 +51,32 @@ describe('bodies', () => {
 
   describe('the media type', () => {
     it('200 as application/json, whatever the case and the parameters', async () => {
-      for (const type of [json, 'Application/JSON', 'application/json; charset=utf-8', 'application/json;charset="UTF-8"']) {
+      for (const type of [
+        json,
+        'Application/JSON',
+        'application/json; charset=utf-8',
+        'application/json;charset="UTF-8"',
+      ]) {
         assert.equal((await post(pen, type)).statusCode, 200, type)
       }
     })
 
     it('415 as anything else, or without a type', async () => {
-      const others = ['text/plain', 'application/x-www-form-urlencoded', 'application/xml', 'text/json', 'application/jsonx']
-      for (const type of [...others, 'application/problem+json', 'multipart/form-data; boundary=a', '*/*', 'json', null]) {
+      const others = [
+        'text/plain',
+        'application/x-www-form-urlencoded',
+        'application/xml',
+        'text/json',
+        'application/jsonx',
+      ]
+      for (const type of [
+        ...others,
+        'application/problem+json',
+        'multipart/form-data; boundary=a',
+        '*/*',
+        'json',
+        null,
+      ]) {
         const answer = await post(pen, type)
         assert.equal(answer.statusCode, 415, String(type))
         assert.equal(answer.json().errorCode, 'UNSUPPORTED_MEDIA_TYPE')
@@ -63,7 +87,11 @@ describe('bodies', () => {
       const headers = { 'content-type': patchType }
       assert.equal((await send(mounted, { method: 'PATCH', url: '/things', payload: pen, headers })).statusCode, 200)
       assert.equal((await post(pen, patchType)).statusCode, 415)
-      assert.equal((await send(mounted, { method: 'PATCH', url: '/things', payload: pen, headers: { 'content-type': json } })).statusCode, 200)
+      assert.equal(
+        (await send(mounted, { method: 'PATCH', url: '/things', payload: pen, headers: { 'content-type': json } }))
+          .statusCode,
+        200,
+      )
     })
 
     it('415 for a compressed body, which is never expanded (T-HTTP-08)', async () => {
@@ -74,7 +102,20 @@ describe('bodies', () => {
     })
 
     it('415 or 400 for odd forms of the header, never unvalidated to the handler (T-HTTP-07)', async () => {
-      const odd = ['\t', ' ', ';', ';;', ' ;', '\t; charset=utf-8', ', text/plain', ',application/json', '; charset=', 'é', '/x', ' x']
+      const odd = [
+        '\t',
+        ' ',
+        ';',
+        ';;',
+        ' ;',
+        '\t; charset=utf-8',
+        ', text/plain',
+        ',application/json',
+        '; charset=',
+        'é',
+        '/x',
+        ' x',
+      ]
       for (const suffix of odd) {
         for (const type of [json + suffix, suffix + json, (json + suffix).toUpperCase()]) {
           reached.length = 0
@@ -95,7 +136,16 @@ describe('bodies', () => {
     }
 
     it('400 INVALID_INPUT for a body that is not JSON', async () => {
-      for (const text of ['{', '{"name":}', "{'name':'Pen'}", 'name=Pen', '{"name":"Pen"} x', 'NaN', '\u0000', '{"a":01}']) {
+      for (const text of [
+        '{',
+        '{"name":}',
+        "{'name':'Pen'}",
+        'name=Pen',
+        '{"name":"Pen"} x',
+        'NaN',
+        '\u0000',
+        '{"a":01}',
+      ]) {
         assert.deepEqual(await code(text), [400, 'INVALID_INPUT'], text)
       }
     })
@@ -130,7 +180,10 @@ describe('bodies', () => {
       const answer = await post({ note: 'a' })
       assert.equal(answer.statusCode, 400)
       assert.equal(answer.json().errorCode, 'MISSING_REQUIRED_FIELD')
-      assert.deepEqual(answer.json().errors.map(({ field }: { field: string }) => field), ['name', 'price'])
+      assert.deepEqual(
+        answer.json().errors.map(({ field }: { field: string }) => field),
+        ['name', 'price'],
+      )
     })
 
     it('400 names malformed fields and absent ones at once', async () => {
@@ -210,7 +263,13 @@ describe('bodies', () => {
       const answer = await post({ name: 'far too long a name', price: -1, note: 'four' })
       assert.equal(answer.statusCode, 422)
       assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
-      assert.deepEqual(answer.json().errors.map(({ field }: { field: string }) => field).sort(), ['name', 'note', 'price'])
+      assert.deepEqual(
+        answer
+          .json()
+          .errors.map(({ field }: { field: string }) => field)
+          .sort(),
+        ['name', 'note', 'price'],
+      )
       for (const { message } of answer.json().errors) assert.equal(typeof message, 'string')
     })
 
@@ -220,12 +279,29 @@ describe('bodies', () => {
     })
 
     it('422 for text that is empty once trimmed', async () => {
-      for (const name of ['', '   ', '\u00a0\u3000']) assert.equal((await post({ name, price: 1 })).statusCode, 422, name)
+      for (const name of ['', '   ', '\u00a0\u3000'])
+        assert.equal((await post({ name, price: 1 })).statusCode, 422, name)
     })
   })
 
   describe('integers in path and query (T-API-06)', () => {
-    const odd = ['1e3', '0x1', '-0', '+1', '01', '1.0', '1.', '.5', ' 1', '1 ', 'abc', 'NaN', '١', '9007199254740993', '']
+    const odd = [
+      '1e3',
+      '0x1',
+      '-0',
+      '+1',
+      '01',
+      '1.0',
+      '1.',
+      '.5',
+      ' 1',
+      '1 ',
+      'abc',
+      'NaN',
+      '١',
+      '9007199254740993',
+      '',
+    ]
 
     it('200 as canonical decimals, read as numbers', async () => {
       const answer = await get('/things/42?limit=7')

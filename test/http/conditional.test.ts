@@ -180,7 +180,8 @@ describe('conditional reads', () => {
       ['', 200, 'nothing'],
     ]
     for (const [sent, expected, why] of table) {
-      it(`${expected} for ${why}: ${sent}`, async () => assert.equal(await status({ 'if-modified-since': sent }), expected))
+      it(`${expected} for ${why}: ${sent}`, async () =>
+        assert.equal(await status({ 'if-modified-since': sent }), expected))
     }
 
     it('200 for a list, which has no date', async () => {
@@ -230,7 +231,10 @@ describe('preconditionOf', () => {
     const since = { 'if-unmodified-since': lastModified }
     assert.deepEqual(of(since), { unchangedBefore: '2026-02-01T10:20:31.000Z' })
     assert.deepEqual(of({ ...since, 'if-match': '"3"' }), { matches: [3] })
-    assert.deepEqual(of({ ...since, 'if-none-match': '*' }), { unchangedBefore: '2026-02-01T10:20:31.000Z', differs: 'any' })
+    assert.deepEqual(of({ ...since, 'if-none-match': '*' }), {
+      unchangedBefore: '2026-02-01T10:20:31.000Z',
+      differs: 'any',
+    })
   })
 
   it('ignores an If-Unmodified-Since that is no HTTP date (RFC 9110 §13.1.4)', () => {
@@ -241,7 +245,8 @@ describe('preconditionOf', () => {
 
   it('428 where a condition is required and none is there', () => {
     const isRequired = (error: unknown) => error instanceof Problem && error.code === 'PRECONDITION_REQUIRED'
-    for (const headers of [{}, { 'if-none-match': '"3"' }, { 'if-unmodified-since': 'yesterday' }]) {
+    const without: Record<string, string>[] = [{}, { 'if-none-match': '"3"' }, { 'if-unmodified-since': 'yesterday' }]
+    for (const headers of without) {
       assert.throws(() => of(headers, true), isRequired)
     }
     assert.deepEqual(of({ 'if-match': '"3"' }, true), { matches: [3] })

@@ -136,7 +136,9 @@ describe('errors', () => {
     }
 
     it('a problem brings its own headers', async () => {
-      const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', { headers: { 'retry-after': '7', 'cache-control': 'x' } })
+      const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', {
+        headers: { 'retry-after': '7', 'cache-control': 'x' },
+      })
       const { headers } = await fail(gone)
       assert.equal(headers['retry-after'], '7')
       assert.equal(headers['cache-control'], 'x')
@@ -155,7 +157,10 @@ describe('errors', () => {
 
   describe('500 INTERNAL_ERROR without internals (T-HTTP-14)', () => {
     const internals = () => [
-      Object.assign(new Error('select * from users failed at /srv/plinth/db.ts:7'), { code: 'SQLITE_ERROR', errcode: 1 }),
+      Object.assign(new Error('select * from users failed at /srv/plinth/db.ts:7'), {
+        code: 'SQLITE_ERROR',
+        errcode: 1,
+      }),
       Object.assign(new TypeError("Cannot read properties of undefined (reading 'hunter2')"), { statusCode: 502 }),
       Object.assign(new Error('/srv/plinth/secret'), { statusCode: 404, headers: { 'x-secret': 'hunter2' } }),
       Object.assign(new Error('select * '), { status: 418, expose: true }),

@@ -47,7 +47,14 @@ describe('fields', () => {
   })
 
   it('200 with nothing of a prototype (T-API-04)', async () => {
-    for (const name of ['__proto__', 'constructor', 'toString', 'title.length', '_links.constructor', '__proto__.title']) {
+    for (const name of [
+      '__proto__',
+      'constructor',
+      'toString',
+      'title.length',
+      '_links.constructor',
+      '__proto__.title',
+    ]) {
       const picked = await read(`fields=${name}`)
       assert.deepEqual(picked, name.startsWith('_links') ? { _links: {} } : {}, name)
     }
@@ -69,6 +76,13 @@ describe('fields', () => {
 
   it('200 without a path that leads into text or a number, which does not exist', async () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
+  })
+
+  it('200 however long the path (T-RES-01)', async () => {
+    assert.deepEqual(await read(`fields=title,${'a.'.repeat(3_000)}a,${'_links.'.repeat(100)}self`), {
+      title: 'Emma',
+      _links: {},
+    })
   })
 
   it('200 with everything when `fields` is empty or absent', async () => {

@@ -19,7 +19,13 @@ describe('the access log', () => {
     await send(mounted, { url: '/things/7', token: 'reader', headers: { 'x-request-id': 'trace-0001' } })
     assert.equal(mounted.lines.length, 1)
     const { ms, ...line } = mounted.lines[0] as (typeof mounted.lines)[0]
-    assert.deepEqual(line, { requestId: 'trace-0001', method: 'GET', path: '/things/7', status: 200, client: 'cli_reader' })
+    assert.deepEqual(line, {
+      requestId: 'trace-0001',
+      method: 'GET',
+      path: '/things/7',
+      status: 200,
+      client: 'cli_reader',
+    })
     assert.ok(ms >= 0)
   })
 
@@ -37,11 +43,14 @@ describe('the access log', () => {
     await send(mounted, { method: 'POST', url: '/things', token: 'writer' })
     await send(mounted, { url: '/nothing?x=1' })
     await send(mounted, { url: '/things/7?x=1', headers: { 'x-forwarded-proto': 'http' } })
-    assert.deepEqual(mounted.lines.map(({ path, status, client }) => [path, status, client]), [
-      ['/things', 401, undefined],
-      ['/things', 500, 'cli_writer'],
-      ['/nothing', 404, undefined],
-      ['/things/7', 301, undefined],
-    ])
+    assert.deepEqual(
+      mounted.lines.map(({ path, status, client }) => [path, status, client]),
+      [
+        ['/things', 401, undefined],
+        ['/things', 500, 'cli_writer'],
+        ['/nothing', 404, undefined],
+        ['/things/7', 301, undefined],
+      ],
+    )
   })
 })

@@ -4,7 +4,8 @@ import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark 
 import { Problem } from '../../src/http/problem.ts'
 
 const mark = listMark([{ genre: 'novel' }, ['title']])
-const refused = (error: unknown) => error instanceof Problem && error.code === 'INVALID_INPUT' && error.errors?.[0]?.field === 'cursor'
+const refused = (error: unknown) =>
+  error instanceof Problem && error.code === 'INVALID_INPUT' && error.errors?.[0]?.field === 'cursor'
 
 describe('limitOf', () => {
   it('is 50 without a limit, and never more than 200', () => {
@@ -29,7 +30,11 @@ describe('a cursor', () => {
 
   it('is refused for a list with another filter or sort', () => {
     const text = encodeCursor(mark, { after: [7], backwards: false })
-    for (const parts of [[{ genre: 'poem' }, ['title']], [{ genre: 'novel' }, ['id']], [{}, []]]) {
+    for (const parts of [
+      [{ genre: 'poem' }, ['title']],
+      [{ genre: 'novel' }, ['id']],
+      [{}, []],
+    ]) {
       assert.throws(() => decodeCursor(text, listMark(parts), 1), refused)
     }
   })
@@ -37,9 +42,31 @@ describe('a cursor', () => {
   it('is refused when it is not one of ours', () => {
     const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
     const whole = encodeCursor(mark, { after: ['emma', 7], backwards: false })
-    const wrong = ['x', '!!!', '7', encode(null), encode(7), encode([]), encode({}), encode([mark, 0]), encode([mark, 0, 7])]
-    const types = [[null, 7], [true, 7], [{}, 7], [[1], 7], ['emma', null], ['emma', 7, 8]]
-    for (const text of [...wrong, ...types.map((after) => encode([mark, 0, ...after])), whole.slice(0, -3), `A${whole}`]) {
+    const wrong = [
+      'x',
+      '!!!',
+      '7',
+      encode(null),
+      encode(7),
+      encode([]),
+      encode({}),
+      encode([mark, 0]),
+      encode([mark, 0, 7]),
+    ]
+    const types = [
+      [null, 7],
+      [true, 7],
+      [{}, 7],
+      [[1], 7],
+      ['emma', null],
+      ['emma', 7, 8],
+    ]
+    for (const text of [
+      ...wrong,
+      ...types.map((after) => encode([mark, 0, ...after])),
+      whole.slice(0, -3),
+      `A${whole}`,
+    ]) {
       assert.throws(() => decodeCursor(text, mark, 2), refused, text)
     }
   })
@@ -67,7 +94,10 @@ describe('linkHeader (RFC 8288)', () => {
     const [first = '', next = ''] = header.split(', ')
     assert.equal(header.split(', ').length, 2)
     assert.match(header, /^[\x21-\x7e ]+$/)
-    for (const [link, rel] of [[first, 'first'], [next, 'next']] as const) {
+    for (const [link, rel] of [
+      [first, 'first'],
+      [next, 'next'],
+    ] as const) {
       const [, target = '', name] = /^<([^>]+)>; rel="(\w+)"$/.exec(link) ?? []
       assert.equal(name, rel)
       const search = new URL(target, 'https://plinth.test').searchParams

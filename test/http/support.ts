@@ -41,7 +41,10 @@ interface Settings {
 
 /** Every policy, registered as `app.ts` does it, with the policies it depends on. */
 const policies = {
-  accessLog: { needs: [], register: ({ app, lines }) => app.register(accessLog, { write: (line) => lines.push(line) }) },
+  accessLog: {
+    needs: [],
+    register: ({ app, lines }) => app.register(accessLog, { write: (line) => lines.push(line) }),
+  },
   errors: {
     needs: [],
     register: ({ app, clock, faults }, { isUnavailable = () => false }) =>
@@ -58,7 +61,10 @@ const policies = {
   fields: { needs: ['bodies'], register: ({ app }) => app.register(fields) },
   caching: { needs: ['errors'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },
   conditional: { needs: ['fields', 'caching'], register: ({ app }) => app.register(conditional) },
-} satisfies Record<string, { needs: string[]; register: (mounted: Mounted, settings: Settings) => PromiseLike<unknown> }>
+} satisfies Record<
+  string,
+  { needs: string[]; register: (mounted: Mounted, settings: Settings) => PromiseLike<unknown> }
+>
 
 type Policy = keyof typeof policies
 
@@ -94,9 +100,12 @@ export async function sendRaw({ app }: Pick<Mounted, 'app'>, lines: string[], bo
   socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`)
   const answer = await text(socket)
   const [head = '', ...rest] = answer.split('\r\n\r\n')
-  const headers = head.split('\r\n').slice(1).map((line): [string, string] => {
-    const colon = line.indexOf(':')
-    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
-  })
+  const headers = head
+    .split('\r\n')
+    .slice(1)
+    .map((line): [string, string] => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
+    })
   return { status: Number(head.split(' ')[1]), headers: Object.fromEntries(headers), body: rest.join('\r\n\r\n') }
 }

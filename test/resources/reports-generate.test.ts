@@ -23,6 +23,7 @@ const products = 4_100
 /** A kind of numbered rows that runs `before` ahead of each page of ten. */
 const numbers = (pages: number, before: (page: number) => unknown = () => {}): ReportKind => ({
   name: 'numbers',
+  scope: null,
   columns: [{ name: 'n', type: 'integer' }],
   count: async () => pages * 10,
   pages: async function* () {
@@ -476,12 +477,14 @@ forEachEngine((engine) => {
         reached.resolve()
         return resume.promise
       })
-      first.work('report.generate', generate(options(pausing, { queue: first })))
+      const interrupted = generate(options(pausing, { queue: first }))
+      first.work('report.generate', (job) => {
+        job.signal.addEventListener('abort', () => resume.resolve())
+        return interrupted(job)
+      })
       const id = await add('numbers', 'csv', first)
       await reached.promise
-      const stopped = first.stop(5_000)
-      setImmediate(resume.resolve)
-      await stopped
+      await first.stop(5_000)
       const second = await open()
       const { work, done } = counting(generate(options(numbers(3), { queue: second })), 1)
       second.work('report.generate', work)

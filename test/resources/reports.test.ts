@@ -12,7 +12,7 @@ import { generate } from '../../src/resources/reports/generate.ts'
 import type { ReportKind } from '../../src/resources/reports/kinds.ts'
 import { reports } from '../../src/resources/reports/routes.ts'
 import { folderResults } from '../../src/results/folder.ts'
-import type { ByteRange } from '../../src/results/store.ts'
+import type { ByteRange, ResultStore } from '../../src/results/store.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const start = Date.parse('2026-03-01T12:00:00.000Z')
@@ -22,6 +22,7 @@ const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 /** Four numbers, or what `trouble` throws. */
 const numbers = (trouble: () => void): ReportKind => ({
   name: 'numbers',
+  scope: null,
   columns: [{ name: 'n', type: 'integer' }],
   count: async () => 4,
   pages: async function* () {
@@ -42,6 +43,11 @@ forEachEngine((engine) => {
   let trouble: () => void
   let enqueueFails = false
 
+  const watchedOpen = (open: ResultStore['open']) => (key: string, range?: ByteRange) => {
+    opened.push(range)
+    return open(key, range)
+  }
+
   const queue: Queue = {
     enqueue: async (_tx, name, payload) => {
       if (enqueueFails) throw new Error('no queue')
@@ -55,7 +61,7 @@ forEachEngine((engine) => {
     db = await engine.database()
     folder = mkdtempSync(join(tmpdir(), 'plinth-reports-'))
     const files = folderResults(folder)
-    const results = { ...files, open: (key: string, range?: ByteRange) => opened.push(range) && files.open(key, range) }
+    const results = { ...files, open: watchedOpen(files.open) }
     const kinds = [numbers(() => trouble())]
     const services = { db, queue, results, kinds, now: () => clock, random: randomBytes }
     work = generate({ ...services, resultSeconds })
@@ -389,8 +395,8 @@ forEachEngine((engine) => {
       opened.length = 0
       const head = (headers: Headers = {}) =>
         app.inject({ method: 'HEAD', url: path(id), headers: { ...as(), ...headers } })
-      for (const headers of [{}, { range: 'bytes=0-1' }, { range: 'bytes=99-' }]) {
-        const answer = await head(headers)
+      for (const range of ['', 'bytes=0-1', 'bytes=99-']) {
+        const answer = await head({ range })
         assert.deepEqual([answer.statusCode, answer.body], [200, ''])
         assert.deepEqual({ ...answer.headers, date: '' }, { ...whole.headers, date: '' })
       }

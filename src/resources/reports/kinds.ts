@@ -13,6 +13,8 @@ export interface ReportColumn {
  */
 export interface ReportKind {
   name: string
+  /** The scope that reading the same rows takes, if any: a report is no way around it. */
+  scope: string | null
   columns: readonly ReportColumn[]
   pages: (snapshot: Snapshot) => AsyncIterable<unknown[][]>
   /** How many rows there are, to tell the progress by. */
@@ -24,6 +26,7 @@ export interface TableReport {
   /** Compiles the queries for its engine. */
   db: Queryable
   name: string
+  scope?: string | null
   table: string
   /** `column` is the SQL name; without it the column is named like the field. */
   columns: readonly (ReportColumn & { column?: string })[]
@@ -32,7 +35,7 @@ export interface TableReport {
 const pageRows = 2_000
 
 /** The report of a table, read by keyset on `id`, which need not be one of its columns. */
-export function tableReport({ db, name, table, columns }: TableReport): ReportKind {
+export function tableReport({ db, name, scope = null, table, columns }: TableReport): ReportKind {
   const rows = (db as unknown as Kysely<Record<string, Record<string, unknown>>>).selectFrom(table)
   const selected = columns.map((column) => column.column ?? column.name)
   if (!selected.includes('id')) selected.push('id')
@@ -52,6 +55,7 @@ export function tableReport({ db, name, table, columns }: TableReport): ReportKi
 
   return {
     name,
+    scope,
     columns: columns.map((column) => ({ name: column.name, type: column.type })),
     pages,
     count: async (snapshot) => Number((await snapshot.page(total.sql, total.parameters))[0]?.[0]),

@@ -4,6 +4,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
+import { lacksScope } from '../../http/authorize.ts'
 import { type Caller, callerOf } from '../../http/identify.ts'
 import { limitOf } from '../../http/paging.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
@@ -64,6 +65,8 @@ async function accept(options: ReportsOptions, body: Static<typeof ReportRequest
     ...unlessOneOf('format', format, [...formats.keys()]),
   ]
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+  const scope = kinds.find(({ name }) => name === reportType)?.scope
+  if (scope && !owner.scopes.has(scope)) throw lacksScope(scope)
   const verdict = webhookUrl !== null && judgeCallback ? await judgeCallback(webhookUrl) : { ok: true as const }
   if (!verdict.ok) {
     const refused = [{ field: 'webhookUrl', message: verdict.reason }]

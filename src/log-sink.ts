@@ -1,0 +1,33 @@
+/** Where log lines go: gathered and written together, because a write for each line costs more than the line. */
+export interface LogSink {
+  write: (line: string) => void
+  flush: () => void
+}
+
+const gatheredCharacters = 32_768
+const longestWaitMs = 250
+
+/** Gathers lines for `out` until there are many, or for a quarter of a second. */
+export function logSink(out: { write: (text: string) => unknown }): LogSink {
+  let lines: string[] = []
+  let characters = 0
+  let timer: NodeJS.Timeout | undefined
+  const flush = () => {
+    clearTimeout(timer)
+    timer = undefined
+    if (lines.length === 0) return
+    const text = lines.join('')
+    lines = []
+    characters = 0
+    out.write(text)
+  }
+  return {
+    write: (line) => {
+      lines.push(line)
+      characters += line.length
+      if (characters >= gatheredCharacters) flush()
+      else timer ??= setTimeout(flush, longestWaitMs).unref()
+    },
+    flush,
+  }
+}

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync, statSync } from 'node:fs'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import {
+  answering,
+  askToken,
+  ended,
+  eventually,
+  freePort,
+  killAll,
+  newPlace,
+  occupied,
+  plinth,
+  project,
+  type Running,
+  serving,
+  start,
+  visit,
+} from './support.ts'
+
+const removals: (() => void)[] = []
+after(() => {
+  killAll()
+  for (const remove of removals) remove()
+})
+
+/** A data folder of its own, removed at the end. */
+async function place() {
+  const made = await newPlace()
+  removals.push(made.remove)
+  const { dataDir, port } = made
+  const base = `https://localhost:${port}`
+  return { ...made, base, see: (path: string) => visit(dataDir, base + path) }
+}
+
+const stop = async (service: Running, signal: NodeJS.Signals = 'SIGTERM') => {
+  service.child.kill(signal)
+  return ended(service)
+}
+
+const refusesConnections = (dataDir: string, base: string) =>
+  visit(dataDir, `${base}/livez`).then(
+    () => false,
+    (error) => error.code === 'ECONNREFUSED',
+  )
+
+describe('plinth serve', () => {
+  it('makes what the first run lacks, says where it is, and keeps all of it on the second start', async () => {
+    const { dataDir, port, env, base, see } = await place()
+    const certificate = () => readFileSync(join(dataDir, 'certificates', 'server.pem'), 'utf8')
+    const first = await serving(dataDir, port, env)
+    const greeting = await eventually(
+      'the client is shown',
+      async () => /Secret {8}(\S+)/.exec(first.stdout()) ?? undefined,
+    )
+    assert.match(first.stdout(), new RegExp(`Plinth serves ${base}\n {2}Data {10}${dataDir}`))
+    assert.match(first.stdout(), /Trust {9}\S+\/certificates\/authority\.crt\n/)
+    const [, id] = /Client {8}(\S+)/.exec(first.stdout()) ?? []
+    const token = (await askToken(dataDir, port, id as string, greeting[1] as string)).json().access_token
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ name: 'Kept', price: 1.5 })
+    const created = await visit(dataDir, `${base}/products`, { method: 'POST', headers, body })
+    assert.equal(created.status, 201)
+    const before = {
+      keys: (await see('/oauth/jwks')).json(),
+      hooks: (await see('/.well-known/webhook-keys.json')).json(),
+    }
+    const made = certificate()
+    assert.equal((await stop(first)).code, 0)
+
+    const second = await serving(dataDir, port, env)
+    await eventually('it says where', async () => second.stdout().includes(base))
+    assert.doesNotMatch(second.stdout(), /Secret/)
+    assert.deepEqual((await see('/products/1')).json(), created.json())
+    assert.deepEqual((await see('/oauth/jwks')).json(), before.keys)
+    assert.ok(before.keys.keys[0].kid)
+    assert.deepEqual((await see('/.well-known/webhook-keys.json')).json(), before.hooks)
+    assert.equal(certificate(), made)
+    assert.equal((await visit(dataDir, `${base}/api/reports`, { headers })).status, 200, 'the old token is still good')
+    assert.equal(statSync(dataDir).mode & 0o077, 0)
+    assert.equal((await stop(second)).code, 0)
+  })
+
+  it('finishes the request in flight on SIGTERM, takes no other, and exits with 0', async () => {
+    const { dataDir, port, env, base } = await place()
+    const service = await serving(dataDir, port, {
+      ...env,
+      PLINTH_BOOTSTRAP_CLIENT_ID: 'b',
+      PLINTH_BOOTSTRAP_CLIENT_SECRET: 's',
+    })
+    const token = (await askToken(dataDir, port, 'b', 's')).json().access_token
+    const body = JSON.stringify({ name: 'In flight', price: 2 })
+    const ca = readFileSync(join(dataDir, 'certificates', 'authority.crt'))
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'content-length': body.length,
+      expect: '100-continue',
+    }
+    const sending = request(`${base}/products`, { method: 'POST', ca, headers, agent: false })
+    sending.flushHeaders()
+    // From this answer on the service has the request, and waits for its body.
+    await once(sending, 'continue')
+    const answered = once(sending, 'response')
+    service.child.kill('SIGTERM')
+    await eventually('nothing more is taken', () => refusesConnections(dataDir, base), 10_000)
+    assert.equal(service.child.exitCode, null)
+    sending.end(body)
+    const [response] = await answered
+    assert.equal(response.statusCode, 201)
+    assert.equal(JSON.parse(Buffer.concat(await response.toArray()).toString()).name, 'In flight')
+    assert.equal((await ended(service)).code, 0)
+    const again = await serving(dataDir, port, env)
+    assert.equal((await visit(dataDir, `${base}/products/1`)).json().name, 'In flight')
+    await stop(again)
+  })
+
+  it('ends with the npm that started it', async () => {
+    const { dataDir, port, env, base } = await place()
+    const npm = start('npm', ['start'], env, project)
+    await answering(npm, dataDir, port)
+    npm.child.kill('SIGTERM')
+    // Ends only when nothing that npm started holds its output any more.
+    await ended(npm)
+    assert.ok(await refusesConnections(dataDir, base))
+  })
+
+  it('301 on the HTTP port, to the same path and query; exits with 0 on Ctrl-C', async () => {
+    const { dataDir, port, env, base } = await place()
+    const httpPort = await freePort()
+    const service = await serving(dataDir, port, { ...env, PLINTH_HTTP_PORT: String(httpPort) })
+    const { status, headers } = await visit(dataDir, `http://127.0.0.1:${httpPort}/products?limit=3&sort=-price`)
+    assert.deepEqual([status, headers.location], [301, `${base}/products?limit=3&sort=-price`])
+    const { code, signal, stderr } = await stop(service, 'SIGINT')
+    assert.deepEqual([code, signal, stderr], [0, null, ''])
+    await assert.rejects(visit(dataDir, `http://127.0.0.1:${httpPort}/`), { code: 'ECONNREFUSED' })
+  })
+
+  it('speaks plain HTTP behind a trusted proxy with PLINTH_TLS=off', async () => {
+    const { dataDir, port, env } = await place()
+    const proxied = {
+      PLINTH_TLS: 'off',
+      PLINTH_TRUSTED_PROXIES: '127.0.0.1',
+      PLINTH_BASE_URL: 'https://api.example.com',
+    }
+    const service = plinth(['serve'], { ...env, ...proxied })
+    const headers = { 'x-forwarded-proto': 'https' }
+    const see = (sent: Record<string, string>) => visit(dataDir, `http://127.0.0.1:${port}/products`, { headers: sent })
+    const secure = await eventually('it answers', () => see(headers).catch(() => false as const), 20_000)
+    assert.equal(secure.status, 200)
+    assert.ok(secure.headers['strict-transport-security'])
+    const plain = await see({})
+    assert.deepEqual([plain.status, plain.headers.location], [301, 'https://api.example.com/products'])
+    assert.equal(plain.headers['strict-transport-security'], undefined)
+    const issuer = await visit(dataDir, `http://127.0.0.1:${port}/.well-known/openid-configuration`, { headers })
+    assert.equal(issuer.json().issuer, 'https://api.example.com')
+    assert.equal((await stop(service)).code, 0)
+  })
+
+  for (const setting of ['PLINTH_PORT', 'PLINTH_HTTP_PORT']) {
+    it(`exits with 1 and says so when ${setting} is in use`, async (t) => {
+      const { env } = await place()
+      const other = await occupied()
+      t.after(() => other.server.close())
+      const { code, stderr } = await ended(plinth(['serve'], { ...env, [setting]: String(other.port) }))
+      assert.equal(code, 1)
+      assert.match(stderr, new RegExp(`^plinth: .*${other.port}`))
+      assert.doesNotMatch(stderr, / at .*\.ts:/)
+    })
+  }
+
+  it('exits with 2 and names every wrong setting, its value and what was expected', async () => {
+    const { env } = await place()
+    const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
+    const commands = ['serve', 'migrate', 'settings', 'demo']
+    const ends = commands.map((command) => ended(plinth([command], { ...env, ...wrong })))
+    for (const { code, stdout, stderr } of await Promise.all(ends)) {
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.match(stderr, /PLINTH_PORT=https is not valid: expected a whole number from 0 to 65535/)
+      assert.match(stderr, /PLINTH_PUBLIC_READ=yes is not valid: expected one of true, false/)
+      assert.match(stderr, /PLINTH_MASTER_KEY=… is not valid: expected 32 bytes/)
+      assert.doesNotMatch(stderr, /hunter2/)
+    }
+  })
+
+  it('warns of a setting that it does not know', async () => {
+    const { dataDir, port, env } = await place()
+    const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
+    assert.equal((await stop(service)).stderr, 'plinth: PLINTH_PROT is not a setting of this release\n')
+  })
+})

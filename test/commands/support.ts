@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Agent, request } from 'undici'
+import { eventually, freePort } from '../support/service.ts'
+
+export { eventually, freePort }
+
+export const project = fileURLToPath(new URL('../..', import.meta.url))
+const plinthFile = join(project, 'bin', 'plinth.js')
+
+/** How a process ended, after all that it started and that could still write had ended too. */
+export interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+}
+
+export interface Running {
+  child: ChildProcess
+  stdout: () => string
+  ended: Promise<Ended>
+}
+
+export type Environment = Record<string, string>
+
+/** The environment of a person who has set nothing of Plinth. */
+function clean(env: Environment): NodeJS.ProcessEnv {
+  const own = /^(PLINTH_|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
+  const kept = Object.entries(process.env).filter(([name]) => !own.test(name))
+  return { ...Object.fromEntries(kept), ...env }
+}
+
+const started = new Set<ChildProcess>()
+
+/** Starts a program; whatever of it is left at the end of the tests is killed by `killAll`. */
+export function start(command: string, args: string[], env: Environment, cwd = tmpdir()): Running {
+  const child = spawn(command, args, { env: clean(env), cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  started.add(child)
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
+  // 'close' comes only when nobody holds the pipes any more, a grandchild included.
+  const ended = once(child, 'close').then(([code, signal]) => {
+    started.delete(child)
+    return { code, signal, stdout, stderr }
+  })
+  return { child, stdout: () => stdout, ended }
+}
+
+/** `plinth` with these arguments, in a folder without a `.env`. */
+export const plinth = (args: string[], env: Environment = {}): Running =>
+  start(process.execPath, [plinthFile, ...args], env)
+
+/** Runs `plinth` to its end, and fails when that takes longer than anything here may. */
+export const ended = async (running: Running): Promise<Ended> => {
+  const limitMs = 20_000
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    running.child.kill('SIGKILL')
+    reject(new Error(`Still running after ${limitMs / 1_000} s: ${running.stdout()}`))
+  }, limitMs)
+  return Promise.race([running.ended, late]).finally(() => clearTimeout(timer))
+}
+
+export function killAll(): void {
+  for (const child of started) child.kill('SIGKILL')
+}
+
+/** A new data folder on a free port, as an environment. */
+export async function newPlace(): Promise<{ dataDir: string; port: number; env: Environment; remove: () => void }> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'plinth-command-'))
+  const port = await freePort()
+  const env = { PLINTH_DATA_DIR: dataDir, PLINTH_PORT: String(port), PLINTH_HTTP_PORT: '0' }
+  return { dataDir, port, env, remove: () => rmSync(dataDir, { recursive: true, force: true }) }
+}
+
+interface Visit {
+  method?: string
+  headers?: Record<string, string>
+  body?: string
+}
+
+/** One request on a connection of its own, over TLS as a client that knows only the local authority. */
+export async function visit(dataDir: string, url: string, { method = 'GET', headers, body }: Visit = {}) {
+  const ca = url.startsWith('https:') && readFileSync(join(dataDir, 'certificates', 'authority.crt'), 'utf8')
+  const dispatcher = new Agent(ca ? { connect: { ca } } : {})
+  try {
+    const answer = await request(url, { method: method as 'GET', headers, body, dispatcher })
+    const text = await answer.body.text()
+    // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
+    return { status: answer.statusCode, headers: answer.headers, text, json: (): any => JSON.parse(text) }
+  } finally {
+    await dispatcher.destroy()
+  }
+}
+
+/** Starts `plinth serve` and resolves when it answers. */
+export async function serving(dataDir: string, port: number, env: Environment): Promise<Running> {
+  const running = plinth(['serve'], env)
+  await answering(running, dataDir, port)
+  return running
+}
+
+export function answering(running: Running, dataDir: string, port: number): Promise<boolean> {
+  return eventually(
+    'the service answers',
+    async () => {
+      if (running.child.exitCode !== null) throw new Error((await running.ended).stderr)
+      return visit(dataDir, `https://localhost:${port}/livez`).then(
+        ({ status }) => status === 200,
+        () => false,
+      )
+    },
+    20_000,
+  )
+}
+
+/** Something else that has a port. */
+export async function occupied(port = 0): Promise<{ port: number; server: Server }> {
+  const server = createServer((_request, response) => response.end('something else'))
+  await once(server.listen(port, '127.0.0.1'), 'listening')
+  return { port: (server.address() as AddressInfo).port, server }
+}
+
+export function basic(id: string, secret: string): string {
+  return `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`
+}
+
+/** A token by client credentials; the whole answer, as it may be a refusal. */
+export const askToken = (dataDir: string, port: number, id: string, secret: string) =>
+  visit(dataDir, `https://localhost:${port}/oauth/token`, {
+    method: 'POST',
+    headers: { authorization: basic(id, secret), 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'grant_type=client_credentials',
+  })

@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import {
+  type Config,
+  ConfigError,
+  databaseUrlOf,
+  describeSettings,
+  readConfig,
+  resultsFolderOf,
+} from '../src/config.ts'
+
+type Environment = Record<string, string>
+
+const message = (env: Environment): string => {
+  try {
+    readConfig(env)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError)
+    return error.message
+  }
+  return ''
+}
+
+interface Row {
+  key: keyof Config
+  development: unknown
+  /** Only where it differs. */
+  production?: unknown
+  valid: [text: string, value: unknown][]
+  /** Text → what the message says was expected. */
+  invalid: [text: string, expected: RegExp][]
+}
+
+const flag: Pick<Row, 'valid' | 'invalid'> = {
+  valid: [
+    ['true', true],
+    ['false', false],
+  ],
+  invalid: ['yes', '1', 'TRUE'].map((text) => [text, /one of true, false$/]),
+}
+
+const integer = (least: number, most: number): Pick<Row, 'valid' | 'invalid'> => ({
+  valid: [
+    [String(least), least],
+    [String(most), most],
+    [` ${most} `, most],
+  ],
+  invalid: [least - 1, most + 1, 'x', '1.5', '1e3', '0x10', '-1'].map((text) => [
+    String(text),
+    new RegExp(`a whole number from ${least} to ${most}$`),
+  ]),
+})
+
+const cidrs: Pick<Row, 'valid' | 'invalid'> = {
+  valid: [
+    ['10.0.0.0/8, 192.0.2.7,fd00::/8', ['10.0.0.0/8', '192.0.2.7', 'fd00::/8']],
+    [',', []],
+  ],
+  invalid: [
+    ['proxy.example.com', /\(proxy\.example\.com is neither\)$/],
+    ['10.0.0.0/33', /\(10\.0\.0\.0\/33 is neither\)$/],
+    ['10.0.0.1, ::1/129', /\(::1\/129 is neither\)$/],
+    ['10.0.0.0/8/8', /neither/],
+    ['10.0.0.0/', /neither/],
+  ],
+}
+
+const origin: Pick<Row, 'valid' | 'invalid'> = {
+  valid: [
+    ['https://api.example.com', 'https://api.example.com'],
+    ['https://API.example.com:443/', 'https://api.example.com'],
+    ['https://[::1]:8443', 'https://[::1]:8443'],
+  ],
+  invalid: [
+    'http://a.example',
+    'https://a.example/api',
+    'https://a.example?x',
+    'https://me@a.example',
+    'a.example',
+  ].map((text) => [text, /an https:\/\/ address without a path, such as https:\/\/api\.example\.com$/]),
+}
+
+const anyText = (text: string): Pick<Row, 'valid' | 'invalid'> => ({ valid: [[text, text]], invalid: [] })
+
+const schedule = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
+const hex = 'ab'.repeat(32)
+const base64 = Buffer.alloc(32, 7).toString('base64')
+
+const rows: Record<string, Row> = {
+  PLINTH_DATA_DIR: { key: 'dataDir', development: './data', ...anyText('/var/lib/plinth') },
+  PLINTH_HOST: { key: 'host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
+  PLINTH_PORT: { key: 'port', development: 8_443, ...integer(0, 65_535) },
+  PLINTH_HTTP_PORT: { key: 'httpPort', development: 8_080, ...integer(0, 65_535) },
+  PLINTH_BASE_URL: { key: 'baseUrl', development: null, ...origin },
+  PLINTH_AUTH_URL: { key: 'authUrl', development: null, ...origin },
+  PLINTH_TLS: {
+    key: 'tls',
+    development: 'on',
+    valid: [['off', 'off']],
+    invalid: [['no', /one of on, off$/]],
+  },
+  PLINTH_TRUSTED_PROXIES: { key: 'trustedProxies', development: [], ...cidrs },
+  DATABASE_URL: {
+    key: 'databaseUrl',
+    development: null,
+    valid: ['postgres://db.example/plinth', 'postgresql://db.example/plinth', 'file:/x/y.db'].map((text) => [
+      text,
+      text,
+    ]),
+    invalid: ['mysql://db.example/plinth', '/x/y.db', 'file:'].map((text) => [text, /postgres:\/\/… or file:…$/]),
+  },
+  PLINTH_RESULTS_URL: {
+    key: 'resultsUrl',
+    development: null,
+    ...anyText('file:/x/results'),
+    invalid: [['ftp://x', /file:\/path$/]],
+  },
+  PLINTH_ROLES: {
+    key: 'roles',
+    development: ['api', 'auth', 'worker'],
+    valid: [['worker, api', ['worker', 'api']]],
+    invalid: [
+      ['web', /a comma-separated list of api, auth, worker$/],
+      [',', /a comma-separated list of api, auth, worker$/],
+    ],
+  },
+  PLINTH_PUBLIC_READ: { key: 'publicRead', development: true, ...flag },
+  PLINTH_REQUIRE_IF_MATCH: { key: 'requireIfMatch', development: false, ...flag },
+  PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
+  PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
+  PLINTH_TASK_TTL: { key: 'taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
+  PLINTH_WEBHOOK_SCHEDULE: {
+    key: 'webhookSchedule',
+    development: schedule,
+    valid: [['0, 0.5,60', [0, 0.5, 60]]],
+    invalid: ['soon', '-1', '604801', ',', Array(31).fill('1').join(',')].map((text) => [text, /1 to 30 delays/]),
+  },
+  PLINTH_WEBHOOK_TIMEOUT: { key: 'webhookTimeoutSeconds', development: 15, ...integer(1, 120) },
+  PLINTH_WEBHOOK_ALLOW_CIDRS: {
+    key: 'webhookAllowCidrs',
+    development: ['127.0.0.0/8', '::1/128'],
+    production: [],
+    ...cidrs,
+  },
+  PLINTH_WEBHOOK_ALLOW_HTTP: { key: 'webhookAllowHttp', development: true, production: false, ...flag },
+  PLINTH_MASTER_KEY: {
+    key: 'masterKey',
+    development: null,
+    valid: [hex, base64, base64.replace('=', '')].map((text) => [text, text]),
+    invalid: ['short', hex.slice(2), `${hex}00`].map((text) => [text, /32 bytes as 64 hex digits or base64$/]),
+  },
+  PLINTH_LOG_LEVEL: {
+    key: 'logLevel',
+    development: 'info',
+    valid: [['silent', 'silent']],
+    invalid: [['verbose', /one of fatal, error, warn, info, debug, trace, silent$/]],
+  },
+}
+
+/** Settings that are only right together. */
+const pairs: [Environment, Partial<Config>][] = [
+  [
+    { PLINTH_TLS_CERT_FILE: 'own.crt', PLINTH_TLS_KEY_FILE: 'own.key' },
+    { tlsCertFile: 'own.crt', tlsKeyFile: 'own.key' },
+  ],
+  [
+    { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret' },
+    { bootstrapClientId: 'boot', bootstrapClientSecret: 'boot secret' },
+  ],
+]
+
+describe('readConfig', () => {
+  for (const [name, { key, development, production = development, valid, invalid }] of Object.entries(rows)) {
+    it(`${name}: default, valid and invalid values`, () => {
+      assert.deepEqual(readConfig({})[key], development)
+      assert.deepEqual(readConfig({ PLINTH_PROFILE: 'production' })[key], production)
+      assert.deepEqual(readConfig({ [name]: '  ' })[key], development, 'blank is unset')
+      for (const [text, value] of valid) {
+        // An issuer elsewhere than the service would be a contradiction.
+        const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
+        assert.deepEqual(readConfig({ ...base, [name]: text })[key], value)
+      }
+      for (const [text, expected] of invalid) {
+        const said = message({ [name]: text })
+        assert.match(said, expected)
+        const shown = name.endsWith('KEY') ? '…' : text
+        assert.ok(said.startsWith(`${name}=${shown} is not valid: expected `), said)
+        assert.equal(said.split('\n').length, 1)
+      }
+    })
+  }
+
+  it('knows no setting that this test does not', () => {
+    const names = describeSettings(readConfig({}), {}).map(({ name }) => name)
+    assert.deepEqual(names.sort(), [...Object.keys(rows), ...pairs.flatMap(([env]) => Object.keys(env))].sort())
+  })
+
+  for (const [env, values] of pairs) {
+    const [one, other] = Object.keys(env) as [string, string]
+    it(`${one} and ${other}: both or neither`, () => {
+      const read = readConfig(env)
+      for (const [key, value] of Object.entries(values)) {
+        assert.equal(read[key as keyof Config], value)
+        assert.equal(readConfig({})[key as keyof Config], null)
+      }
+      for (const name of [one, other])
+        assert.match(message({ [name]: 'x' }), /belong together: expected both or neither$/)
+    })
+  }
+
+  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: visible ASCII', () => {
+    const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })
+    assert.equal(
+      wrong,
+      'PLINTH_BOOTSTRAP_CLIENT_ID=a b is not valid: expected visible ASCII\n' +
+        'PLINTH_BOOTSTRAP_CLIENT_SECRET=… is not valid: expected 1 to 256 printable ASCII characters',
+    )
+  })
+
+  it('PLINTH_PROFILE: from NODE_ENV unless it is set itself', () => {
+    assert.equal(readConfig({}).production, false)
+    assert.equal(readConfig({ NODE_ENV: 'production' }).production, true)
+    assert.equal(readConfig({ NODE_ENV: 'test' }).production, false)
+    assert.equal(readConfig({ NODE_ENV: 'production', PLINTH_PROFILE: 'development' }).production, false)
+    assert.equal(
+      message({ PLINTH_PROFILE: 'staging' }),
+      'PLINTH_PROFILE=staging is not valid: expected one of development, production',
+    )
+  })
+
+  it('refuses an issuer elsewhere than the service', () => {
+    const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
+    const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
+    assert.equal(message(elsewhere), refusal)
+  })
+
+  it('names every wrong setting at once', () => {
+    const said = message({ PLINTH_PORT: 'x', PLINTH_TLS: 'x', PLINTH_LOG_LEVEL: 'x', PLINTH_TLS_KEY_FILE: 'x' })
+    assert.deepEqual(
+      said.split('\n').map((line) => line.split('=')[0]),
+      ['PLINTH_PORT', 'PLINTH_TLS', 'PLINTH_LOG_LEVEL'],
+    )
+  })
+
+  it('is frozen, and knows what it does not know', () => {
+    const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
+    assert.deepEqual(read.unknown, ['PLINTH_PROT'])
+    assert.ok(Object.isFrozen(read))
+    assert.throws(() => Object.assign(read, { port: 1 }), TypeError)
+  })
+})
+
+describe('what follows from the settings', () => {
+  it('the database: a file in the data folder, or the given address', () => {
+    assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/plinth.db')
+    assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' })), 'postgres://db/x')
+  })
+
+  it('the folder of results: in the data folder, or the given one', () => {
+    assert.equal(resultsFolderOf(readConfig({ PLINTH_DATA_DIR: '/x' })), '/x/results')
+    assert.equal(resultsFolderOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' })), '/y/z')
+    assert.equal(resultsFolderOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' })), '/y/z')
+    assert.equal(resultsFolderOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' })), 'y')
+  })
+
+  it('the table of settings: values in force, secrets hidden', () => {
+    const env = { PLINTH_PORT: '9443', PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's' }
+    const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)
+    const value = Object.fromEntries(table.map((row) => [row.name, row.value]))
+    assert.equal(value.PLINTH_PORT, '9443')
+    assert.equal(value.PLINTH_TLS, 'on')
+    assert.equal(value.PLINTH_BASE_URL, '(unset)')
+    assert.equal(value.PLINTH_MASTER_KEY, '…')
+    assert.equal(value.PLINTH_BOOTSTRAP_CLIENT_SECRET, '…')
+  })
+})

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { sql } from 'kysely'
+import type { Database } from '../../src/db/open.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+
+onSqlite((engine) => {
+  describe('a full disk (F-DISK)', () => {
+    let db: Database
+    let service: TestApp
+    before(async () => {
+      db = await engine.database()
+      service = await testApp(db)
+      await post('Before')
+    })
+    after(async () => {
+      await service.app.close()
+      await db.close()
+    })
+
+    const post = (name: string) => service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })
+    /** The writer's file may not grow beyond this many pages: SQLite reports the same as on a full disk. */
+    const allow = (pages: number) => db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
+    const fill = (name: string) =>
+      db.write(async (tx) => {
+        await tx
+          .insertInto('settings')
+          .values({ name: `small-${name}`, value: 'x' })
+          .execute()
+        await tx
+          .insertInto('settings')
+          .values({ name, value: 'x'.repeat(100_000) })
+          .execute()
+      })
+    const settings = async () => (await db.read.selectFrom('settings').select('name').execute()).map(({ name }) => name)
+
+    it('writes are rejected as unavailable, all that shared the commit, and none is there', async () => {
+      const before = await settings()
+      await allow(1)
+      const small = db.write((tx) => tx.insertInto('settings').values({ name: 'small', value: 'x' }).execute())
+      const writes = await Promise.allSettled([small, fill('a'), fill('b')])
+      for (const write of writes) {
+        assert.equal(write.status, 'rejected')
+        assert.ok(db.engine.isUnavailable((write as PromiseRejectedResult).reason))
+        assert.equal(db.engine.isDuplicate((write as PromiseRejectedResult).reason), false)
+      }
+      assert.deepEqual(await settings(), before)
+    })
+
+    it('503 to what writes, with Retry-After, and 200 to what reads', async () => {
+      await allow(1)
+      const long = 'x'.repeat(200)
+      const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))
+      const refused = answers.filter(({ statusCode }) => statusCode !== 201)
+      assert.ok(refused.length > 0)
+      for (const answer of refused) {
+        assert.equal(answer.statusCode, 503)
+        assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')
+        assert.match(String(answer.headers['retry-after']), /^[1-9][0-9]*$/)
+        assert.doesNotMatch(answer.body, /disk|full|SQLITE/i)
+      }
+      assert.equal((await service.send({ url: '/products/1' })).json().name, 'Before')
+      const found = await service.send({ url: '/products?limit=1', headers: { prefer: 'count=exact' } })
+      assert.equal(Number(found.headers['x-total-count']), 1 + 300 - refused.length)
+      assert.equal((await service.send({ url: '/readyz' })).statusCode, 200)
+    })
+
+    it('201 again as soon as there is space, without a restart', async () => {
+      await allow(1_000_000)
+      assert.equal((await post('After')).statusCode, 201)
+      await fill('c')
+    })
+  })
+})

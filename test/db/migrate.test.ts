@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { sql } from 'kysely'
+import { migrate } from '../../src/db/migrate.ts'
+import { type Database, openDatabase } from '../../src/db/open.ts'
+import { forEachEngine, type Place } from '../support/engines.ts'
+
+forEachEngine((engine) => {
+  describe('migrate (T-OPS-03)', () => {
+    let place: Place
+    const opened: Database[] = []
+    const open = async () => {
+      const db = await openDatabase(place.url)
+      opened.push(db)
+      return db
+    }
+    beforeEach(async () => {
+      place = await engine.place()
+    })
+    afterEach(async () => {
+      await Promise.all(opened.splice(0).map((db) => db.close()))
+      await place.remove()
+    })
+    const names = async (db: Database) =>
+      (await sql<{ name: string }>`select name from migrations order by name`.execute(db.read)).rows.map(
+        ({ name }) => name,
+      )
+
+    it('brings an empty database up to date and says what was run', async () => {
+      const db = await open()
+      const run = await migrate(db)
+      assert.ok(run.length > 0)
+      assert.deepEqual(run, run.toSorted())
+      for (const name of run) assert.match(name, /^\d{4}-[a-z-]+$/)
+      assert.deepEqual(await names(db), run)
+    })
+
+    it('runs each once: nothing at the next start, and the rows stay', async () => {
+      const db = await open()
+      await migrate(db)
+      await db.write((tx) => tx.insertInto('settings').values({ name: 'kept', value: 'x' }).execute())
+      assert.deepEqual(await migrate(db), [])
+      assert.deepEqual(await migrate(await open()), [])
+      assert.deepEqual(await db.read.selectFrom('settings').select('name').execute(), [{ name: 'kept' }])
+    })
+
+    it('runs each once when several nodes start together', async () => {
+      const nodes = await Promise.all([open(), open(), open()])
+      const runs = await Promise.all(nodes.map(migrate))
+      const all = runs.flat()
+      assert.equal(runs.filter((run) => run.length > 0).length, 1)
+      assert.deepEqual(await names(nodes[0] as Database), all.toSorted())
+    })
+
+    it('runs only what is due', async () => {
+      const db = await open()
+      const all = await migrate(db)
+      const last = all.at(-1) as string
+      const before = await names(db)
+      await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
+      // Its tables are there already, so it fails; that it was tried, and alone, is the point.
+      await assert.rejects(migrate(db), /already exists/)
+      assert.deepEqual(
+        await names(db),
+        before.filter((name) => name !== last),
+      )
+    })
+
+    it('refuses a schema made by a newer release and changes nothing', async () => {
+      const db = await open()
+      await db.write(async (tx) => {
+        await sql`create table migrations (name text primary key)`.execute(tx)
+        await sql`insert into migrations (name) values ('9999-from-the-future')`.execute(tx)
+      })
+      await assert.rejects(migrate(db), /newer release.*9999-from-the-future/)
+      assert.deepEqual(await names(db), ['9999-from-the-future'])
+      await assert.rejects(db.read.selectFrom('users').selectAll().execute())
+    })
+
+    it('leaves nothing behind when it fails half-way', async () => {
+      const db = await open()
+      await db.write((tx) => sql`create table tasks (id integer)`.execute(tx))
+      await assert.rejects(migrate(db), /already exists/)
+      await assert.rejects(names(db))
+      await assert.rejects(db.read.selectFrom('users').selectAll().execute())
+      await db.write((tx) => sql`drop table tasks`.execute(tx))
+      assert.ok((await migrate(db)).length > 0)
+    })
+  })
+})

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Database } from '../../src/db/open.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+const clients = 20
+const increments = 10
+
+forEachEngine((engine) => {
+  describe('writers of one product at once (T-RACE-01)', () => {
+    let db: Database
+    let service: TestApp
+    let url: string
+    before(async () => {
+      db = await engine.database()
+      service = await testApp(db)
+    })
+    after(async () => {
+      await service.app.close()
+      await db.close()
+      assert.deepEqual(service.faults, [])
+    })
+
+    const send = (request: Parameters<TestApp['send']>[0]) => service.send(request)
+    const start = async () => {
+      const answer = await send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })
+      url = answer.headers.location as string
+    }
+    const read = async () => {
+      const answer = await send({ url })
+      return { price: answer.json().price as number, tag: String(answer.headers.etag) }
+    }
+
+    /** Reads, adds one and writes with what was read as the condition; tells how that ended. */
+    const increment = async (method: 'PUT' | 'PATCH') => {
+      const { price, tag } = await read()
+      const payload = { name: 'Counter', price: price + 1 }
+      const answer = await send({ method, url, payload, headers: { 'if-match': tag } })
+      if (answer.statusCode === 200) assert.equal(answer.json().price, price + 1)
+      else assert.equal(answer.json().errorCode, 'PRECONDITION_FAILED')
+      return answer.statusCode
+    }
+
+    for (const method of ['PUT', 'PATCH'] as const) {
+      it(`412 to every loser of ${clients} × ${increments} ${method}s: the counter is the number of 200s`, async () => {
+        await start()
+        const client = async () => {
+          const statuses: number[] = []
+          for (let turn = 0; turn < increments; turn++) statuses.push(await increment(method))
+          return statuses
+        }
+        const statuses = (await Promise.all(Array.from({ length: clients }, client))).flat()
+        const won = statuses.filter((status) => status === 200).length
+        assert.deepEqual(new Set(statuses), new Set([200, 412]))
+        const { price, tag } = await read()
+        assert.equal(price, won)
+        assert.equal(tag, `"${won + 1}"`)
+      })
+    }
+
+    it('200 to each in the end when every loser reads again', async () => {
+      await start()
+      const client = async () => {
+        while ((await increment('PUT')) !== 200);
+      }
+      await Promise.all(Array.from({ length: clients }, client))
+      assert.deepEqual(await read(), { price: clients, tag: `"${clients + 1}"` })
+    })
+
+    it('exactly one 200 where all hold the same tag, and one 204 or 412s where some delete (T-RACE-02)', async () => {
+      await start()
+      const headers = { 'if-match': '"1"' }
+      const answers = await Promise.all(
+        Array.from({ length: clients }, (_, at) =>
+          at % 2
+            ? send({ method: 'DELETE', url, headers })
+            : send({ method: 'PUT', url, payload: { name: 'Counter', price: at }, headers }),
+        ),
+      )
+      const statuses = answers.map(({ statusCode }) => statusCode)
+      assert.equal(statuses.filter((status) => status === 200 || status === 204).length, 1)
+      for (const status of statuses) assert.ok([200, 204, 404, 412].includes(status), String(status))
+      const exists = (await send({ url })).statusCode === 200
+      assert.equal(exists, statuses.includes(200))
+    })
+
+    it('200 to each of 20 unconditional PUTs, one revision each', async () => {
+      await start()
+      const payload = { name: 'Counter', price: 1 }
+      const answers = await Promise.all(Array.from({ length: clients }, () => send({ method: 'PUT', url, payload })))
+      const tags = answers.map(({ headers }) => Number(String(headers.etag).slice(1, -1))).sort((a, b) => a - b)
+      assert.deepEqual(
+        tags,
+        Array.from({ length: clients }, (_, at) => at + 2),
+      )
+    })
+  })
+})
