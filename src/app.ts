@@ -1,9 +1,8 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type Provider from 'oidc-provider'
-import { endpoints } from './auth/configuration.ts'
 import { mount } from './auth/mount.ts'
-import { apiScopes, scopes } from './auth/scopes.ts'
+import { documentation } from './documentation.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
@@ -16,15 +15,11 @@ import { identify, type Verify } from './http/identify.ts'
 import { type AccessLine, accessLog } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
-import { oauthOperations } from './http/openapi-oauth.ts'
-import type { Extra } from './http/openapi-operation.ts'
 import { problemPages } from './http/problem-pages.ts'
-import { requestId } from './http/request-id.ts'
-import { TaskView } from './resources/reports/schemas.ts'
-import { eventTypes } from './resources/webhooks/event-types.ts'
+import { serverOptions } from './http/server-options.ts'
 import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
-import { serveVersions, versions } from './versions.ts'
+import { serveVersions } from './versions.ts'
 
 type Served = Parameters<typeof serveVersions>[1]
 
@@ -48,10 +43,11 @@ export interface AppOptions extends Served {
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { db, verify, now, baseUrl, trustedProxies, provider, api, log } = options
-  const app = Fastify(serverOptions(options.tls))
+  const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
+  const app = Fastify(serverOptions(options.tls, failures))
 
   await app.register(accessLog, { write: log.access })
-  await app.register(errors, { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault })
+  await app.register(errors, failures)
   await app.register(methods)
   await app.register(https, { baseUrl, trustedProxies })
   await app.register(identify, { verify })
@@ -61,57 +57,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(caching, { now })
   await app.register(conditional)
 
-  await app.register(openapi, documentation(options))
+  await app.register(openapi, documentation(baseUrl, options.version ?? 'development'))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   if (provider) await app.register(mount, { provider, issuer: baseUrl })
   if (api) await serveVersions(app, options)
   return app
-}
-
-/** What the OpenAPI document tells besides the facts of the routes. */
-function documentation({ baseUrl, version = 'development' }: AppOptions) {
-  return {
-    baseUrl,
-    version,
-    prefixes: versions.v1!.prefixes,
-    scopes: Object.fromEntries(apiScopes.map((scope) => [scope, scopes[scope]])),
-    schemas: { Task: TaskView },
-    extras,
-    written: oauthOperations(endpoints),
-    events: eventTypes,
-  }
-}
-
-const duplicate: Extra = { problems: ['DUPLICATE_RESOURCE'] }
-const polled: Extra = { headers: ['Retry-After'] }
-
-const extras: Record<string, Extra> = {
-  createUser: duplicate,
-  replaceUser: duplicate,
-  patchUser: duplicate,
-  createReport: { problems: ['CALLBACK_URL_BLOCKED'] },
-  readReport: polled,
-  readReportStatus: polled,
-  downloadReport: { problems: ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] },
-  createWebhook: { problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] },
-  readyz: { problems: ['SERVICE_UNAVAILABLE'] },
-}
-
-const bodyLimitBytes = 1_048_576
-const headersLimitBytes = 16_384
-
-function serverOptions(tls: ServerOptions | null) {
-  const server = { maxHeaderSize: headersLimitBytes, headersTimeout: 10_000 }
-  return {
-    ...(tls ? { https: { ...tls, ...server, minVersion: 'TLSv1.2' as const } } : { http: server }),
-    logger: false,
-    genReqId: requestId as never,
-    bodyLimit: bodyLimitBytes,
-    requestTimeout: 30_000,
-    keepAliveTimeout: 5_000,
-    forceCloseConnections: 'idle' as const,
-    routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
-  }
 }

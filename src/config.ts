@@ -100,16 +100,25 @@ export function readConfig(env: Environment): Config {
   if (wrong.length > 0) throw new ConfigError(wrong.join('\n'))
   const names = new Set(['PLINTH_PROFILE', ...rows.map(([, { name }]) => name)])
   const unknown = Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !names.has(name))
+  for (const value of Object.values(values)) Object.freeze(value)
   return Object.freeze({ ...values, production, unknown })
 }
 
 const profile = (env: Environment) =>
   named(
     'PLINTH_PROFILE',
-    choice(['development', 'production'], env.NODE_ENV === 'production' ? 'production' : 'development', ''),
+    choice(
+      ['development', 'production'],
+      env.NODE_ENV === 'production' ? 'production' : 'development',
+      'development or production: some defaults',
+    ),
   )
 
 const secret = /SECRET|KEY$/
+
+/** A value as it may be printed: secrets and passwords inside URLs are not. */
+const shown = (name: string, value: string) =>
+  secret.test(name) ? '…' : value.replace(/(:\/\/[^/:@]*:)[^@]*@/, '$1…@')
 
 function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, wrong: string[]): T | null {
   const given = env[name]?.trim() || null
@@ -118,7 +127,7 @@ function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, w
     return value === null ? null : parse(value)
   } catch (error) {
     if (!(error instanceof Expected)) throw error
-    wrong.push(`${name}=${secret.test(name) ? '…' : given} is not valid: expected ${error.message}`)
+    wrong.push(`${name}=${shown(name, given ?? '')} is not valid: expected ${error.message}`)
     return null
   }
 }
@@ -135,6 +144,9 @@ function contradictions(values: Values): string[] {
   if (values.authUrl !== null && values.authUrl !== base) {
     wrong.push(`PLINTH_AUTH_URL=${values.authUrl} is not valid: expected the origin of PLINTH_BASE_URL`)
   }
+  if (values.port === values.httpPort && values.port !== 0 && values.tls === 'on') {
+    wrong.push(`PLINTH_HTTP_PORT=${values.httpPort} is not valid: expected another port than PLINTH_PORT, or 0`)
+  }
   return wrong
 }
 
@@ -148,8 +160,8 @@ export const resultsFolderOf = ({ resultsUrl, dataDir }: Config): string =>
 
 /** Each setting with the value in force, secrets hidden. */
 export function describeSettings({ production }: Config, env: Environment) {
-  return Object.values(table(production)).map(({ name, fallback, about }) => {
+  return [profile(env), ...Object.values(table(production))].map(({ name, fallback, about }) => {
     const given = env[name]?.trim()
-    return { name, about, value: given ? (secret.test(name) ? '…' : given) : (fallback ?? '(unset)') }
+    return { name, about, value: given ? shown(name, given) : (fallback ?? '(unset)') }
   })
 }

@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { clientsCommand } from './commands/clients.ts'
-import { runMigrations } from './commands/migrate.ts'
-import { serve } from './commands/serve.ts'
 import { settingsTable } from './commands/settings.ts'
 import { ConfigError, readConfig } from './config.ts'
 
@@ -10,6 +8,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 
 const configuration = () => readConfig(process.env)
 
+// Commands are loaded when they run: help is quick, and the service does not carry the demo in memory.
 const program = new Command('plinth')
   .description('A self-hosted REST service: resources, reports, webhooks and an OAuth 2.0 server behind one address')
   .version(version)
@@ -17,19 +16,15 @@ const program = new Command('plinth')
 program
   .command('serve')
   .description('Start the service; the first run makes its database, keys and certificates')
-  .action(() => serve(configuration(), version))
+  .action(async () => (await import('./commands/serve.ts')).serve(configuration(), version))
 program
   .command('migrate')
   .description('Bring the database schema up to date and end')
-  .action(() => runMigrations(configuration()))
+  .action(async () => (await import('./commands/migrate.ts')).runMigrations(configuration()))
 program
   .command('demo')
   .description('Show the main flow: a token, a report, a signed webhook, a download')
-  .action(async () => {
-    // Loaded only here: the service does not carry the demo in memory.
-    const { demo } = await import('./commands/demo.ts')
-    await demo(configuration(), version)
-  })
+  .action(async () => (await import('./commands/demo.ts')).demo(configuration(), version))
 program
   .command('settings')
   .description('List every setting with its value')

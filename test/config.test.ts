@@ -192,7 +192,10 @@ describe('readConfig', () => {
 
   it('knows no setting that this test does not', () => {
     const names = describeSettings(readConfig({}), {}).map(({ name }) => name)
-    assert.deepEqual(names.sort(), [...Object.keys(rows), ...pairs.flatMap(([env]) => Object.keys(env))].sort())
+    assert.deepEqual(
+      names.sort(),
+      ['PLINTH_PROFILE', ...Object.keys(rows), ...pairs.flatMap(([env]) => Object.keys(env))].sort(),
+    )
   })
 
   for (const [env, values] of pairs) {

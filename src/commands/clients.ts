@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { createClient, listClients, revokeClient } from '../auth/clients.ts'
 import { apiScopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
-import { openStores, type Stores } from '../service.ts'
+import { openStores, type Stores } from '../stores.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 

@@ -4,8 +4,9 @@ import type { Config } from '../config.ts'
 import { access } from '../demo/access.ts'
 import { type Address, type Call, jsonOf } from '../demo/api.ts'
 import { catalogue } from '../demo/catalogue.ts'
+import { closing, type Defer, interruptible } from '../demo/ending.ts'
 import { load } from '../demo/load.ts'
-import { type Defer, reach } from '../demo/reach.ts'
+import { reach } from '../demo/reach.ts'
 import { type Receiver, receiver } from '../demo/receiver.ts'
 import { askForReport, type Download, download, follow } from '../demo/report.ts'
 import { type Screen, screen } from '../demo/screen.ts'
@@ -27,8 +28,7 @@ interface Stage {
 /** Shows the main flow on a running service, or on one that it starts; throws when a step fails, with all stopped. */
 export async function demo(config: Config, version: string): Promise<void> {
   refuseWrongPlace(config)
-  const closers: (() => unknown)[] = []
-  const defer: Defer = (close) => void closers.unshift(close)
+  const { defer, close } = closing()
   const interruption = interruptible()
   const out = screen(process.stdout, process.env)
   try {
@@ -38,17 +38,7 @@ export async function demo(config: Config, version: string): Promise<void> {
     out.line('  Stopped')
     process.exitCode = interruption.signal.reason
   } finally {
-    await closeAll(closers).finally(interruption.release)
-  }
-}
-
-/** Closes everything, even where closing one thing fails; then throws that failure. */
-async function closeAll([close, ...others]: (() => unknown)[]): Promise<void> {
-  if (close === undefined) return
-  try {
-    await close()
-  } finally {
-    await closeAll(others)
+    await close().finally(interruption.release)
   }
 }
 
@@ -71,7 +61,8 @@ async function play(stage: Stage): Promise<void> {
   const reached = await out.step(
     'Service',
     (tell) => reach(config, version, tell, signal, defer),
-    ({ own, address }) => `${own ? 'started' : 'is running'} at ${address.origin}, data in ${shown(config.dataDir)}`,
+    ({ own, address }) =>
+      `${own ? 'started' : 'is running'} at ${address.origin}, data folder: ${shown(config.dataDir)}`,
   )
   const { call } = await out.step(
     'Token',
@@ -142,20 +133,4 @@ function next({ config, out }: Stage, { file, firstLines }: Download, { origin }
 function shown(path: string): string {
   const near = relative(process.cwd(), resolve(path))
   return near.startsWith('..') || isAbsolute(near) ? resolve(path) : near || '.'
-}
-
-/** Ctrl-C and SIGTERM abort with the exit code they stand for, the second one at once; so does a reader who left. */
-function interruptible(): { signal: AbortSignal; release: () => void } {
-  const controller = new AbortController()
-  const stop = (code: number) => () => {
-    if (controller.signal.aborted) process.exit(code)
-    controller.abort(code)
-  }
-  const [interrupt, terminate] = [stop(130), stop(143)]
-  process.on('SIGINT', interrupt).on('SIGTERM', terminate)
-  process.stdout.on('error', () => controller.abort(141))
-  return {
-    signal: controller.signal,
-    release: () => void process.off('SIGINT', interrupt).off('SIGTERM', terminate),
-  }
 }

@@ -2,7 +2,7 @@ import closeWithGrace from 'close-with-grace'
 import { createClient, listClients } from '../auth/clients.ts'
 import { allScopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
-import { type Service, startService } from '../service.ts'
+import { type Service, startService } from '../start.ts'
 
 const stopLimitMs = 24_000
 const parentLookMs = 500
@@ -49,7 +49,7 @@ async function greeting(service: Service, config: Config): Promise<string> {
 
 /** In development the first run makes a client, so that the first request can be sent at once. */
 async function firstClient({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<string[]> {
-  if (bootstrapClientId !== null || (await listClients(db)).length > 0) return []
+  if (bootstrapClientId !== null || (await listClients(db)).some(({ revokedAt }) => revokedAt === null)) return []
   const wanted = { name: 'Development client', scopes: [...allScopes], grants: ['client_credentials'] }
   const { client, secret } = await createClient(db, sealer, wanted)
   return ['', `  Client        ${client.id}`, `  Secret        ${secret}   (shown this once)`]

@@ -41,5 +41,7 @@ export const postgres: Engine = {
   isDuplicate: (error) => field(error, 'code') === '23505',
   isUnavailable: (error) =>
     postgresUnavailable.test(String(field(error, 'code') ?? '')) ||
-    /Connection terminated|timeout exceeded when trying to connect/.test(String(field(error, 'message') ?? '')),
+    /Connection terminated|connection error and is not queryable|timeout exceeded when trying to connect/.test(
+      String(field(error, 'message') ?? ''),
+    ),
 }

@@ -24,6 +24,8 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
   })
   // An idle connection that breaks is replaced on the next use; the failing query reports what matters.
   pool.on('error', () => {})
+  // So does one that breaks while it is lent out; without a listener the process would end.
+  pool.on('connect', (client) => client.on('error', () => {}))
   await pool.query('select 1')
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   let prepared = 0

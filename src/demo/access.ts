@@ -1,9 +1,10 @@
 import { createClient, revokeClient } from '../auth/clients.ts'
 import type { Scope } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
-import { openStores } from '../service.ts'
+import { openStores } from '../stores.ts'
 import { type Call, caller, jsonOf } from './api.ts'
-import type { Defer, Reached } from './reach.ts'
+import type { Defer } from './ending.ts'
+import type { Reached } from './reach.ts'
 
 /** A client of this run and what it may do with its token. */
 export interface Access {

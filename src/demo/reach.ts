@@ -3,8 +3,9 @@ import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import type { Config } from '../config.ts'
-import { type Service, startService } from '../service.ts'
+import { type Service, startService } from '../start.ts'
 import { type Address, client, jsonOf, type Send } from './api.ts'
+import type { Defer } from './ending.ts'
 import type { Tell } from './screen.ts'
 
 /** A service to show, and the one started for it, if none was running. */
@@ -13,9 +14,6 @@ export interface Reached {
   address: Address
   own: Service | null
 }
-
-/** Has something closed at the end, in reverse order. */
-export type Defer = (close: () => unknown) => void
 
 const probeMs = 5_000
 

@@ -27,7 +27,8 @@ export const errors = fastifyPlugin<ErrorsOptions>(
   { name: 'errors' },
 )
 
-function toProblem(error: unknown, { isUnavailable }: ErrorsOptions): Problem {
+/** Whatever was thrown as a problem that may be shown. */
+export function toProblem(error: unknown, { isUnavailable }: ErrorsOptions): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
     const headers = { 'retry-after': retrySeconds }
@@ -48,7 +49,13 @@ export function prefersCodeForm(accept: string | undefined): boolean {
   return weightOf(accept, 'application/problem+json') < weightOf(accept, 'application/json')
 }
 
-function render(problem: Problem, request: FastifyRequest, reply: FastifyReply, { baseUrl, now }: ErrorsOptions) {
+/** One problem as the answer, in the form that Accept prefers. */
+export function render(
+  problem: Problem,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { baseUrl, now }: ErrorsOptions,
+) {
   const codeForm = prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   reply
@@ -66,7 +73,7 @@ interface Common {
 }
 
 /** Problem details (RFC 9457). */
-function problemBody({ code, status, message, errors }: Problem, baseUrl: string, common: Common) {
+export function problemBody({ code, status, message, errors }: Problem, baseUrl: string, common: Common) {
   return {
     type: `${baseUrl}/problems/${code.toLowerCase().replaceAll('_', '-')}`,
     title: problems[code][1],

@@ -12,11 +12,13 @@ export interface HttpsOptions {
 }
 
 /** Headers of every answer that travels over HTTPS (RFC 6797); pages add a content security policy of their own. */
-const securityHeaders = {
+export const securityHeaders = {
   'strict-transport-security': 'max-age=31536000; includeSubDomains',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
 }
+
+const urlLimitCharacters = 8_192
 
 /** Headers that a request may carry only once: with two, a proxy and we could each believe another one. */
 const single = new Set(['host', 'authorization', 'content-length', 'content-type'])
@@ -36,6 +38,9 @@ export const https = fastifyPlugin<HttpsOptions>(
         return
       }
       reply.headers(securityHeaders)
+      if (request.url.length > urlLimitCharacters) {
+        return done(new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`))
+      }
       const repeated = repeatedHeader(request.raw.rawHeaders)
       done(repeated ? new Problem('INVALID_INPUT', `The header ${repeated} may be sent only once`) : undefined)
     })

@@ -36,7 +36,7 @@ function assertShown(stdout: string, service: 'started' | 'is running', catalogu
   // Paths are shown the way a person in that folder types them.
   const [url, folder] = [`https://localhost:${port}`, basename(dataDir)]
   const expected = [
-    new RegExp(`^ {2}ok {2}Service {4}${service} at ${url}, data in ${folder}$`, 'm'),
+    new RegExp(`^ {2}ok {2}Service {4}${service} at ${url}, data folder: ${folder}$`, 'm'),
     /^ {2}ok {2}Token {6}for the new client cli_[\w-]{22}, good for 15 minutes$/m,
     new RegExp(`^ {2}ok {2}Catalogue {2}${catalogue.source}$`, 'm'),
     /^ {2}ok {2}Report {5}tsk_[\w-]{22} completed, 2,000 rows$/m,

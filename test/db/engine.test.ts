@@ -217,10 +217,7 @@ onPostgres((engine) => {
         assert.ok(postgres.isUnavailable(error), String(error))
       }))
 
-    it('is true when nobody listens there or the name leads nowhere', async () => {
-      await unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth'))
-      await unavailable(openDatabase('postgres://plinth@plinth.invalid/plinth'))
-    })
+    it('is true when nobody listens there', () => unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
     it('is true by class: connection, resources, shutdown; false for data and syntax', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))

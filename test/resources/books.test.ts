@@ -22,9 +22,10 @@ forEachEngine((engine) => {
     service = await testApp(db)
   })
   after(async () => {
+    const faults = [...service.faults]
     await service.app.close()
     await db.close()
-    assert.deepEqual(service.faults, [])
+    assert.deepEqual(faults, [])
   })
 
   type Request = Parameters<TestApp['send']>[0]

@@ -21,9 +21,10 @@ forEachEngine((engine) => {
   })
   beforeEach(() => db.write((tx) => tx.deleteFrom('products').execute()))
   after(async () => {
+    const faults = [...service.faults]
     await service.app.close()
     await db.close()
-    assert.deepEqual(service.faults, [])
+    assert.deepEqual(faults, [])
   })
 
   const get = (url: string, headers: Record<string, string> = {}) => service.send({ url, scopes: null, headers })

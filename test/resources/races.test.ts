@@ -17,9 +17,10 @@ forEachEngine((engine) => {
       service = await testApp(db)
     })
     after(async () => {
+      const faults = [...service.faults]
       await service.app.close()
       await db.close()
-      assert.deepEqual(service.faults, [])
+      assert.deepEqual(faults, [])
     })
 
     const send = (request: Parameters<TestApp['send']>[0]) => service.send(request)

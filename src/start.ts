@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
 import { buildApp } from './app.ts'
@@ -10,26 +10,16 @@ import { signingKeys } from './auth/keys.ts'
 import { authorizationServer } from './auth/server.ts'
 import { tokenVerifier } from './auth/verify.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
-import { type Config, databaseUrlOf, resultsFolderOf } from './config.ts'
-import { migrate } from './db/migrate.ts'
-import { type Database, openDatabase } from './db/open.ts'
-import { type Sealer, sealer } from './db/seal.ts'
+import { type Config, resultsFolderOf } from './config.ts'
 import { redirectServer } from './http/redirect.ts'
 import { logSink } from './log-sink.ts'
-import { masterKey } from './master-key.ts'
 import { openQueue } from './queue/open.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
 import { folderResults } from './results/folder.ts'
+import { openStores, type Stores } from './stores.ts'
 import { reportKinds } from './versions.ts'
 import { startWork } from './worker.ts'
-
-/** A store opened as the configuration says, its schema up to date. */
-export interface Stores {
-  db: Database
-  sealer: Sealer
-  dataDir: string
-}
 
 /** A running service. */
 export interface Service extends Stores {
@@ -45,39 +35,38 @@ const now = Date.now
 const drainMs = 18_000
 const hourMs = 3_600_000
 
-/** Opens the database and the keys, making what the first run lacks. */
-export async function openStores(config: Config): Promise<Stores> {
-  const dataDir = resolve(config.dataDir)
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-  const db = await openDatabase(databaseUrlOf(config))
-  await migrate(db)
-  return { db, dataDir, sealer: sealer(masterKey(config.masterKey, dataDir), randomBytes) }
+/** Starts everything the configuration asks for; resolves when requests are answered, rejects with nothing left open. */
+export async function startService(config: Config, version: string): Promise<Service> {
+  const closers: (() => unknown)[] = []
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
+  try {
+    return { ...(await start(config, version, (closer) => closers.push(closer))), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
 }
 
-/** Starts everything the configuration asks for; resolves when requests are answered. */
-export async function startService(config: Config, version: string): Promise<Service> {
+/** Opens part after part; what is opened last is closed first. */
+async function start(given: Config, version: string, onClose: (closer: () => unknown) => void) {
+  const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
   const sink = logSink(process.stdout)
+  onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const stores = await openStores(config)
+  onClose(stores.db.close)
   const parts = await openParts(config, stores, version, log)
+  onClose(parts.sender.close)
   const certificates = await serverCertificates(config, stores.dataDir)
-  const baseUrl = config.baseUrl ?? `https://localhost:${config.port}`
+  const baseUrl = config.baseUrl ?? config.authUrl ?? `https://localhost:${config.port}`
   const app = await openApp(config, stores, parts, baseUrl, certificates, log)
-  const stopSweeping = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : () => {}
-  const redirect = await listen(app, config, baseUrl)
-  return {
-    ...stores,
-    baseUrl,
-    authorityFile: certificates?.authorityFile ?? null,
-    close: async () => {
-      redirect?.close()
-      stopSweeping()
-      await Promise.all([app.close(), parts.queue.stop(drainMs)])
-      await parts.sender.close()
-      await stores.db.close()
-      sink.flush()
-    },
-  }
+  onClose(() => Promise.all([app.close(), parts.queue.stop(drainMs)]))
+  if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
+  await app.listen({ host: config.host, port: config.port })
+  if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl))
+  return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }
 }
 
 /** What both the HTTP service and the background service work with. */
@@ -147,11 +136,19 @@ async function serverCertificates(config: Config, dataDir: string) {
   return localCertificates(join(dataDir, 'certificates'), hostnames, now)
 }
 
-/** Opens the listeners; returns the one that only redirects, if there is one. */
-async function listen(app: FastifyInstance, { host, port, httpPort, tls }: Config, baseUrl: string) {
-  await app.listen({ host, port })
-  if (httpPort === 0 || tls === 'off') return null
+/** Opens the listener that only redirects; returns how to close it. */
+async function redirecting({ host, httpPort }: Config, baseUrl: string): Promise<() => void> {
   const redirect = redirectServer(baseUrl).listen(httpPort, host)
   await once(redirect, 'listening')
-  return redirect
+  return () => redirect.close()
+}
+
+/** A port the system chooses: tokens and links name it, so it must be known before the service listens. */
+async function freePort(host: string): Promise<number> {
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
 }

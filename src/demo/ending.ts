@@ -1,0 +1,35 @@
+/** Has something closed at the end; what was opened last is closed first. */
+export type Defer = (close: () => unknown) => void
+
+/** Collects what is to be closed, and closes it all even where closing one thing fails; then throws that failure. */
+export function closing(): { defer: Defer; close: () => Promise<void> } {
+  const closers: (() => unknown)[] = []
+  const close = async (): Promise<void> => {
+    const last = closers.pop()
+    if (last === undefined) return
+    try {
+      await last()
+    } finally {
+      await close()
+    }
+  }
+  return { defer: (closer) => void closers.push(closer), close }
+}
+
+const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGPIPE: 141 }
+
+/**
+ * A signal that Ctrl-C, SIGTERM and a reader who left abort, with the exit code for it as the reason; a second Ctrl-C
+ * ends the process at once.
+ */
+export function interruptible(): { signal: AbortSignal; release: () => void } {
+  const controller = new AbortController()
+  const stop = (name: 'SIGINT' | 'SIGTERM') => {
+    if (controller.signal.aborted) process.exit(exitCodes[name])
+    controller.abort(exitCodes[name])
+  }
+  process.on('SIGINT', stop).on('SIGTERM', stop)
+  // Stays for good: every later line fails the same way.
+  process.stdout.on('error', () => controller.abort(exitCodes.SIGPIPE))
+  return { signal: controller.signal, release: () => void process.off('SIGINT', stop).off('SIGTERM', stop) }
+}

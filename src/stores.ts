@@ -1,0 +1,24 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type Config, databaseUrlOf } from './config.ts'
+import { migrate } from './db/migrate.ts'
+import { type Database, openDatabase } from './db/open.ts'
+import { type Sealer, sealer } from './db/seal.ts'
+import { masterKey } from './master-key.ts'
+
+/** A store opened as the configuration says, its schema up to date. */
+export interface Stores {
+  db: Database
+  sealer: Sealer
+  dataDir: string
+}
+
+/** Opens the database and the keys, making what the first run lacks. */
+export async function openStores(config: Config): Promise<Stores> {
+  const dataDir = resolve(config.dataDir)
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const db = await openDatabase(databaseUrlOf(config))
+  await migrate(db)
+  return { db, dataDir, sealer: sealer(masterKey(config.masterKey, dataDir), randomBytes) }
+}
