@@ -15,6 +15,8 @@ export interface VerifierOptions extends TokenRules {
 }
 
 interface Known {
+  /** The whole token: only its very text is believed. */
+  token: string
   verification: Verification
   claims: AccessTokenClaims
   /** Until then, in milliseconds, the token is good without another look. */
@@ -22,6 +24,11 @@ interface Known {
 }
 
 type Refusal = Exclude<Verification, { caller: unknown }>
+
+const keyCharacters = 43
+
+/** The end of the signature: a short key, because hashing a whole token costs more than comparing it. */
+const keyOf = (token: string) => token.slice(-keyCharacters)
 
 const expired: Refusal = { refused: 'AUTH_TOKEN_EXPIRED' }
 const invalid: Refusal = { refused: 'AUTH_TOKEN_INVALID' }
@@ -37,24 +44,28 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   const read = accessTokenReader(options)
   const isLive = liveness(db)
 
+  const recall = (token: string): Known | undefined => {
+    const entry = known.get(keyOf(token))
+    return entry?.token === token ? entry : undefined
+  }
   const judge = async (token: string, at: number): Promise<Verification> => {
-    const claims = known.get(token)?.claims ?? (await read(token, at).catch(refusal))
+    const claims = recall(token)?.claims ?? (await read(token, at).catch(refusal))
     if ('refused' in claims) return claims
     if (at < endOf(claims) && (await isLive(claims))) return remember(token, claims, at)
-    known.delete(token)
+    known.delete(keyOf(token))
     return at < endOf(claims) ? invalid : expired
   }
   const remember = (token: string, claims: AccessTokenClaims, at: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
     // Others may have asked meanwhile: all of them get the same caller.
-    const verification = known.get(token)?.verification ?? accepted(claims)
-    if (known.size >= cacheSize && !known.has(token)) known.delete(known.keys().next().value as string)
-    known.set(token, { verification, claims, freshUntil })
+    const verification = recall(token)?.verification ?? accepted(claims)
+    if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
+    known.set(keyOf(token), { token, verification, claims, freshUntil })
     return verification
   }
   return (token) => {
     const at = now()
-    const entry = known.get(token)
+    const entry = recall(token)
     return entry !== undefined && at < entry.freshUntil ? entry.verification : judge(token, at)
   }
 }

@@ -8,6 +8,8 @@ export interface Engine {
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
   /** Column type of folded text: compares by bytes, so that both engines sort alike. */
   keyType: RawBuilder<unknown>
+  /** Run first by a migration: no limits on its time, and one process at a time. */
+  beforeMigration: readonly string[]
   /** True when an error says that a unique index already holds the value. */
   isDuplicate: (error: unknown) => boolean
   /** True when an error says that the store cannot take work now: full, locked, unreachable. */
@@ -25,6 +27,7 @@ export const sqlite: Engine = {
   identityType: 'integer',
   identity: (column) => column.primaryKey().autoIncrement(),
   keyType: sql`text`,
+  beforeMigration: [],
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
 }
@@ -33,11 +36,19 @@ export const sqlite: Engine = {
 const postgresUnavailable =
   /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
 
+/** Any number, the same on every node. */
+const migrationLock = 5_470_112
+
 export const postgres: Engine = {
   name: 'postgres',
   identityType: 'integer',
   identity: (column) => column.primaryKey().generatedAlwaysAsIdentity(),
   keyType: sql`text collate "C"`,
+  beforeMigration: [
+    'set local lock_timeout = 0',
+    'set local statement_timeout = 0',
+    `select pg_advisory_xact_lock(${migrationLock})`,
+  ],
   isDuplicate: (error) => field(error, 'code') === '23505',
   isUnavailable: (error) =>
     postgresUnavailable.test(String(field(error, 'code') ?? '')) ||

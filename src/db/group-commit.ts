@@ -69,6 +69,7 @@ async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]):
     step('savepoint unit')
     try {
       const value = (await unit(tx)) as never
+      if (!handle.db.isTransaction) throw new Error('The database gave up the transaction during a unit')
       settle.push(() => resolve(value))
     } catch (error) {
       // A full disk or an I/O error rolls the whole transaction back by itself: nobody in it may be answered.

@@ -16,16 +16,13 @@ const migrations: [name: string, run: Migration][] = [
   ['0004-webhooks', webhooks],
 ]
 
-/** Any number, the same on every node: processes that start together migrate one after the other. */
-const lockNumber = 5_470_112
-
 /**
  * Brings the schema up to date in one transaction under a lock, and returns the names of what was run.
  * Throws, and changes nothing, when the database was made by a newer release.
  */
 export async function migrate(database: Database): Promise<string[]> {
   return database.write(async (tx) => {
-    if (database.engine.name === 'postgres') await sql`select pg_advisory_xact_lock(${lockNumber})`.execute(tx)
+    for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
     await sql`create table if not exists migrations (name text primary key)`.execute(tx)
     const { rows } = await sql<{ name: string }>`select name from migrations`.execute(tx)
     const done = new Set(rows.map((row) => row.name))

@@ -48,6 +48,8 @@ function openSqlite(url: string): Database {
   const path = url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const writer = openSqliteFile(path)
+  // Group commit waits for other processes itself: here waiting would block the event loop.
+  writer.db.exec('pragma busy_timeout = 0')
   const reader = openSqliteFile(path, { readOnly: true })
   const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
   const tx = kysely(writer)
@@ -74,7 +76,7 @@ function openSqlite(url: string): Database {
 
 async function runPrepared(handle: SqliteHandle, text: string, values: readonly unknown[]) {
   const statement = handle.statement(text)
-  if (statement.columns.length === 0) {
+  if (statement.toRow === null) {
     return { rows: [], changed: Number(statement.run.run(...sqliteValues(values)).changes) }
   }
   const rows = rowsOfStatement(statement, values)

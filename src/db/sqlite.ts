@@ -9,10 +9,10 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 
-/** A prepared statement; `columns` is empty when it returns no rows, otherwise rows come as arrays in that order. */
+/** A prepared statement; its rows come as arrays, which `toRow` makes into objects. Null when it returns no rows. */
 export interface SqliteStatement {
   run: StatementSync
-  columns: readonly string[]
+  toRow: ((cells: unknown[]) => unknown) | null
 }
 
 /** One open SQLite file with its prepared statements. */
@@ -42,8 +42,9 @@ function statementCache(db: DatabaseSync): SqliteHandle['statement'] {
     const known = cache.get(sql)
     if (known) return known
     const run = db.prepare(sql)
-    const made = { run, columns: run.columns().map(({ name }) => name) }
-    if (made.columns.length > 0) run.setReturnArrays(true)
+    const columns = run.columns().map(({ name }) => name)
+    const made = { run, toRow: columns.length > 0 ? rowMaker(columns) : null }
+    if (made.toRow) run.setReturnArrays(true)
     if (cache.size >= statementsKept) cache.delete(cache.keys().next().value as string)
     cache.set(sql, made)
     return made
@@ -60,19 +61,24 @@ export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
   })
 }
 
-/** Runs a statement that returns rows. They are built here because those that node:sqlite builds are slow to read. */
-export function rowsOfStatement({ run, columns }: SqliteStatement, values: readonly unknown[]): unknown[] {
+/**
+ * Compiles `cells => ({ id: cells[0], … })`: an object literal has one hidden class, and so is several times faster to
+ * make and to read than an object that grows key by key, or than those node:sqlite makes.
+ */
+function rowMaker(columns: readonly string[]): (cells: unknown[]) => unknown {
+  const members = columns.map((name, at) => `${JSON.stringify(name)}: cells[${at}]`)
+  return new Function('cells', `return { ${members.join(', ')} }`) as (cells: unknown[]) => unknown
+}
+
+/** Runs a statement that returns rows. */
+export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonly unknown[]): unknown[] {
   const rows = run.all(...sqliteValues(values)) as unknown as unknown[][]
-  return rows.map((cells) => {
-    const row: Record<string, unknown> = {}
-    for (let at = 0; at < columns.length; at++) row[columns[at] as string] = cells[at]
-    return row
-  })
+  return toRow ? rows.map(toRow) : rows
 }
 
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {
   const statement = handle.statement(query.sql)
-  if (statement.columns.length > 0) {
+  if (statement.toRow) {
     const rows = rowsOfStatement(statement, query.parameters) as R[]
     return { rows, numAffectedRows: BigInt(rows.length) }
   }

@@ -7,7 +7,7 @@ export interface AccessLine {
   path: string
   status: number
   ms: number
-  client?: string
+  client: string | undefined
 }
 
 /** The access log. */
@@ -22,7 +22,7 @@ export const accessLog = fastifyPlugin<{ write: (line: AccessLine) => void }>(
         path: query < 0 ? url : url.slice(0, query),
         status: reply.statusCode,
         ms: Math.round(reply.elapsedTime * 100) / 100,
-        ...(caller && 'caller' in caller && { client: caller.caller.clientId }),
+        client: caller && 'caller' in caller ? caller.caller.clientId : undefined,
       })
       done()
     })

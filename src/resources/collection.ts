@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TSchema, Type } from 'typebox'
 import { type Row, rowsOf } from '../db/rows.ts'
-import { mergePatch } from '../http/bodies.ts'
+import { inputValidator, mergePatch } from '../http/bodies.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
 import { capital, type ListRules, listPage, listQuerySchema } from './list.ts'
 import { listShow, representation, shower } from './show.ts'
@@ -22,7 +22,8 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
   const fieldNames = Object.keys(declaration.body.properties)
   const folded = [...new Set([...declaration.search, ...(declaration.folded ?? [])])]
   const rows = rowsOf(options.db, { table: declaration.table, fields: fieldNames, folded })
-  return { ...options, declaration, rows, prefix, fieldNames, show: shower(declaration, prefix) }
+  const check = inputValidator(declaration.body, 'body')
+  return { ...options, declaration, rows, prefix, fieldNames, check, show: shower(declaration, prefix) }
 }
 
 const idParams = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { TObject } from 'typebox'
 import type { Database } from '../db/open.ts'
 import type { Row, Rows } from '../db/rows.ts'
+import type { inputValidator } from '../http/bodies.ts'
 import type { Caller } from '../http/identify.ts'
 
 export type Operation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
@@ -37,7 +38,7 @@ export interface Declaration {
   /** Fields of an item of a list; all without it. */
   listed?: readonly string[]
   /** Fields of a single resource that only some callers see. */
-  hides?: { fields: readonly string[]; unless: (caller: Caller, row: Row) => boolean }
+  hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
   links?: (row: Row) => Record<string, Link>
 }
 
@@ -60,5 +61,7 @@ export interface Served extends CollectionOptions {
   rows: Rows
   prefix: string
   fieldNames: string[]
+  /** Checks a body as create and replace do. */
+  check: ReturnType<typeof inputValidator>
   show: (row: Row, request: FastifyRequest) => object
 }

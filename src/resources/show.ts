@@ -9,7 +9,7 @@ export function shower({ body, hides, links }: Declaration, prefix: string): Ser
   // Nothing can be absent, hidden or added: the row is its own representation.
   if (complete && !hides && !links) return (row) => row
   return (row, request) => {
-    const reduced = hides !== undefined && !hides.unless(callerOf(request), row)
+    const reduced = hides !== undefined && !hides.unless(callerOf(request), row.id)
     const shown: Record<string, unknown> = {}
     for (const name in row) {
       if (row[name] !== null && !(reduced && hides.fields.includes(name))) shown[name] = row[name]

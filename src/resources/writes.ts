@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Row } from '../db/rows.ts'
-import { inputValidator } from '../http/bodies.ts'
 import { preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
+import { callerOf } from '../http/identify.ts'
 import { Problem } from '../http/problem.ts'
 import type { Served } from './declaration.ts'
 import { applyMergePatch } from './merge-patch.ts'
@@ -42,7 +42,14 @@ async function unique<T>({ db, declaration }: Served, write: () => Promise<T>): 
 /** The whole resource anew; absent optional fields are removed. */
 export async function replace(served: Served, request: Written): Promise<Row> {
   const demands = preconditionOf(request, served.requireIfMatch)
-  return change(served, request.params.id, valuesOf(served, request.body), demands)
+  const values = valuesOf(served, request.body)
+  for (const field of unseen(served, request)) if (!(field in request.body)) delete values[field]
+  return change(served, request.params.id, values, demands)
+}
+
+/** Fields that this caller does not see: a replacement that leaves them out, as it must, leaves them as they are. */
+function unseen({ declaration: { hides } }: Served, request: Written): readonly string[] {
+  return hides && !hides.unless(callerOf(request), request.params.id) ? hides.fields : []
 }
 
 type Demands = ReturnType<typeof preconditionOf>
@@ -96,7 +103,7 @@ function whenOutdated(error: unknown): undefined {
 function checked(served: Served, merged: Record<string, unknown>) {
   const present = served.fieldNames.filter((name) => merged[name] !== null && merged[name] !== undefined)
   const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))
-  const result = inputValidator(served.declaration.body, 'body')(candidate)
+  const result = served.check(candidate)
   if ('error' in result) throw fromValidation(result.error, 'body')
   return valuesOf(served, candidate)
 }

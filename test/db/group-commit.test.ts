@@ -3,8 +3,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { sqlite } from '../../src/db/engine.ts'
+import { groupCommit } from '../../src/db/group-commit.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Database, openDatabase, type Queryable } from '../../src/db/open.ts'
+import type { SqliteHandle } from '../../src/db/sqlite.ts'
 import { onSqlite, type Place } from '../support/engines.ts'
 
 onSqlite((engine) => {
@@ -147,6 +150,29 @@ onSqlite((engine) => {
       other.exec('commit')
       await waiting
       assert.deepEqual(seen(), ['ours', 'theirs'])
+    })
+
+    it('a write is rejected as unavailable when the lock is never released, and the next one is tried anew', async (t) => {
+      t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+      let locked = true
+      const begin = () => {
+        if (locked) throw Object.assign(new Error('database is locked'), { errcode: 5 })
+      }
+      const statement = (sql: string) => ({ run: { run: sql === 'begin immediate' ? begin : () => {} } })
+      const handle = { db: { isOpen: true, isTransaction: false, exec: () => {} }, statement }
+      const write = groupCommit(handle as unknown as SqliteHandle, undefined)
+      let refused: unknown
+      const refusal = write(async () => 'never').catch((error) => {
+        refused = error
+      })
+      for (let waits = 0; waits < 10_000 && refused === undefined; waits++) {
+        await turn()
+        t.mock.timers.tick(5)
+      }
+      assert.ok(sqlite.isUnavailable(refused), String(refused))
+      await refusal
+      locked = false
+      assert.equal(await write(async () => 'done'), 'done')
     })
 
     it('writes that came while the lock was waited for are done too', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Database } from '../../src/db/open.ts'
+import { applyMergePatch } from '../../src/resources/merge-patch.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -282,5 +283,36 @@ forEachEngine((engine) => {
       for (const query of ['genre=%00', 'author=a%00b', 'q=%07'])
         await is({ url: `/books?${query}` }, 400, 'INVALID_INPUT')
     })
+  })
+})
+
+describe('applyMergePatch', () => {
+  it('does what the examples of RFC 7396 appendix A say, and changes neither input', () => {
+    const examples: [target: unknown, patch: unknown, result: unknown][] = [
+      [{ a: 'b' }, { a: 'c' }, { a: 'c' }],
+      [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }],
+      [{ a: 'b' }, { a: null }, {}],
+      [{ a: 'b', b: 'c' }, { a: null }, { b: 'c' }],
+      [{ a: ['b'] }, { a: 'c' }, { a: 'c' }],
+      [{ a: 'c' }, { a: ['b'] }, { a: ['b'] }],
+      [{ a: { b: 'c' } }, { a: { b: 'd', c: null } }, { a: { b: 'd' } }],
+      [{ a: [{ b: 'c' }] }, { a: [1] }, { a: [1] }],
+      [
+        ['a', 'b'],
+        ['c', 'd'],
+        ['c', 'd'],
+      ],
+      [{ a: 'b' }, ['c'], ['c']],
+      [{ a: 'foo' }, null, null],
+      [{ a: 'foo' }, 'bar', 'bar'],
+      [{ e: null }, { a: 1 }, { e: null, a: 1 }],
+      [[1, 2], { a: 'b', c: null }, { a: 'b' }],
+      [{}, { a: { bb: { ccc: null } } }, { a: { bb: {} } }],
+    ]
+    for (const [target, patch, result] of examples) {
+      const before = structuredClone([target, patch])
+      assert.deepEqual(applyMergePatch(target, patch), result)
+      assert.deepEqual([target, patch], before)
+    }
   })
 })

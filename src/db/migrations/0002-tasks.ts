@@ -20,7 +20,7 @@ export async function tasks(db: Kysely<unknown>, engine: Engine): Promise<void> 
 async function taskRecords(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('tasks')
-    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('id', 'text', (c) => c.primaryKey().notNull())
     .addColumn('owner_client', 'text', (c) => c.notNull())
     .addColumn('owner_subject', 'text', (c) => c.notNull())
     .addColumn('report_type', 'text', (c) => c.notNull())

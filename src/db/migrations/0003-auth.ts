@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 export async function auth(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('clients')
-    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('id', 'text', (c) => c.primaryKey().notNull())
     .addColumn('name', 'text', (c) => c.notNull())
     .addColumn('secret_hash', 'text')
     .addColumn('scopes', 'text', (c) => c.notNull())
@@ -30,14 +30,14 @@ export async function auth(db: Kysely<unknown>): Promise<void> {
   }
   await db.schema
     .createTable('signing_keys')
-    .addColumn('kid', 'text', (c) => c.primaryKey())
+    .addColumn('kid', 'text', (c) => c.primaryKey().notNull())
     .addColumn('alg', 'text', (c) => c.notNull())
     .addColumn('private_sealed', 'text', (c) => c.notNull())
     .addColumn('created_at', 'text', (c) => c.notNull())
     .execute()
   await db.schema
     .createTable('settings')
-    .addColumn('name', 'text', (c) => c.primaryKey())
+    .addColumn('name', 'text', (c) => c.primaryKey().notNull())
     .addColumn('value', 'text', (c) => c.notNull())
     .execute()
 }

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 export async function webhooks(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('webhooks')
-    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('id', 'text', (c) => c.primaryKey().notNull())
     .addColumn('owner_client', 'text', (c) => c.notNull())
     .addColumn('owner_subject', 'text', (c) => c.notNull())
     .addColumn('event', 'text', (c) => c.notNull())
@@ -35,7 +35,7 @@ export async function webhooks(db: Kysely<unknown>): Promise<void> {
 async function events(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('events')
-    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('id', 'text', (c) => c.primaryKey().notNull())
     .addColumn('type', 'text', (c) => c.notNull())
     .addColumn('owner_client', 'text', (c) => c.notNull())
     .addColumn('owner_subject', 'text', (c) => c.notNull())
@@ -45,7 +45,7 @@ async function events(db: Kysely<unknown>): Promise<void> {
     .execute()
   await db.schema
     .createTable('deliveries')
-    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('id', 'text', (c) => c.primaryKey().notNull())
     .addColumn('event_id', 'text', (c) => c.notNull())
     .addColumn('webhook_id', 'text')
     .addColumn('url', 'text', (c) => c.notNull())
