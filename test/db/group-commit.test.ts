@@ -159,7 +159,14 @@ onSqlite((engine) => {
         if (locked) throw Object.assign(new Error('database is locked'), { errcode: 5 })
       }
       const statement = (sql: string) => ({ run: { run: sql === 'begin immediate' ? begin : () => {} } })
-      const handle = { db: { isOpen: true, isTransaction: false, exec: () => {} }, statement }
+      const db = {
+        isOpen: true,
+        get isTransaction() {
+          return !locked
+        },
+        exec: () => {},
+      }
+      const handle = { db, statement }
       const write = groupCommit(handle as unknown as SqliteHandle, undefined)
       let refused: unknown
       const refusal = write(async () => 'never').catch((error) => {
