@@ -60,6 +60,10 @@ export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Ro
   const columns = shown.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
+  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
+  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
+  const add = db.read.withoutPlugins().insertInto(name).values(Object.fromEntries(blank))
+  const addRow = db.prepare(add.returning('id'))
   const withKeys = (values: Record<string, unknown>) => {
     const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
     return { ...values, ...Object.fromEntries(keys) }
@@ -75,13 +79,10 @@ export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Ro
       return Number((await where(query, filters, folded).executeTakeFirstOrThrow()).count)
     },
     insert: async (tx, values, now) => {
-      const row = { ...withKeys(values), revision: 1, createdAt: now, updatedAt: now }
-      const made = await tx
-        .insertInto(name)
-        .values(row as never)
-        .returning('id')
-        .executeTakeFirstOrThrow()
-      return { id: made.id, ...values, revision: 1, createdAt: now, updatedAt: now }
+      const kept = withKeys(values) as Record<string, unknown>
+      const cells = inserted.map((field) => kept[field] ?? null)
+      const { rows } = await addRow.in(tx, [...cells, 1, now, now])
+      return { id: (rows[0] as { id: number }).id, ...values, revision: 1, createdAt: now, updatedAt: now }
     },
     update: async (tx, id, values, demands, now) => {
       const change = { ...withKeys(values as Record<string, unknown>), updatedAt: now }
