@@ -1,4 +1,5 @@
 import type { Row } from './measured.ts'
+import type { Memory } from './memory.ts'
 import type { Options } from './options.ts'
 import type { Service } from './service.ts'
 import type { Target } from './target.ts'
@@ -11,6 +12,8 @@ export interface Bench {
   pin: boolean
   service: Service
   reference: Target
+  /** Memory of the service right after its start. */
+  start: Memory
   /** Shows a line of progress. */
   say: (line: string) => void
 }

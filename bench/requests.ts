@@ -2,7 +2,7 @@ import type { Bench, Measurement } from './bench.ts'
 import { drive } from './drive.ts'
 import { countProducts, nameOf, priceOf } from './fill.ts'
 import type { LoadResult } from './load-order.ts'
-import { withRatio } from './measured.ts'
+import { disturbedShare, type Side, withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
 import { proxied, requestText, type Target } from './target.ts'
 
@@ -16,8 +16,6 @@ interface RequestRow {
   plain: number
   /** The requests to send in turn; `headers` are those that all rows have. */
   requests: (headers: Record<string, string>, rows: number) => string[]
-  /** Looks whether the answers were true. */
-  verify?: (bench: Bench, before: number, answered: number) => void
 }
 
 /** More than one row and one body, so that nothing can be answered from a cache of one. */
@@ -50,7 +48,6 @@ const rows: RequestRow[] = [
         const body = JSON.stringify({ name: nameOf(2_000_000 + at), price: priceOf(at) })
         return requestText('POST', '/products', { ...headers, 'content-type': 'application/json' }, body)
       }),
-    verify: allStored,
   },
 ]
 
@@ -62,10 +59,10 @@ export const requestRows: Measurement[] = rows.map((row) => ({
 async function measure(bench: Bench, row: RequestRow) {
   const { options, service, reference, say } = bench
   const stored = countProducts(service.databaseFile)
-  let answered = 0
+  const answered: number[] = []
   const run = async (target: Target, seconds: number) => {
     const result = await runOnce(bench, row, target, seconds)
-    if (target === service) answered += result.answered
+    if (target === service) answered.push(result.answered)
     return result
   }
   say(`${row.title}: warming up`)
@@ -73,15 +70,31 @@ async function measure(bench: Bench, row: RequestRow) {
   for (const target of [reference, service]) await run(target, Math.min(2, options.seconds))
   const rounds = []
   for (let round = 1; round <= options.rounds; round++) {
-    const sides = { reference: await run(reference, options.seconds), service: await run(service, options.seconds) }
-    for (const [side, result] of Object.entries(sides)) say(`  ${round} ${side.padEnd(9)} ${sideLine(result)}`)
-    rounds.push(sides)
+    const undisturbed = (target: Target) =>
+      quietest(async () => {
+        const result = await run(target, options.seconds)
+        say(`  ${round} ${target.name.padEnd(9)} ${sideLine(result)}`)
+        return result
+      })
+    rounds.push({ reference: await undisturbed(reference), service: await undisturbed(service) })
   }
-  row.verify?.(bench, stored, answered)
+  if (row.status === 201) expectStored(bench, stored, answered)
   service.trimLog()
   const { name, title, floor } = row
   const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
   return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
+}
+
+const mostTries = 3
+
+/** Measures again while somebody else uses the server's core; the least disturbed measurement counts. */
+async function quietest(once: () => Promise<LoadResult>): Promise<Side & LoadResult> {
+  let best = await once()
+  for (let tries = 1; tries < mostTries && best.othersShare > disturbedShare; tries++) {
+    const another = await once()
+    if (another.othersShare < best.othersShare) best = another
+  }
+  return { ...best }
 }
 
 async function runOnce({ options, place, pin, service }: Bench, row: RequestRow, target: Target, seconds: number) {
@@ -95,8 +108,7 @@ async function runOnce({ options, place, pin, service }: Bench, row: RequestRow,
     seconds,
     serverPid: target.pid,
   }
-  const result = await drive(place, pin, order, target === service ? row.status : row.plain)
-  return { ...result }
+  return drive(place, pin, order, target === service ? row.status : row.plain)
 }
 
 const percent = (share: number) => `${Math.round(share * 100)} %`.padStart(5)
@@ -109,9 +121,10 @@ const sideLine = (result: LoadResult) =>
     `load ${percent(result.loadShare)} (others ${percent(result.othersLoadShare)})`,
   ].join('   ')
 
-/** Every 201 must have left a row behind; requests under way at the end may have left more. */
-function allStored({ service, options }: Bench, before: number, answered: number): void {
+/** Every 201 must have left a row behind; requests under way at the end of a run may have left more. */
+function expectStored({ service, options }: Bench, before: number, answered: number[]): void {
   const added = countProducts(service.databaseFile) - before
-  const most = answered + options.connections * (options.rounds + 1)
-  if (added < answered || added > most) throw new Error(`${answered} answers with 201, but ${added} rows more`)
+  const least = answered.reduce((sum, count) => sum + count, 0)
+  if (added >= least && added <= least + options.connections * answered.length) return
+  throw new Error(`${least} answers with 201, but ${added} rows more`)
 }

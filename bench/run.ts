@@ -1,15 +1,14 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
 import type { Bench, Measurement } from './bench.ts'
+import { conclude } from './conclude.ts'
 import { nameOf, priceOf } from './fill.ts'
-import { canPin, describeMachine } from './machine.ts'
+import { canPin } from './machine.ts'
 import type { Row } from './measured.ts'
+import { memoryOf } from './memory.ts'
 import { type Options, readOptions, usage } from './options.ts'
 import { startReference } from './reference.ts'
 import { reportRow } from './report.ts'
 import { requestRows } from './requests.ts'
 import { startService } from './service.ts'
-import { busy, ceilingMiB, missed, peakOf, table } from './table.ts'
 import { answerOf } from './target.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
@@ -31,8 +30,8 @@ try {
 /** Measures, prints, writes; 1 when a floor is missed and that matters. */
 async function run(options: Options): Promise<number> {
   const chosen = measurements.filter(({ name }) => options.only === null || options.only === name)
-  if (chosen.length === 0)
-    throw new Error(`--only ${options.only}: expected ${measurements.map(({ name }) => name).join(', ')}`)
+  const names = measurements.map(({ name }) => name).join(', ')
+  if (chosen.length === 0) throw new Error(`--only ${options.only}: expected one of ${names}`)
   const started = new Date()
   const place = openWorkplace()
   clearOnSignals(place)
@@ -41,7 +40,7 @@ async function run(options: Options): Promise<number> {
     const rows: Row[] = []
     for (const { measure } of chosen) rows.push(await measure(bench))
     await bench.service.stop()
-    return conclude(options, bench.pin, started, rows)
+    return conclude(bench, started, rows)
   } finally {
     await place.clear()
   }
@@ -58,18 +57,18 @@ async function prepare(options: Options, place: Workplace): Promise<Bench> {
   say(introduction(options, pin))
   say(`Filling a database with ${options.rows.toLocaleString('en')} products and starting both servers`)
   const service = await startService(place, options, pin)
+  const start = memoryOf(service.pid)
   const headers = { authorization: `Bearer ${await service.token()}` }
   const middle = Math.ceil(options.rows / 2)
   const { body: read } = await answerOf(service, 200, { method: 'GET', path: `/products/${middle}`, headers })
   const json = { ...headers, 'content-type': 'application/json' }
   const product = JSON.stringify({ name: nameOf(2_000_000), price: priceOf(1) })
-  const { body: created, headers: made } = await answerOf(service, 201, {
-    ...{ method: 'POST', path: '/products', headers: json, body: product },
-  })
+  const creation = { method: 'POST', path: '/products', headers: json, body: product }
+  const { body: created, headers: made } = await answerOf(service, 201, creation)
   // The report is about the rows that were filled in, not this one.
   await answerOf(service, 204, { method: 'DELETE', path: String(made.location), headers })
   const reference = await startReference(place, options, pin, service, { read, created })
-  return { options, place, pin, service, reference, say }
+  return { options, place, pin, service, reference, start, say }
 }
 
 function introduction({ tls, connections, seconds, rounds }: Options, pin: boolean): string {
@@ -79,36 +78,4 @@ function introduction({ tls, connections, seconds, rounds }: Options, pin: boole
     `${transport}; ${connections} connections, ${rounds} rounds of ${seconds} s; ${place}`,
     'Both get the same bytes, with an access token. Access log at info to a file. Only the ratios mean anything.',
   ].join('\n')
-}
-
-function conclude(options: Options, pin: boolean, started: Date, rows: Row[]): number {
-  const peak = peakOf(rows)
-  const failures = missed(rows)
-  say(`\n${table(rows)}\n\n${busy(rows)}\n`)
-  say(`Memory of the service over everything: ${peak.toFixed(0)} MiB (ceiling ${ceilingMiB})`)
-  for (const failure of failures) say(`BELOW FLOOR  ${failure}`)
-  const file = write(options, {
-    started,
-    options,
-    machine: describeMachine(pin),
-    fastify: fastifyVersion(),
-    rows,
-    peak,
-    failures,
-  })
-  say(`Written to ${file}`)
-  return options.check && failures.length > 0 ? 1 : 0
-}
-
-function write({ json }: Options, figures: { started: Date; [more: string]: unknown }): string {
-  const name = figures.started.toISOString().slice(0, 19).replaceAll(':', '-')
-  const file = json ?? resolve(import.meta.dirname, `results/${name}.json`)
-  mkdirSync(dirname(resolve(file)), { recursive: true })
-  writeFileSync(file, `${JSON.stringify(figures, null, 2)}\n`)
-  return file
-}
-
-function fastifyVersion(): string {
-  const file = resolve(import.meta.dirname, '../node_modules/fastify/package.json')
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }

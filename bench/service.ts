@@ -29,12 +29,13 @@ export async function startService(place: Workplace, { rows, tls, profile }: Opt
   const port = await freePort()
   const env = environment(settings(dataDir, port, tls))
   const databaseFile = join(dataDir, 'plinth.db')
-  await runToEnd(place, [process.execPath, program, 'migrate'], env)
+  await runToEnd(place, [program, 'migrate'], env)
   fill(databaseFile, rows)
   const logFile = join(place.folder, 'service.log')
   const log = openSync(logFile, 'a')
-  const command = pinned(pin, serverCore, [process.execPath, ...(profile ? profiling : []), program, 'serve'])
-  const child = place.start(command, { env, stdio: ['ignore', log, log] })
+  // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
+  const command = pinned(pin, serverCore, [program, 'serve'])
+  const child = place.start(command, { env: { ...env, ...(profile && profiling) }, stdio: ['ignore', log, log] })
   const service = {
     ...{ name: 'service' as const, pid: child.pid as number, port, tls, databaseFile },
     pemFile: join(dataDir, 'certificates/server.pem'),
@@ -55,7 +56,7 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
 })
 
-const profiling = ['--cpu-prof', `--cpu-prof-dir=${join(import.meta.dirname, 'results')}`]
+const profiling = { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${join(import.meta.dirname, 'results')}` }
 
 async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
   const child = place.start(command, { env, stdio: ['ignore', 'ignore', 'inherit'] })

@@ -1,4 +1,5 @@
-import { type Measured, medianOf, type Row } from './measured.ts'
+import { disturbedShare, type Measured, medianOf, type Row } from './measured.ts'
+import type { Memory } from './memory.ts'
 
 /** The most memory the service may take, over everything. */
 export const ceilingMiB = 200
@@ -25,7 +26,7 @@ function cells(row: Measured): string[] {
     title,
     whole(medianOf(row, 'reference')),
     whole(medianOf(row, 'service')),
-    ratio.toFixed(2),
+    `${disturbed(row) ? '~' : ''}${ratio.toFixed(2)}`,
     ratios.map((value) => value.toFixed(2)).join('–'),
     floor.toFixed(2),
     ratio < floor ? 'BELOW FLOOR' : 'ok',
@@ -34,6 +35,17 @@ function cells(row: Measured): string[] {
     memory.peakMiB.toFixed(0),
   ]
 }
+
+/** Whether somebody else used the server's core in a round that counts. */
+const disturbed = ({ rounds }: Measured) =>
+  rounds
+    .flatMap(({ reference, service }) => [reference, service])
+    .some((side) => Number(side.othersShare) > disturbedShare)
+
+/** What the marks of the table mean. */
+export const legend =
+  'ratio: of the medians; ~: somebody else used the core of the servers; CPU ratio: of the CPU time per request,\n' +
+  'which that hardly moves; RSS and peak: memory of the service after the row and at most during it, MiB'
 
 /** CPU time per request of the reference as a share of the service's: hardly moved by who else uses the machine. */
 const cpuRatio = (row: Measured) => medianOf(row, 'reference', 'serverUs') / medianOf(row, 'service', 'serverUs')
@@ -53,14 +65,13 @@ function busyLine(row: Measured): string {
   return `${row.title}: ${part('reference')}; ${part('service')}`
 }
 
-/** The most memory of all rows; 0 without any. */
-export const peakOf = (rows: Row[]): number =>
-  Math.max(0, ...rows.map((row) => ('skipped' in row ? 0 : row.memory.peakMiB)))
+/** The most memory of the start and all rows. */
+export const peakOf = (start: Memory, rows: Row[]): number =>
+  Math.max(start.peakMiB, ...rows.map((row) => ('skipped' in row ? 0 : row.memory.peakMiB)))
 
 /** What was missed, in words. */
-export function missed(rows: Row[]): string[] {
+export function missed(rows: Row[], peak: number): string[] {
   const low = rows.filter((row): row is Measured => !('skipped' in row) && row.ratio < row.floor)
   const lines = low.map(({ title, ratio, floor }) => `${title}: ${ratio.toFixed(2)} is below the floor of ${floor}`)
-  const peak = peakOf(rows)
   return peak > ceilingMiB ? [...lines, `Memory: ${peak.toFixed(0)} MiB is above the ceiling of ${ceilingMiB}`] : lines
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** A temporary folder and the processes started in it; nothing of either outlives the run. */
 export interface Workplace {
@@ -46,10 +46,10 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(last)
 }
 
-/** The environment of a child: nothing of npm's, no settings of the service but the given ones. */
+/** The environment of a child: this Node first, nothing of npm's, no settings of the service but the given ones. */
 export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
   const { PATH = '', HOME = '' } = process.env
-  return { PATH, HOME, NODE_ENV: 'production', ...settings }
+  return { PATH: `${dirname(process.execPath)}:${PATH}`, HOME, NODE_ENV: 'production', ...settings }
 }
 
 /** A port that nobody listens on. */
