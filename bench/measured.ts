@@ -6,9 +6,6 @@ export interface Side {
   [more: string]: unknown
 }
 
-/** The share of the server's core in other hands from which a measurement is no good. */
-export const disturbedShare = 0.1
-
 /** A line of the table. */
 export interface Measured {
   name: string

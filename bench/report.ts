@@ -8,6 +8,8 @@ import { countProducts } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'
 import { withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
+import { meterOf } from './meter.ts'
+import { quietest } from './quietest.ts'
 import { answerOf, ask } from './target.ts'
 
 const name = 'report'
@@ -34,52 +36,73 @@ async function measure(bench: Bench) {
   forgetPeak(service.pid)
   const rounds = []
   for (let round = 1; round <= options.rounds; round++) {
-    const reference = await shellExport(bench, count)
-    say(`  ${round} reference ${Math.round(reference.perSecond).toLocaleString('en')} rows/s`)
-    const exported = await serviceExport(bench, count)
-    const whole = Math.round(exported.wholePerSecond).toLocaleString('en')
-    say(
-      `  ${round} service   ${Math.round(exported.perSecond).toLocaleString('en')} rows/s, ${whole} from POST to seen`,
-    )
-    rounds.push({ reference, service: exported })
+    const undisturbed = (side: string, measureOnce: typeof shellExport) =>
+      quietest(async () => {
+        const exported = await measureOnce(bench, count)
+        say(`  ${round} ${side.padEnd(9)} ${sideLine(exported)}`)
+        return exported
+      })
+    rounds.push({
+      reference: await undisturbed('reference', shellExport),
+      service: await undisturbed('service', serviceExport),
+    })
   }
   const about = { name, title, floor: 0.5, unit: 'rows' as const, reference: 'sqlite3 -csv' }
   return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
 }
 
+/** Rows per second of the export itself, and from asking for it to having been told. */
+interface Exported extends ReturnType<ReturnType<typeof meterOf>['read']> {
+  perSecond: number
+  wholePerSecond: number
+  [more: string]: unknown
+}
+
+const thousands = (value: number) => Math.round(value).toLocaleString('en').padStart(9)
+const percent = (share: number) => `${Math.round(share * 100)} %`.padStart(5)
+
+const sideLine = ({ perSecond, wholePerSecond, serverShare, othersShare, serverUs }: Exported) =>
+  `${thousands(perSecond)} rows/s   ${thousands(wholePerSecond)} from order to end   ` +
+  `process ${percent(serverShare)} (${serverUs.toFixed(2)} µs each, others ${percent(othersShare)})`
+
 /** The same columns by the command line, from the start of the process to its end. */
-async function shellExport({ place, pin, service }: Bench, count: number) {
+async function shellExport({ place, pin, service }: Bench, count: number): Promise<Exported> {
   const file = join(place.folder, 'reference.csv')
   const output = openSync(file, 'w')
   const query = 'select id, name, price, created_at, updated_at from products order by id'
   const command = ['sqlite3', '-readonly', '-csv', '-header', service.databaseFile, query]
   const start = performance.now()
   const child = place.start(pinned(pin, serverCore, command), { stdio: ['ignore', output, 'inherit'] })
+  const meter = meterOf(child.pid as number)
+  const looking = setInterval(meter.look, 10)
   const [code] = await once(child, 'exit')
-  const ms = performance.now() - start
+  const perSecond = (count * 1_000) / (performance.now() - start)
+  clearInterval(looking)
   closeSync(output)
   if (code !== 0) throw new Error(`sqlite3 ended with ${code}`)
+  const used = meter.read(count)
   await expectLines(createReadStream(file), count)
   rmSync(file)
-  return { perSecond: (count * 1_000) / ms, ms }
+  return { perSecond, wholePerSecond: perSecond, ...used }
 }
 
 /** One task from POST to completed; its result is downloaded and its lines are counted. */
-async function serviceExport({ service }: Bench, count: number) {
+async function serviceExport({ service }: Bench, count: number): Promise<Exported> {
   const headers = { authorization: `Bearer ${await service.token()}` }
-  const order = {
-    ...{ method: 'POST', path: '/api/reports', headers: { ...headers, 'content-type': 'application/json' } },
-    body: JSON.stringify({ reportType: 'products', format: 'csv' }),
-  }
+  const json = { ...headers, 'content-type': 'application/json' }
+  const body = JSON.stringify({ reportType: 'products', format: 'csv' })
+  const meter = meterOf(service.pid)
   const start = performance.now()
-  const accepted = await answerOf(service, 202, order)
+  const accepted = await answerOf(service, 202, { method: 'POST', path: '/api/reports', headers: json, body })
   const task = await untilCompleted(service, headers, JSON.parse(accepted.body) as Task)
   const wholeMs = performance.now() - start
-  const ms = Date.parse(task.completedAt) - Date.parse(task.startedAt)
+  meter.look()
+  const used = meter.read(count)
   const download = await ask(service, { method: 'GET', path: `/api/reports/${task.taskId}/download`, headers })
   if (download.statusCode !== 200) throw new Error(`The download was answered with ${download.statusCode}`)
   await expectLines(download, count)
-  return { perSecond: (count * 1_000) / ms, ms, wholePerSecond: (count * 1_000) / wholeMs, wholeMs }
+  const ms = Date.parse(task.completedAt) - Date.parse(task.startedAt)
+  return { perSecond: (count * 1_000) / ms, wholePerSecond: (count * 1_000) / wholeMs, ...used }
 }
 
 async function untilCompleted(service: Bench['service'], headers: Record<string, string>, { taskId }: Task) {

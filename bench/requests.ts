@@ -2,8 +2,9 @@ import type { Bench, Measurement } from './bench.ts'
 import { drive } from './drive.ts'
 import { countProducts, nameOf, priceOf } from './fill.ts'
 import type { LoadResult } from './load-order.ts'
-import { disturbedShare, type Side, withRatio } from './measured.ts'
+import { withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
+import { quietest } from './quietest.ts'
 import { proxied, requestText, type Target } from './target.ts'
 
 /** A row that counts requests per second. */
@@ -74,7 +75,7 @@ async function measure(bench: Bench, row: RequestRow) {
       quietest(async () => {
         const result = await run(target, options.seconds)
         say(`  ${round} ${target.name.padEnd(9)} ${sideLine(result)}`)
-        return result
+        return { ...result }
       })
     rounds.push({ reference: await undisturbed(reference), service: await undisturbed(service) })
   }
@@ -83,18 +84,6 @@ async function measure(bench: Bench, row: RequestRow) {
   const { name, title, floor } = row
   const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
   return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
-}
-
-const mostTries = 3
-
-/** Measures again while somebody else uses the server's core; the least disturbed measurement counts. */
-async function quietest(once: () => Promise<LoadResult>): Promise<Side & LoadResult> {
-  let best = await once()
-  for (let tries = 1; tries < mostTries && best.othersShare > disturbedShare; tries++) {
-    const another = await once()
-    if (another.othersShare < best.othersShare) best = another
-  }
-  return { ...best }
 }
 
 async function runOnce({ options, place, pin, service }: Bench, row: RequestRow, target: Target, seconds: number) {

@@ -1,5 +1,6 @@
-import { disturbedShare, type Measured, medianOf, type Row } from './measured.ts'
+import { type Measured, medianOf, type Row } from './measured.ts'
 import type { Memory } from './memory.ts'
+import { disturbedShare } from './quietest.ts'
 
 /** The most memory the service may take, over everything. */
 export const ceilingMiB = 200
@@ -30,7 +31,7 @@ function cells(row: Measured): string[] {
     ratios.map((value) => value.toFixed(2)).join('–'),
     floor.toFixed(2),
     ratio < floor ? 'BELOW FLOOR' : 'ok',
-    row.unit === 'requests' ? cpuRatio(row).toFixed(2) : '',
+    cpuRatio(row).toFixed(2),
     memory.rssMiB.toFixed(0),
     memory.peakMiB.toFixed(0),
   ]
@@ -44,15 +45,15 @@ const disturbed = ({ rounds }: Measured) =>
 
 /** What the marks of the table mean. */
 export const legend =
-  'ratio: of the medians; ~: somebody else used the core of the servers; CPU ratio: of the CPU time per request,\n' +
+  'ratio: of the medians; ~: somebody else used the core of the servers; CPU ratio: of the CPU time per request or row,\n' +
   'which that hardly moves; RSS and peak: memory of the service after the row and at most during it, MiB'
 
-/** CPU time per request of the reference as a share of the service's: hardly moved by who else uses the machine. */
+/** CPU time per request or row of the reference as a share of the service's: hardly moved by who else uses the machine. */
 const cpuRatio = (row: Measured) => medianOf(row, 'reference', 'serverUs') / medianOf(row, 'service', 'serverUs')
 
 /** How busy each side was: the server has to be the busier one for a ratio to mean anything. */
 export function busy(rows: Row[]): string {
-  const lines = rows.flatMap((row) => ('skipped' in row || row.unit !== 'requests' ? [] : [busyLine(row)]))
+  const lines = rows.flatMap((row) => ('skipped' in row ? [] : [busyLine(row)]))
   return lines.join('\n')
 }
 
@@ -60,7 +61,8 @@ function busyLine(row: Measured): string {
   const part = (side: 'reference' | 'service') => {
     const share = (figure: string) => `${Math.round(medianOf(row, side, figure) * 100)} %`
     const us = medianOf(row, side, 'serverUs').toFixed(1)
-    return `${side} ${share('serverShare')} of its core (${us} µs each), generator ${share('loadShare')}`
+    const generator = row.unit === 'requests' ? `, generator ${share('loadShare')}` : ''
+    return `${side} ${share('serverShare')} of its core (${us} µs each)${generator}`
   }
   return `${row.title}: ${part('reference')}; ${part('service')}`
 }

@@ -17,9 +17,9 @@ const sqliteBusy = 5
 /**
  * Group commit: units that arrive while the event loop turns share one `BEGIN IMMEDIATE … COMMIT` and its one
  * sync, each in its own SAVEPOINT, and are answered after it. A failed unit undoes only itself.
- * Inside a unit await nothing but the database: everybody behind it waits.
+ * Inside a unit await nothing but the database: everybody behind it waits. `committed` runs before the answers.
  */
-export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx): Write<Tx> {
+export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, committed: () => void = () => {}): Write<Tx> {
   const { db } = handle
   const waiting: Waiting<Tx>[] = []
   let turning = false
@@ -30,6 +30,7 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx): Write<Tx> {
       await begin(handle)
       const settle = await runUnits(handle, tx, batch)
       handle.statement('commit').run.run()
+      committed()
       for (const answer of settle) answer()
     } catch (error) {
       if (db.isOpen && db.isTransaction) db.exec('rollback')

@@ -3,7 +3,14 @@ import { dirname } from 'node:path'
 import { CamelCasePlugin, type Compilable, Kysely } from 'kysely'
 import { type Engine, sqlite } from './engine.ts'
 import { groupCommit, type Write } from './group-commit.ts'
-import { openSqliteFile, rowsOfStatement, type SqliteHandle, sqliteDialect, sqliteValues } from './sqlite.ts'
+import {
+  openSqliteFile,
+  rowsOfStatement,
+  type SqliteHandle,
+  sharedReads,
+  sqliteDialect,
+  sqliteValues,
+} from './sqlite.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection to query with: outside transactions `database.read`, inside a write unit the unit's own. */
@@ -53,15 +60,19 @@ function openSqlite(url: string): Database {
   const reader = openSqliteFile(path, { readOnly: true })
   const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
   const tx = kysely(writer)
+  const reads = sharedReads(reader)
   return {
     engine: sqlite,
     url,
     read: kysely(reader),
-    write: groupCommit(writer, tx),
+    write: groupCommit(writer, tx, reads.end),
     prepare: (query) => {
       const text = query.compile().sql
       return {
-        all: (values) => rowsOfStatement(reader.statement(text), values) as never,
+        all: (values) => {
+          reads.begin()
+          return rowsOfStatement(reader.statement(text), values) as never
+        },
         in: (_tx, values) => runPrepared(writer, text, values) as never,
       }
     },

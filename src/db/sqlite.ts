@@ -76,6 +76,26 @@ export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonl
   return toRow ? rows.map(toRow) : rows
 }
 
+/**
+ * Lets reads of one turn of the event loop share a transaction: each alone would lock and unlock the file.
+ * `end` is called before a write is answered, so that whoever wrote reads what was written.
+ */
+export function sharedReads(handle: SqliteHandle): { begin: () => void; end: () => void } {
+  let open = false
+  const end = () => {
+    if (!open) return
+    open = false
+    if (handle.db.isOpen) handle.statement('commit').run.run()
+  }
+  const begin = () => {
+    if (open) return
+    open = true
+    handle.statement('begin').run.run()
+    setImmediate(end)
+  }
+  return { begin, end }
+}
+
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {
   const statement = handle.statement(query.sql)
   if (statement.toRow) {

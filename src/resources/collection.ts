@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TSchema, Type } from 'typebox'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
+import { answersUnchanged } from '../http/conditional.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
 import { capital, type ListRules, listPage, listQuerySchema } from './list.ts'
 import { listShow, representation, shower } from './show.ts'
@@ -87,13 +88,15 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
 /** Answers in the same turn where the engine does: the hottest path waits for no promise. */
 function read(served: Served, request: ById, reply: FastifyReply): Promise<object> | undefined {
   const { id } = request.params
-  const show = (row: Row | undefined) => {
+  const answer = (row: Row | undefined) => {
     if (row === undefined) throw notFound(served, id)
-    return served.show(row, request)
+    const shown = served.show(row, request)
+    reply.send(answersUnchanged(request, reply, shown) ? undefined : shown)
+    return reply
   }
   const found = served.rows.find(id)
-  if (found instanceof Promise) return found.then(show)
-  reply.send(show(found))
+  if (found instanceof Promise) return found.then(answer)
+  answer(found)
   return undefined
 }
 

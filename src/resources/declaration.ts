@@ -3,6 +3,7 @@ import type { TObject } from 'typebox'
 import type { Database } from '../db/open.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import type { inputValidator } from '../http/bodies.ts'
+import type { Revised } from '../http/conditional.ts'
 import type { Caller } from '../http/identify.ts'
 
 export type Operation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
@@ -63,5 +64,5 @@ export interface Served extends CollectionOptions {
   fieldNames: string[]
   /** Checks a body as create and replace do. */
   check: ReturnType<typeof inputValidator>
-  show: (row: Row, request: FastifyRequest) => object
+  show: (row: Row, request: FastifyRequest) => Revised
 }

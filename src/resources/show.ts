@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox'
 import type { Row } from '../db/rows.ts'
+import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
@@ -16,7 +17,7 @@ export function shower({ body, hides, links }: Declaration, prefix: string): Ser
     }
     if (reduced) shown.view = 'reduced'
     if (links) shown._links = prefixed(links(row), prefix)
-    return shown
+    return shown as unknown as Revised
   }
 }
 
