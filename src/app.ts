@@ -1,5 +1,5 @@
 import type { ServerOptions } from 'node:https'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type Provider from 'oidc-provider'
 import { mount } from './auth/mount.ts'
 import { documentation } from './documentation.ts'
@@ -12,7 +12,7 @@ import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
 import { https } from './http/https.ts'
 import { identify, type Verify } from './http/identify.ts'
-import { type AccessLine, accessLog } from './http/log.ts'
+import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
 import { problemPages } from './http/problem-pages.ts'
@@ -37,7 +37,7 @@ export interface AppOptions extends Served {
   trustedProxies: readonly string[]
   /** The release, as the OpenAPI document names it. */
   version?: string
-  log: { access: (line: AccessLine) => void; fault: (error: unknown, requestId: string) => void }
+  log: { access: Access; fault: (error: unknown, requestId: string) => void }
 }
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
@@ -46,7 +46,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
   const app = Fastify(serverOptions(options.tls, failures))
 
-  await app.register(accessLog, { write: log.access })
+  await app.register(arrival)
   await app.register(errors, failures)
   await app.register(methods)
   await app.register(https, { baseUrl, trustedProxies })
@@ -56,12 +56,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(fields)
   await app.register(caching, { now })
   await app.register(conditional)
+  await app.register(accessLog, { write: log.access })
 
   await app.register(openapi, documentation(baseUrl, options.version ?? 'development'))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
-  if (provider) await app.register(mount, { provider, issuer: baseUrl })
+  const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
+  if (provider) await app.register(mount, { provider, issuer: baseUrl, answered })
   if (api) await serveVersions(app, options)
   return app
 }

@@ -11,7 +11,7 @@ import { authorizationServer } from './auth/server.ts'
 import { tokenVerifier } from './auth/verify.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 import { type Config, resultsFolderOf } from './config.ts'
-import type { AccessLine } from './http/log.ts'
+import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
@@ -96,7 +96,7 @@ async function openParts(config: Config, { db, sealer }: Stores, version: string
 }
 
 /** The one line of each request is written by hand: the logger takes twice as long for it. */
-function accessWriter(log: Logger, sink: LogSink): (line: AccessLine) => void {
+function accessWriter(log: Logger, sink: LogSink): Access {
   if (!log.isLevelEnabled('info')) return () => {}
   return (line) => sink.write(`${JSON.stringify({ level: 30, time: now(), ...line })}\n`)
 }
@@ -110,7 +110,7 @@ async function openApp(
   parts: Parts,
   baseUrl: string,
   certificates: Certificates,
-  { log, access }: { log: Logger; access: (line: AccessLine) => void },
+  { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
   const keys = await signingKeys({ db, sealer, now })
   const tokens = { issuer: baseUrl, audience: baseUrl, db, keys, now }

@@ -9,6 +9,8 @@ export interface MountOptions {
   issuer: string
   /** The origin of the API, when it is not the issuer's. */
   audience?: string
+  /** Is told of each answer of the provider, which the service's own policies do not see. */
+  answered?: (request: FastifyRequest, status: number) => void
 }
 
 /** What the provider itself would read at most, and answer with 400. */
@@ -25,7 +27,10 @@ const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oaut
  * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Headers that
  * earlier hooks put on the reply go out with its answers; bodies over 56 KiB get 413, both in the form of RFC 6749 §5.2.
  */
-export const mount: FastifyPluginAsync<MountOptions> = async (app, { provider, issuer, audience = issuer }) => {
+export const mount: FastifyPluginAsync<MountOptions> = async (
+  app,
+  { provider, issuer, audience = issuer, answered },
+) => {
   takeRawBodies(app)
   const answer = provider.callback()
   const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
@@ -35,6 +40,7 @@ export const mount: FastifyPluginAsync<MountOptions> = async (app, { provider, i
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
     await answer(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
+    answered?.(request, reply.raw.statusCode)
   }
   for (const path of programs) app.post(path, { config }, handle('no-store'))
   for (const path of browsers) app.get(path, { config }, handle('no-store'))

@@ -10,7 +10,7 @@ import { errors } from '../../src/http/errors.ts'
 import { fields } from '../../src/http/fields.ts'
 import { https } from '../../src/http/https.ts'
 import { identify, type Verification, type Verify } from '../../src/http/identify.ts'
-import { type AccessLine, accessLog } from '../../src/http/log.ts'
+import { type AccessLine, accessLog, arrival } from '../../src/http/log.ts'
 import { methods } from '../../src/http/methods.ts'
 import { requestId } from '../../src/http/request-id.ts'
 
@@ -41,10 +41,7 @@ interface Settings {
 
 /** Every policy, registered as `app.ts` does it, with the policies it depends on. */
 const policies = {
-  accessLog: {
-    needs: [],
-    register: ({ app, lines }) => app.register(accessLog, { write: (line) => lines.push(line) }),
-  },
+  arrival: { needs: [], register: ({ app }) => app.register(arrival) },
   errors: {
     needs: [],
     register: ({ app, clock, faults }, { isUnavailable = () => false }) =>
@@ -61,6 +58,10 @@ const policies = {
   fields: { needs: ['bodies'], register: ({ app }) => app.register(fields) },
   caching: { needs: ['errors'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },
   conditional: { needs: ['fields', 'caching'], register: ({ app }) => app.register(conditional) },
+  accessLog: {
+    needs: ['arrival', 'conditional'],
+    register: ({ app, lines }) => app.register(accessLog, { write: (line) => lines.push(line) }),
+  },
 } satisfies Record<
   string,
   { needs: string[]; register: (mounted: Mounted, settings: Settings) => PromiseLike<unknown> }
