@@ -98,7 +98,7 @@ async function openParts(config: Config, { db, sealer }: Stores, version: string
 /** The one line of each request is written by hand: the logger takes twice as long for it. */
 function accessWriter(log: Logger, sink: LogSink): Access {
   if (!log.isLevelEnabled('info')) return () => {}
-  return (line) => sink.write(`${JSON.stringify({ level: 30, time: now(), ...line })}\n`)
+  return (line) => sink.write(`{"level":30,"time":${now()},${JSON.stringify(line).slice(1)}\n`)
 }
 
 type Parts = Awaited<ReturnType<typeof openParts>>

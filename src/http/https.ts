@@ -21,6 +21,8 @@ export const securityHeaders = {
 
 const urlLimitCharacters = 8_192
 
+const always = Object.entries(securityHeaders)
+
 /** Headers that a request may carry only once: with two, a proxy and we could each believe another one. */
 const single = new Set(['host', 'authorization', 'content-length', 'content-type'])
 
@@ -38,7 +40,7 @@ export const https = fastifyPlugin<HttpsOptions>(
           .send()
         return
       }
-      reply.headers(securityHeaders)
+      for (const [name, value] of always) reply.header(name, value)
       if (request.url.length > urlLimitCharacters) {
         return done(new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`))
       }
