@@ -12,7 +12,8 @@ export interface FolderResults extends ResultStore {
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
 const temporaryForm = /^\..+\.part$/
-const chunkBytes = 65_536
+const blockBytes = 262_144
+const encoder = new TextEncoder()
 
 /** Keeps results in a folder of its own (0700, files 0600), which it creates. */
 export function folderResults(folder: string): FolderResults {
@@ -40,34 +41,39 @@ interface Names {
   folder: string
 }
 
-/** Collects small chunks, hashes, and keeps one big write under way while the next one is made. */
+/** Gathers chunks in blocks, hashes them, and keeps one block's write under way while the next one fills. */
 function fileWriter(file: FileHandle, { temporary, path, folder }: Names): ResultWriter {
   const hash = createHash('sha256')
-  let collected: Buffer[] = []
-  let collectedBytes = 0
+  // Two blocks for the whole file: a buffer for each chunk would fill the memory faster than it is collected.
+  let block = Buffer.allocUnsafeSlow(blockBytes)
+  let spare = Buffer.allocUnsafeSlow(blockBytes)
+  let filled = 0
   let sizeBytes = 0
   let writing: Promise<void> = Promise.resolve()
   let done = false
 
   async function flush(): Promise<void> {
-    const bytes = collected.length === 1 ? (collected[0] as Buffer) : Buffer.concat(collected)
-    collected = []
-    collectedBytes = 0
+    const full = block.subarray(0, filled)
+    hash.update(full)
+    sizeBytes += filled
     await writing
-    hash.update(bytes)
-    sizeBytes += bytes.length
-    writing = file.writeFile(bytes)
+    writing = file.writeFile(full)
     // Its failure is met by whoever waits for it next.
     writing.catch(() => {})
+    ;[block, spare, filled] = [spare, block, 0]
+  }
+
+  async function add(fill: (into: Buffer) => { filled: number; rest: boolean }): Promise<void> {
+    for (let rest = true; rest; ) {
+      const step = fill(block.subarray(filled))
+      filled += step.filled
+      rest = step.rest
+      if (rest) await flush()
+    }
   }
 
   return {
-    write: async (chunk) => {
-      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
-      collected.push(bytes)
-      collectedBytes += bytes.length
-      if (collectedBytes >= chunkBytes) await flush()
-    },
+    write: (chunk) => add(typeof chunk === 'string' ? textFiller(chunk) : byteFiller(chunk)),
     finish: async () => {
       await flush()
       await writing
@@ -85,6 +91,25 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
       await file.close().catch(() => {})
       await rm(temporary, { force: true })
     },
+  }
+}
+
+/** Puts what is left of a text into a block, whole characters only. */
+function textFiller(text: string) {
+  let left = text
+  return (into: Buffer) => {
+    const { read, written } = encoder.encodeInto(left, into)
+    left = left.slice(read)
+    return { filled: written, rest: left !== '' }
+  }
+}
+
+function byteFiller(bytes: Buffer) {
+  let left = bytes
+  return (into: Buffer) => {
+    const filled = left.copy(into)
+    left = left.subarray(filled)
+    return { filled, rest: left.length > 0 }
   }
 }
 

@@ -32,7 +32,7 @@ export interface TableReport {
   columns: readonly (ReportColumn & { column?: string })[]
 }
 
-const pageRows = 2_000
+const pageRows = 500
 
 /** The report of a table, read by keyset on `id`, which need not be one of its columns. */
 export function tableReport({ db, name, scope = null, table, columns }: TableReport): ReportKind {
