@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=8
+#!/usr/bin/env -S node --max-semi-space-size=8 --heap-growing-percent=40
 import * as module from 'node:module'
 
 // Plain JavaScript on purpose: an older Node must be able to read this file to say what is wrong.
