@@ -79,9 +79,10 @@ export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Ro
       return Number((await where(query, filters, folded).executeTakeFirstOrThrow()).count)
     },
     insert: async (tx, values, now) => {
-      const kept = withKeys(values) as Record<string, unknown>
-      const cells = inserted.map((field) => kept[field] ?? null)
-      const { rows } = await addRow.in(tx, [...cells, 1, now, now])
+      const cells: unknown[] = fields.map((field) => values[field] ?? null)
+      for (const field of folded) cells.push(foldValue(values[field]) ?? null)
+      cells.push(1, now, now)
+      const { rows } = await addRow.in(tx, cells)
       return { id: (rows[0] as { id: number }).id, ...values, revision: 1, createdAt: now, updatedAt: now }
     },
     update: async (tx, id, values, demands, now) => {
