@@ -9,7 +9,7 @@ import { lengthOf, statusOf } from './response.ts'
 /**
  * The load generator, a process of its own: reads a `LoadOrder` from its input and writes a `LoadResult`. Each
  * connection sends the next request as soon as the last one is answered. It does so little per request that the server
- * is the busier one: autocannon needs as much CPU per request as bare Fastify, which would flatter every ratio. And it
+ * is the busier one: the usual Node.js generators need as much CPU per request as bare Fastify, which would flatter every ratio. And it
  * never sleeps: a server would pay for waking it, several microseconds on a virtual machine, the slower one each time.
  */
 const order = JSON.parse(await text(process.stdin)) as LoadOrder
