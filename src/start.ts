@@ -61,10 +61,17 @@ async function start(given: Config, version: string, onClose: (closer: () => unk
   onClose(stores.db.close)
   const parts = await openParts(config, stores, version, log)
   onClose(parts.sender.close)
+  // Stopped together with the listener; or alone, when the start fails before there is one.
+  let stopped: Promise<void> | undefined
+  const stopQueue = () => {
+    stopped ??= parts.queue.stop(drainMs)
+    return stopped
+  }
+  onClose(stopQueue)
   const certificates = await serverCertificates(config, stores.dataDir)
   const baseUrl = config.baseUrl ?? config.authUrl ?? `https://localhost:${config.port}`
   const app = await openApp(config, stores, parts, baseUrl, certificates, logs)
-  onClose(() => Promise.all([app.close(), parts.queue.stop(drainMs)]))
+  onClose(() => Promise.all([app.close(), stopQueue()]))
   if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
   await app.listen({ host: config.host, port: config.port })
   if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl))
@@ -77,13 +84,14 @@ async function openParts(config: Config, { db, sealer }: Stores, version: string
   const results = folderResults(resultsFolderOf(config))
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
+  const keys = await webhookKeys(db, sealer)
   return {
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
     kinds: reportKinds(db),
     sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
-    webhookKeys: await webhookKeys(db, sealer),
+    webhookKeys: keys,
     resultSeconds: config.resultSeconds,
     taskSeconds: config.taskSeconds,
     onError,
