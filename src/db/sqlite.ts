@@ -30,7 +30,9 @@ const statementsKept = 400
 export function openSqliteFile(path: string, options: { readOnly?: boolean } = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })
   if (!options.readOnly)
-    db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 12000')
+    db.exec(
+      'pragma page_size = 2048; pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 24000',
+    )
   db.exec(
     'pragma foreign_keys = on; pragma cache_size = -6000; pragma temp_store = memory; pragma trusted_schema = off',
   )
