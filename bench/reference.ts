@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { resolve } from 'node:path'
+import { freePort } from '../src/free-port.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import type { Service } from './service.ts'
 import { answerOf, type Target } from './target.ts'
-import { environment, freePort, type Workplace } from './workplace.ts'
+import { environment, type Workplace } from './workplace.ts'
 
 /** Bodies that the service has answered with; the reference answers the same bytes. */
 export interface Samples {
