@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { beforeEach, describe, it } from 'node:test'
+import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface Product {
@@ -13,19 +12,8 @@ interface Product {
 }
 
 forEachEngine((engine) => {
-  let db: Database
-  let service: TestApp
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  beforeEach(() => db.write((tx) => tx.deleteFrom('products').execute()))
-  after(async () => {
-    const faults = [...service.faults]
-    await service.app.close()
-    await db.close()
-    assert.deepEqual(faults, [])
-  })
+  const service = appOn(engine)
+  beforeEach(() => service.db.write((tx) => tx.deleteFrom('products').execute()))
 
   const get = (url: string, headers: Record<string, string> = {}) => service.send({ url, scopes: null, headers })
   const ok = async (url: string, headers: Record<string, string> = {}) => {
@@ -90,7 +78,7 @@ forEachEngine((engine) => {
         createdAt: '2026-01-01T00:00:00.000Z',
         updatedAt: '2026-01-01T00:00:00.000Z',
       }))
-      await db.write((tx) => tx.insertInto('products').values(rows).execute())
+      await service.db.write((tx) => tx.insertInto('products').values(rows).execute())
       const counts = []
       for (const query of ['', 'limit=1', 'limit=50', 'limit=200', 'limit=201', 'limit=1000000000']) {
         counts.push((await list(query)).length)

@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
 import type { Database } from '../../src/db/open.ts'
@@ -11,6 +13,7 @@ import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { folderResults } from '../../src/results/folder.ts'
 import { reportKinds } from '../../src/versions.ts'
+import type { EngineUnderTest } from './engines.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -82,4 +85,22 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     })
   }
   return { app, faults, send, clock }
+}
+
+/**
+ * The app on a new database of an engine, for the whole of the suite that calls this; it is there from the suite's
+ * first test on. Fails the suite when anything went wrong that no client was told of.
+ */
+export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
+  const service = {} as TestApp & { db: Database }
+  before(async () => {
+    service.db = await engine.database()
+    Object.assign(service, await testApp(service.db, settings))
+  })
+  after(async () => {
+    await service.app.close()
+    await service.db.close()
+    assert.deepEqual(service.faults, [])
+  })
+  return service
 }
