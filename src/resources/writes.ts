@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Row } from '../db/rows.ts'
-import { preconditionOf } from '../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
 import { Problem } from '../http/problem.ts'
@@ -20,6 +20,7 @@ const valuesOf = ({ fieldNames }: Served, body: Record<string, unknown>) =>
 
 /** 201 with the new resource, its place and its validators. */
 export async function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
+  judgeAddition(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const row = await unique(served, () => served.db.write((tx) => served.rows.insert(tx, values, now)))
@@ -78,8 +79,8 @@ export async function patch(served: Served, request: Written): Promise<Row> {
   for (let tried = 0; tried < patchTries; tried++) {
     const row = await served.rows.find(id)
     if (row === undefined) throw notFound(served, id)
-    if (!meets(row, demands)) return refused(served, id)
     const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
+    if (!meets(row, demands)) return refused(served, id)
     const changed = await change(served, id, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
     if (changed) return changed
   }

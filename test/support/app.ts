@@ -12,6 +12,7 @@ import type { Verification } from '../../src/http/identify.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { folderResults } from '../../src/results/folder.ts'
+import type { ResultStore } from '../../src/results/store.ts'
 import { reportKinds } from '../../src/versions.ts'
 import type { EngineUnderTest } from './engines.ts'
 
@@ -35,6 +36,7 @@ export interface TestApp {
   /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
+  results: ResultStore
 }
 
 type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch'>>
@@ -46,11 +48,12 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
   const now = () => clock.now
   const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
   const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
+  const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
   const app = await buildApp({
     db,
     queue,
-    results: folderResults(folder),
+    results,
     kinds: reportKinds(db),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
@@ -84,7 +87,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
       },
     })
   }
-  return { app, faults, send, clock }
+  return { app, faults, send, clock, results }
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { preconditionOf } from '../../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
@@ -36,6 +36,7 @@ const creating: Plugin = async (app, options) => {
   const schema = { ...about, body: schemas.NewWebhook, response: { 201: schemas.CreatedWebhook } }
   app.post(path, { config: writes, schema }, async (request, reply) => {
     await checkRegistration(request.body, options.policy, options.lookup)
+    judgeAddition(request)
     const created = await register(options, ownerOf(callerOf(request)), request.body)
     reply.code(201).header('location', `${app.prefix}${path}/${created.id}`)
     return created
