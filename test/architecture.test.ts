@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 const cwd = new URL('../src', import.meta.url).pathname
 const texts = new Map(globSync('**/*.ts', { cwd }).map((path) => [path, readFileSync(`${cwd}/${path}`, 'utf8')]))
 
-const shared = 'resources/(collection|declaration|list|show|writes|merge-patch|text)\\.ts$'
+const shared = 'resources/(collection|declaration|list|list-query|pages|show|writes|merge-patch|text)\\.ts$'
 
 /** Who may import whom (docs/architecture.md): files on the left know those on the right; others know everything. */
 const rules: [of: RegExp, may: RegExp][] = [

@@ -1,7 +1,7 @@
-import { type RawBuilder, type ReferenceExpression, sql } from 'kysely'
-import { fold } from './fold.ts'
+import { sql } from 'kysely'
+import { type Lists, listsOf } from './list.ts'
 import type { Database, Queryable } from './open.ts'
-import type { Tables } from './tables.ts'
+import { foldValue, snake } from './page.ts'
 
 /** A row of a served resource: its own fields besides these. */
 export interface Row {
@@ -19,41 +19,26 @@ export interface RowPrecondition {
   unchangedBefore?: string
 }
 
-export interface Sort {
-  field: string
-  descending: boolean
-}
-
-export interface ListQuery {
-  filters: { field: string; op: '=' | '>=' | '<=' | '>' | 'contains'; value: string | number }[]
-  sort: Sort[]
-  /** Values of the sort fields of the row to start behind. */
-  after: readonly (string | number)[] | null
-  /** Walk towards the start of the list instead. */
-  backwards: boolean
-  limit: number
-}
-
 export interface RowsOptions {
   table: 'users' | 'products' | 'books'
   /** Fields of the resource's body, in the order they are shown. */
   fields: readonly string[]
   /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
   folded: readonly string[]
+  /** What a page of a list holds of each row; everything without it. */
+  listed?: readonly string[] | undefined
 }
 
 /** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
-export interface Rows {
+export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
-  list: (query: ListQuery) => Promise<Row[]>
-  count: (filters: ListQuery['filters']) => Promise<number>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Row>
   /** Undefined when there is no such row or it does not meet the demands. */
   update: (tx: Queryable, id: number, values: object, demands: RowPrecondition, now: string) => Promise<Row | undefined>
   remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<boolean>
 }
 
-export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Rows {
+export function rowsOf(db: Database, { table, fields, folded, listed }: RowsOptions): Rows {
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
@@ -73,11 +58,7 @@ export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Ro
       const rows = byId.all([id])
       return rows instanceof Promise ? rows.then(first) : first(rows)
     },
-    list: (query) => list(db, name, shown, folded, query),
-    count: async (filters) => {
-      const query = db.read.selectFrom(name).select((row) => row.fn.countAll<number>().as('count'))
-      return Number((await where(query, filters, folded).executeTakeFirstOrThrow()).count)
-    },
+    ...listsOf<Row>(db, { table, folded }, listed ?? shown),
     insert: async (tx, values, now) => {
       const cells: unknown[] = fields.map((field) => values[field] ?? null)
       for (const field of folded) cells.push(foldValue(values[field]) ?? null)
@@ -98,12 +79,10 @@ export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Ro
   }
 }
 
-const snake = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 const first = (rows: unknown[]) => rows[0] as Row | undefined
-const foldValue = (value: unknown) => (typeof value === 'string' ? fold(value) : value)
 
 interface Filterable {
-  where: (condition: string | RawBuilder<unknown>, op?: string, value?: unknown) => Filterable
+  where: (column: string, op: string, value: unknown) => Filterable
 }
 
 /** The demands as conditions of the statement: the check cannot be separated from the change. */
@@ -114,49 +93,4 @@ function demand<Q>(query: Q, { matches, differs, unchangedBefore }: RowPrecondit
   else if (differs !== undefined && differs.length > 0) met = met.where('revision', 'not in', differs)
   if (unchangedBefore !== undefined) met = met.where('updatedAt', '<', unchangedBefore)
   return met as Q
-}
-
-function where<Q>(query: Q, filters: ListQuery['filters'], folded: readonly string[]): Q {
-  let met = query as Filterable
-  for (const { field, op, value } of filters) {
-    const isFolded = folded.includes(field)
-    const column = isFolded ? `${field}Key` : field
-    const wanted = isFolded ? foldValue(value) : value
-    if (op === 'contains') met = met.where(sql`${sql.ref(column)} like ${likePattern(String(wanted))} escape '!'`)
-    else met = met.where(column, op, wanted)
-  }
-  return met as Q
-}
-
-/** Any text around this one, its own wildcards made literal. */
-const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
-
-type Column = ReferenceExpression<Tables, 'products'>
-
-async function list(db: Database, table: 'products', shown: string[], folded: readonly string[], query: ListQuery) {
-  const order = [...query.sort, { field: 'id', descending: false }].map(({ field, descending }) => ({
-    column: (folded.includes(field) ? `${field}Key` : field) as Column,
-    descending: descending !== query.backwards,
-  }))
-  let statement = db.read.selectFrom(table).select(shown as never)
-  statement = where(statement, query.filters, folded)
-  const { after } = query
-  if (after) statement = statement.where((row) => behind(row as never, order, after) as never)
-  for (const { column, descending } of order) statement = statement.orderBy(column, descending ? 'desc' : 'asc')
-  const rows = (await statement.limit(query.limit).execute()) as Row[]
-  return query.backwards ? rows.reverse() : rows
-}
-
-type Compare = ((column: Column, op: string, value: unknown) => unknown) & {
-  or: (parts: unknown[]) => unknown
-  and: (parts: unknown[]) => unknown
-}
-
-/** Keyset condition for mixed directions: behind in the first field, or equal there and behind in the next, … */
-function behind(compare: Compare, order: { column: Column; descending: boolean }[], after: readonly unknown[]) {
-  const steps = order.map(({ column, descending }, at) => {
-    const equal = order.slice(0, at).map((before, index) => compare(before.column, '=', after[index]))
-    return compare.and([...equal, compare(column, descending ? '<' : '>', after[at])])
-  })
-  return compare.or(steps)
 }

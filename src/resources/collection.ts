@@ -4,7 +4,8 @@ import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
 import { answersUnchanged } from '../http/conditional.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
-import { capital, type ListRules, listPage, listQuerySchema } from './list.ts'
+import { lister } from './list.ts'
+import { capital, type ListRules, listQuerySchema } from './list-query.ts'
 import { listShow, representation, shower } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
@@ -22,7 +23,9 @@ export function collection(declaration: Declaration): Collection {
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
   const fieldNames = Object.keys(declaration.body.properties)
   const folded = [...new Set([...declaration.search, ...(declaration.folded ?? [])])]
-  const rows = rowsOf(options.db, { table: declaration.table, fields: fieldNames, folded })
+  const { table, sorts } = declaration
+  const listed = declaration.listed && [...new Set(['id', 'revision', ...declaration.listed, ...sorts])]
+  const rows = rowsOf(options.db, { table, fields: fieldNames, folded, listed })
   const check = inputValidator(declaration.body, 'body')
   return { ...options, declaration, rows, prefix, fieldNames, check, show: shower(declaration, prefix) }
 }
@@ -58,8 +61,7 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.path.slice(1)}`)
     const rules: ListRules = { ...declaration, path: prefix + declaration.path }
     const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
-    const show = listShow(served)
-    const handler = (request: FastifyRequest, reply: FastifyReply) => listPage(rows, rules, request, reply, show)
+    const handler = lister(rows, rules, listShow(served))
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
   },
   read: (served) => {
