@@ -1,8 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Mark } from '../db/list.ts'
 import type { ListQuery } from '../db/page.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import { weakTag } from '../http/conditional.ts'
-import { isNarrowed } from '../http/fields.ts'
+import { isNarrowed, pick, wanted } from '../http/fields.ts'
 import { encodeCursor, linkHeader } from '../http/paging.ts'
 import { askedOf, type ListRules, placeOf, type Query } from './list-query.ts'
 import { type Page, pagesKept } from './pages.ts'
@@ -13,50 +14,50 @@ import { type Page, pagesKept } from './pages.ts'
  */
 export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
   const pages = pagesKept()
-  const fresh = (request: FastifyRequest) => {
+  const make = (request: FastifyRequest): Page | Promise<Page> => {
     const query = request.query as Query
     const { asked, mark } = askedOf(query, rules)
+    const tree = isNarrowed(request) ? wanted(query.fields) : null
     // One row more than is shown tells whether there are more.
     const reading = { ...asked, limit: asked.limit + 1 }
-    return whenRead(rows.page(reading), (read): Made => {
+    return whenRead(rows.page(reading), (read) => {
       const shown = shownOf(read, asked)
       const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
         encodeCursor(mark, { after: placeOf(row, asked.order, rules), backwards }),
       )
-      return { items: shown.map(show), link: linkHeader(rules.path, query, cursors), query: reading, marks: read }
+      const text = JSON.stringify(pick(shown.map(show), tree))
+      const link = linkHeader(rules.path, query, cursors)
+      return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks: read.map(markOf) })
     })
   }
-  const whole = (request: FastifyRequest): Page | Promise<Page> =>
-    whenRead(fresh(request), ({ items, link, query, marks }) => {
-      const text = JSON.stringify(items)
-      return pages.keep(request.url, { text, etag: weakTag(text), link, query, marks })
-    })
-  const page = (request: FastifyRequest): Page | Promise<Page> => {
+  const find = (request: FastifyRequest): Page | Promise<Page> => {
     const known = pages.of(request.url)
-    if (known === undefined) return whole(request)
-    return whenRead(rows.marks(known.query), (marks) => (isSame(marks, known.marks) ? known : whole(request)))
+    if (known === undefined) return make(request)
+    return whenRead(rows.marks(known.query), (marks) => (isSame(marks, known.marks) ? known : make(request)))
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
-    const made = isNarrowed(request) ? fresh(request) : page(request)
-    const counts = wantsCount(request)
-    if (!(made instanceof Promise) && !counts) return void send(reply, made)
-    return Promise.resolve(made).then(async (ready) => {
-      if (counts) reply.header('x-total-count', await rows.count(ready.query.filters))
-      if (counts) reply.header('preference-applied', 'count=exact')
-      return send(reply, ready)
-    })
+    const found = find(request)
+    if (wantsCount(request)) return counted(rows, found, reply)
+    if (found instanceof Promise) return found.then((page) => send(reply, page))
+    send(reply, found)
+    return undefined
   }
 }
 
-interface Made extends Omit<Page, 'text' | 'etag'> {
-  items: object[]
+const send = (reply: FastifyReply, { link, etag, text }: Page): FastifyReply =>
+  reply.header('link', link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
+
+/** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */
+async function counted(rows: Rows, found: Page | Promise<Page>, reply: FastifyReply): Promise<FastifyReply> {
+  const page = await found
+  const total = await rows.count(page.query.filters)
+  return send(reply.header('x-total-count', total).header('preference-applied', 'count=exact'), page)
 }
 
-function send(reply: FastifyReply, made: Page | Made): FastifyReply {
-  reply.header('link', made.link)
-  if ('items' in made) return reply.send(made.items)
-  return reply.header('etag', made.etag).header('content-type', 'application/json; charset=utf-8').send(made.text)
-}
+const wantsCount = ({ headers }: FastifyRequest): boolean =>
+  headers.prefer !== undefined && /(^|[,;\s])count=exact([,;\s]|$)/.test(String(headers.prefer))
+
+const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 
 /** What is there at once is used at once: the hottest lists wait for no promise. */
 const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>): R | Promise<R> =>
@@ -83,9 +84,4 @@ function cursorsOf(shown: Row[], more: boolean, { after, backwards }: ListQuery,
     ...(hasNext && last && { next: at(last, false) }),
     ...(hasPrev && first && { prev: at(first, true) }),
   }
-}
-
-/** `Prefer: count=exact` (RFC 7240): the number of all matching rows. */
-function wantsCount({ headers }: FastifyRequest): boolean {
-  return headers.prefer !== undefined && /(^|[,;\s])count=exact([,;\s]|$)/.test(String(headers.prefer))
 }
