@@ -132,6 +132,65 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('a page asked for again', () => {
+    const price = (id: number, to: number) =>
+      service.send({ method: 'PATCH', url: `/products/${id}`, payload: { price: to } })
+
+    it('200 with what is there now: changed, removed, added, on the page or right behind it', async () => {
+      const all = await fill(4)
+      const [first, second, third, fourth] = ids(all) as [number, number, number, number]
+      for (const url of ['/products?limit=3', '/products?limit=3&sort=price', '/products?limit=3&fields=id,price']) {
+        const seen = async () => {
+          const { items, links } = await page(url)
+          return [items.map(({ id, price }) => [id, price]), Object.keys(links)]
+        }
+        const whole = [
+          [
+            [first, 0],
+            [second, 1],
+            [third, 2],
+          ],
+          ['first', 'next'],
+        ]
+        assert.deepEqual(await seen(), whole)
+        assert.deepEqual(await seen(), whole)
+        await price(second, 1.5)
+        assert.deepEqual(await seen(), [
+          [
+            [first, 0],
+            [second, 1.5],
+            [third, 2],
+          ],
+          ['first', 'next'],
+        ])
+        await price(second, 1)
+        assert.deepEqual(await seen(), whole)
+      }
+      await remove(fourth)
+      const { links } = await page('/products?limit=3')
+      assert.equal(links.next, undefined)
+      await remove(first)
+      assert.deepEqual(ids((await page('/products?limit=3')).items), [second, third])
+      const added = await add('P', 9)
+      assert.deepEqual(ids((await page('/products?limit=3')).items), [second, third, added.id])
+      await add('P', 9)
+      assert.ok((await page('/products?limit=3')).links.next)
+    })
+
+    it('200 with what another process has written', async () => {
+      const [only] = await fill(1)
+      await page('/products')
+      await service.db.write((tx) =>
+        tx
+          .updateTable('products')
+          .set({ name: 'Elsewhere', revision: 2 })
+          .where('id', '=', only?.id as never)
+          .execute(),
+      )
+      assert.deepEqual(await names(''), ['Elsewhere'])
+    })
+  })
+
   describe('the walk', () => {
     it('meets every row once, forwards and backwards, for every page size', async () => {
       const all = ids(await fill(9, (at) => at % 3))
