@@ -36,8 +36,8 @@ type Run = (query: ListQuery, plan: Plan) => unknown[] | Promise<unknown[]>
 
 /** More shapes than anybody uses: clients may try them all, and a server keeps what is prepared. */
 const shapesKept = 100
-/** So many rows are sorted in about a millisecond. */
-const fewRows = 5_000
+/** So many entries of an index are sorted in a millisecond or two. */
+const fewRows = 20_000
 const allRows = 2_147_483_647
 
 /** Lists of the `shown` fields; each shape of filter, order and direction is compiled once. */

@@ -79,8 +79,13 @@ export function pageSql(columns: readonly string[], query: ListQuery, source: Pa
     ({ field, descending }) => sql`${column(field)} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
   )
   const limit = filters.length + (after?.length ?? 0)
-  const shown = columns.map((field) => sql`${sql.ref(snake(field))} as ${sql.ref(field)}`)
-  return sql`select ${sql.join(shown)} from ${sql.table(source.table)} ${whereAll(where)} order by ${sql.join(directed)} limit ${limit}`
+  const table = sql.table(source.table)
+  const shown = sql.join(columns.map((field) => sql`${sql.ref(snake(field))} as ${sql.ref(field)}`))
+  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(directed)} limit ${limit}`
+  if (plan !== 'sort') return sql`select ${shown} ${page}`
+  // The ids are sorted within the index, and only the rows of the page are looked up.
+  const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
+  return sql`select ${shown} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
 
 /** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */

@@ -6,7 +6,7 @@ import { versions } from '../../src/versions.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-const rows = 20_000
+const rows = 30_000
 const limit = 50
 const scopes = 'users:read'
 
@@ -125,12 +125,12 @@ forEachEngine((engine) => {
     }
 
     for (const [url, isMany] of [
-      ['/products?minPrice=1999', false],
+      ['/products?minPrice=2990', false],
       ['/products?minPrice=500.5&maxPrice=501', false],
       ['/products?maxPrice=0.5', false],
       ['/products?minPrice=1', true],
-      ['/products?updatedAfter=2026-01-01T05:33:00Z', false],
-      ['/books?updatedAfter=2026-01-01T05:33:00Z', false],
+      ['/products?updatedAfter=2026-01-01T08:15:00Z', false],
+      ['/books?updatedAfter=2026-01-01T08:15:00Z', false],
       ['/users?updatedAfter=2026-01-01T00:00:09Z', true],
     ] as const) {
       it(`${url}: ${isMany ? 'many are met in passing, nothing is sorted' : 'few are found in an index, and only they are sorted'}`, async () => {
@@ -139,9 +139,9 @@ forEachEngine((engine) => {
         assert.ok(found.items.length > 0)
         const { steps, met } = await plan()
         if (isMany) assert.doesNotMatch(steps, /sort|TEMP B-TREE/i, steps)
-        else assert.match(steps, /SEARCH \w+ USING INDEX|(Bitmap )?Index (Only )?Scan/, steps)
+        else assert.match(steps, /SEARCH \w+ USING COVERING INDEX|(Bitmap )?Index (Only )?Scan/, steps)
         if (isMany) assert.equal(pages.length, 2)
-        if (met !== undefined) assert.ok(met <= 1_000, `${url} met ${met} rows`)
+        if (met !== undefined) assert.ok(met <= 2_000, `${url} met ${met} rows`)
       })
     }
 
@@ -176,7 +176,7 @@ async function fill(db: Database): Promise<void> {
       })
       await tx.insertInto('users').values(users).execute()
       const books = part.map(({ common, mixed }) => {
-        const [author, genre] = [`Author ${mixed % 500}`, `Genre ${mixed % 100}`]
+        const [author, genre] = [`Author ${mixed % 1_000}`, `Genre ${mixed % 100}`]
         const keys = { titleKey: `title ${mixed}`, authorKey: author.toLowerCase(), genreKey: genre.toLowerCase() }
         return { title: `Title ${mixed}`, author, genre, ...keys, ...common }
       })
