@@ -64,8 +64,10 @@ const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>):
   read instanceof Promise ? read.then(use) : use(read)
 
 function isSame(marks: Page['marks'], known: Page['marks']): boolean {
-  if (marks.length !== known.length) return false
-  return marks.every(({ id, revision }, at) => id === known[at]?.id && revision === known[at]?.revision)
+  return (
+    marks.length === known.length &&
+    marks.every(({ id, revision }, at) => id === known[at]?.id && revision === known[at]?.revision)
+  )
 }
 
 /** The rows of a page in the order of the list, without the one that only tells that there are more. */

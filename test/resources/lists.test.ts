@@ -300,6 +300,23 @@ forEachEngine((engine) => {
       )
     })
 
+    it('200 for more orders than the service keeps statements for', async () => {
+      const all = ids(await fill(3)).sort()
+      const fields = ['name', 'price', 'createdAt', 'updatedAt']
+      const pairs = fields.flatMap((one) => fields.filter((other) => other !== one).map((other) => [one, other]))
+      const signs = [
+        ['', ''],
+        ['-', ''],
+        ['', '-'],
+        ['-', '-'],
+      ] as const
+      const sorts = pairs.flatMap((pair) =>
+        signs.flatMap((sign) => ['', ',id', ',-id'].map((end) => `${sign[0]}${pair[0]},${sign[1]}${pair[1]}${end}`)),
+      )
+      assert.ok(sorts.length > 120)
+      for (const sort of sorts) assert.deepEqual(ids(await list(`sort=${sort}&minPrice=0`)).sort(), all, sort)
+    })
+
     it('400 for an unknown field, a hidden column, a field twice, or nonsense', async () => {
       for (const sort of [
         'nothing',
