@@ -19,9 +19,9 @@ export interface Pages {
   keep: (url: string, page: Page) => Page
 }
 
-const charactersKept = 1_000_000
+const charactersKept = 2_000_000
 
-/** Keeps about a megabyte of pages. Whether one is still right is for the reader to find out: it asks for the marks. */
+/** Keeps about two megabytes of pages. Whether one is still right is for the reader to find out: it asks for the marks. */
 export function pagesKept(): Pages {
   const pages = new Map<string, Page>()
   let characters = 0
