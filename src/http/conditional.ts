@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { plainTag, takesCoding } from './codings.ts'
 import { isNarrowed } from './fields.ts'
 import { Problem } from './problem.ts'
 
@@ -41,7 +42,7 @@ export const conditional = fastifyPlugin(
       reply.header('etag', etag)
       if (isRead(request.method)) {
         if (!isAsDemanded(request, etag, updatedAt)) return done(outdated())
-        if (isUnchanged(request, etag, updatedAt)) reply.code(304)
+        if (isUnchanged(request, etag, updatedAt)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
       }
       if (reply.statusCode !== 304 && updatedAt) reply.header('last-modified', httpDate(updatedAt))
       done(null, payload)
@@ -71,7 +72,7 @@ export function answersUnchanged(request: FastifyRequest, reply: FastifyReply, r
   if (headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined) return false
   const etag = strongTag(resource)
   if (!isUnchanged(request, etag, undefined)) return false
-  reply.code(304).header('etag', etag)
+  reply.code(304).header('etag', heldTag(request, etag) ?? etag)
   return true
 }
 
@@ -104,18 +105,34 @@ const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not
 /** If-Match by strong comparison; without it If-Unmodified-Since. */
 function isAsDemanded({ headers }: FastifyRequest, etag: string, updatedAt: string): boolean {
   const match = headers['if-match']
-  if (match !== undefined) return match.trim() === '*' || strongTags(match).includes(etag)
+  if (match !== undefined) return match.trim() === '*' || strongTags(match).some((tag) => plainTag(tag)[0] === etag)
   const since = headers['if-unmodified-since']
   return since === undefined || !updatedAt || !(wholeSeconds(Date.parse(updatedAt)) > parseHttpDate(since))
 }
 
-function isUnchanged({ headers }: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+function isUnchanged(request: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+  const { headers } = request
   const noneMatch = headers['if-none-match']
   if (noneMatch === etag) return true
-  if (noneMatch !== undefined) return noneMatch.trim() === '*' || weakTags(noneMatch).includes(opaque(etag))
+  if (noneMatch !== undefined) return noneMatch.trim() === '*' || heldTag(request, etag) !== undefined
   const since = headers['if-modified-since']
   if (since === undefined || updatedAt === undefined) return false
   return wholeSeconds(Date.parse(updatedAt)) <= parseHttpDate(since)
+}
+
+/**
+ * The tag of what the client holds, if that is the current representation: plain, or in a coding that this request
+ * takes too. Which of them is the selected one is ours to say (RFC 9110 §12.1), so it is the one the client has.
+ */
+function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
+  const sent = headers['if-none-match'] ?? ''
+  if (sent === etag) return etag
+  const tags = weakTags(sent)
+  if (tags.includes(opaque(etag))) return etag
+  return tags.find((tag) => {
+    const [plain, coding] = plainTag(tag)
+    return plain === etag && coding !== undefined && takesCoding(headers['accept-encoding'], coding)
+  })
 }
 
 const currentDate =
@@ -146,7 +163,7 @@ const weakRevisions = (list: string): number[] =>
   [...list.matchAll(entityTag)].map(([, , tag]) => revisionOf(tag as string))
 
 /** The revision inside one of our tags; -1, which no row has, for any other. */
-const revisionOf = (tag: string): number => Number(/^([1-9][0-9]{0,8})(\.[a-z]+)?$/.exec(tag)?.[1] ?? -1)
+const revisionOf = (tag: string): number => Number(/^([1-9][0-9]{0,8})(\.[a-z]+)?(-br|-gzip)?$/.exec(tag)?.[1] ?? -1)
 
 /**
  * The demands of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only without

@@ -2,7 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { fromFramework } from './framework-errors.ts'
 import { names, weightOf } from './negotiate.ts'
-import { Problem, problems } from './problem.ts'
+import { Problem, problems, problemUrl } from './problem.ts'
+import { addVary } from './vary.ts'
 
 export interface ErrorsOptions {
   baseUrl: string
@@ -60,9 +61,10 @@ export function render(
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   reply
     .code(problem.status)
-    .headers({ 'cache-control': 'no-store', vary: 'Accept', 'x-error-code': problem.code, ...problem.headers })
+    .headers({ 'cache-control': 'no-store', 'x-error-code': problem.code, ...problem.headers })
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
+  addVary(reply, 'Accept')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
@@ -75,7 +77,7 @@ interface Common {
 /** Problem details (RFC 9457). */
 export function problemBody({ code, status, message, errors }: Problem, baseUrl: string, common: Common) {
   return {
-    type: `${baseUrl}/problems/${code.toLowerCase().replaceAll('_', '-')}`,
+    type: problemUrl(baseUrl, code),
     title: problems[code][1],
     status,
     detail: message,

@@ -1,8 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { type HeaderName, headerReferences, type Response } from './openapi-components.ts'
 import type { Schema } from './openapi-schemas.ts'
-import { type ProblemCode, problems } from './problem.ts'
-import { problemUrl } from './problem-pages.ts'
+import { type ProblemCode, problems, problemUrl } from './problem.ts'
 
 const text = { type: 'string' }
 const url = { type: 'string', format: 'uri' }
