@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { fromFramework } from './framework-errors.ts'
@@ -65,8 +66,21 @@ export function render(
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
+  leaveConnection(request.raw, reply)
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
+}
+
+const mostBytesLeft = 1_048_576
+
+/**
+ * A body nobody will read is read past, so that the next request can follow; where that may take long the connection is
+ * closed instead (RFC 9112 §9.6). The framework would close it after every body that cannot be parsed.
+ */
+function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
+  const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > mostBytesLeft
+  if (!complete && isLong) reply.header('connection', 'close')
+  else if (!reply.raw.hasHeader('connection')) reply.removeHeader('connection')
 }
 
 interface Common {

@@ -52,10 +52,7 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The range starts behind the end of the result.',
     'The Content-Range header tells the size. Ask for a range inside it, or for the whole.',
   ],
-  EXPECTATION_FAILED: [
-    'The Expect header asks for something other than 100-continue.',
-    'Leave the header out.',
-  ],
+  EXPECTATION_FAILED: ['The Expect header asks for something other than 100-continue.', 'Leave the header out.'],
   VALIDATION_ERROR: [
     'The body can be read, but values in it break a rule, such as a length or a form.',
     'Correct all the fields that the errors in the answer name.',
