@@ -96,7 +96,7 @@ const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$
 /** What a browser sends as Origin: nothing but scheme, host and a port that is not the scheme's own. */
 function isOrigin(text: string, allowLoopback: boolean): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
-  if (url === null || url.origin !== text) return false
+  if (url === null || url.origin !== text || !/^[a-z0-9.:[\]-]+$/.test(url.hostname)) return false
   return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
 }
 

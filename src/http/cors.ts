@@ -8,8 +8,8 @@ export interface CorsOptions {
   corsOrigins: readonly string[]
 }
 
-/** What the documented answers carry, and what those outside of the document do. */
-const exposed = [...new Set([...Object.keys(headers), 'Accept', 'Accept-Encoding', 'Accept-Patch', 'Allow', 'Date'])]
+/** What the documented answers carry, and what those to undocumented methods do. */
+const exposed = [...Object.keys(headers), 'Allow', 'Date']
 
 const heeded = [
   ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],

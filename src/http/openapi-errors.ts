@@ -53,6 +53,7 @@ const headersOfStatus: Record<number, readonly HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
   409: ['Retry-After'],
+  415: ['Accept', 'Accept-Encoding', 'Accept-Patch'],
   416: ['Accept-Ranges', 'Content-Range'],
   503: ['Retry-After'],
 }
