@@ -35,7 +35,7 @@ export interface TestApp {
 }
 
 type Settings = Partial<
-  Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience'>
+  Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify'>
 >
 
 /** The very app that production serves, on a database of the test and a clock the test drives. */
