@@ -60,13 +60,13 @@ export function render(
 ) {
   const codeForm = prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
+  leaveConnection(request.raw, reply)
   reply
     .code(problem.status)
     .headers({ 'cache-control': 'no-store', 'x-error-code': problem.code, ...problem.headers })
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
-  leaveConnection(request.raw, reply)
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }

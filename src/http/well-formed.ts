@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem, type ProblemCode } from './problem.ts'
 
@@ -27,12 +28,20 @@ const single = new Set([
 export const wellFormed = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
-    app.addHook('onRequest', ({ raw }, _reply, done) => done(flawOf(raw, origin)))
+    // Where a flawed request ends nobody knows: what comes behind it on its connection is no request.
+    const lost = new WeakSet<Socket>()
+    app.addHook('onRequest', ({ raw }, _reply, done) => {
+      const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin)
+      if (flaw?.headers?.connection) lost.add(raw.socket)
+      done(flaw)
+    })
   },
   { name: 'wellFormed', dependencies: ['errors', 'https'] },
 )
 
-/** What is read to its end can be followed by another request; nobody knows where a flawed one ends. */
+const behindFlaw = () => closing('INVALID_INPUT', 'The connection is lost to an earlier request')
+
+/** After this refusal the connection is closed. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
 
 function flawOf(raw: IncomingMessage, origin: string): Problem | undefined {
@@ -46,7 +55,7 @@ function flawOf(raw: IncomingMessage, origin: string): Problem | undefined {
   if (url[0] !== '/' && !takePath(raw, origin)) {
     return closing('INVALID_INPUT', 'The request target is not a path of this service')
   }
-  const flaw = hostFlaw(raw) ?? framingFlaw(raw)
+  const flaw = versionFlaw(raw) ?? hostFlaw(raw) ?? framingFlaw(raw)
   if (flaw) return flaw
   const repeated = repeatedHeader(raw)
   return repeated ? closing('INVALID_INPUT', `The header ${repeated} may be sent only once`) : undefined
@@ -60,6 +69,12 @@ function takePath(raw: IncomingMessage, origin: string): boolean {
   if (url.slice(0, origin.length).toLowerCase() !== origin || !/^([/?]|$)/.test(path)) return false
   raw.url = path.startsWith('/') ? path : `/${path}`
   return true
+}
+
+/** The parser takes 0.9 and 2.0 too; what has come as HTTP/2 in truth has a stream. */
+function versionFlaw(raw: IncomingMessage): Problem | undefined {
+  if (raw.httpVersion === '1.1' || raw.httpVersion === '1.0' || 'stream' in raw) return undefined
+  return closing('INVALID_INPUT', 'The service speaks HTTP/1.1')
 }
 
 const hostForm = /^(\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]+)(:\d{0,5})?$/i

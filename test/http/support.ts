@@ -15,7 +15,8 @@ import { https } from '../../src/http/https.ts'
 import { identify, type Verification, type Verify } from '../../src/http/identify.ts'
 import { type AccessLine, accessLog, arrival } from '../../src/http/log.ts'
 import { methods } from '../../src/http/methods.ts'
-import { requestId } from '../../src/http/request-id.ts'
+import { answerUnrouted } from '../../src/http/parser-errors.ts'
+import { type ServerSettings, serverOptions } from '../../src/http/server-options.ts'
 import { wellFormed } from '../../src/http/well-formed.ts'
 
 export const baseUrl = 'https://plinth.test'
@@ -42,6 +43,8 @@ interface Settings {
   isUnavailable?: (error: unknown) => boolean
   bodyLimit?: number
   corsOrigins?: string[]
+  /** How long requests may take to arrive, for those who cannot wait. */
+  patience?: ServerSettings['patience']
 }
 
 /** Every policy, registered as `app.ts` does it, with the policies it depends on. */
@@ -89,8 +92,17 @@ export async function mount(
   routes: (app: FastifyInstance) => void,
   settings: Settings = {},
 ): Promise<Mounted> {
-  const app = Fastify({ genReqId: requestId as never, bodyLimit: settings.bodyLimit ?? 1_048_576 })
-  const mounted: Mounted = { app, clock: { now: Date.parse('2026-03-01T12:00:00.500Z') }, faults: [], lines: [] }
+  const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
+  const faults: unknown[] = []
+  const { isUnavailable = () => false, trustedProxies = ['127.0.0.1'], corsOrigins = [], patience = {} } = settings
+  const failures = {
+    ...{ baseUrl, isUnavailable, now: () => clock.now },
+    onFault: (error: unknown) => faults.push(error),
+  }
+  const options = serverOptions({ ...failures, tls: null, trustedProxies, corsOrigins, patience })
+  const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
+  answerUnrouted(app.server, failures)
+  const mounted: Mounted = { app, clock, faults, lines: [] }
   const wanted = new Set(names.flatMap(withNeeds))
   for (const [name, { register }] of Object.entries(policies)) if (wanted.has(name)) await register(mounted, settings)
   routes(app)
