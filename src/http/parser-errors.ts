@@ -53,9 +53,10 @@ export function answerUnrouted(server: Server, options: ErrorsOptions): void {
 /** Waits for the answers to the requests before: on one connection they go out in order (RFC 9112 §9.3.2). */
 function inTurn(socket: Answering, act: () => void): void {
   const current = socket._httpMessage
-  if (!current?.req.complete) return act()
-  socket.pause()
-  current.once('close', () => setImmediate(inTurn, socket, act))
+  if (current?.req.complete) {
+    socket.pause()
+    current.once('close', () => setImmediate(inTurn, socket, act))
+  } else act()
 }
 
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
@@ -97,7 +98,10 @@ const lingerMs = 1_000
 /** Writes the last answer of a connection and closes it, whether or not the client does. */
 function close(socket: Socket, { status, headers, body }: ReturnType<typeof rawAnswer>): void {
   // Answered already: what was said is still on its way.
-  if (!socket.writable) return socket.destroySoon()
+  if (!socket.writable) {
+    socket.destroySoon()
+    return
+  }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
   socket.resume()
