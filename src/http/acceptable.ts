@@ -31,17 +31,17 @@ export const acceptable = fastifyPlugin(
     app.addHook('onRequest', (request, _reply, done) => {
       const { headers } = request
       const encoding = headers['accept-encoding']
-      if (encoding !== undefined && refusesPlain.test(encoding) && lacksCoding(request, encoding)) {
+      if (encoding?.includes('=0') && refusesPlain.test(encoding) && lacksCoding(request, encoding)) {
         return done(new Problem('NOT_ACCEPTABLE', 'The answer has none of the codings that Accept-Encoding allows'))
       }
       const { accept } = headers
       if (accept === undefined || accept === '*/*') return done()
       const { config } = request.routeOptions
-      if (config.scope === 'own' || request.is404) return done()
+      if (config.scope === 'own' || (accept === json && config.produces === undefined)) return done()
       done(judge(accept, config.produces))
     })
   },
-  { name: 'acceptable', dependencies: ['errors', 'authorize'] },
+  { name: 'acceptable', dependencies: ['authorize', 'methods'] },
 )
 
 function judge(accept: string, produces: readonly string[] = [json]): Problem | undefined {
@@ -53,8 +53,8 @@ function judge(accept: string, produces: readonly string[] = [json]): Problem | 
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
 /** Answers that are not kept are not compressed: they are plain or nothing. */
-function lacksCoding({ method, routeOptions: { config }, is404 }: FastifyRequest, encoding: string): boolean {
-  if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own' || is404) return false
+function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encoding: string): boolean {
+  if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own') return false
   const { coding, identity } = codingOf(encoding)
   return !identity && (coding === null || (config.cache ?? 'none') === 'none')
 }

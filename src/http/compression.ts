@@ -23,9 +23,9 @@ export const compression = fastifyPlugin(
       const accepted = request.headers['accept-encoding']
       if (accepted === undefined || typeof payload !== 'string' || reply.statusCode !== 200) return done(null, payload)
       const { coding, identity } = choose(accepted)
-      if (coding === null || !isCompressible(reply)) return done(null, payload)
+      if (coding === null) return done(null, payload)
       const bytes = Buffer.byteLength(payload)
-      if (bytes < leastBytes && identity) return done(null, payload)
+      if ((bytes < leastBytes && identity) || !isCompressible(reply)) return done(null, payload)
       compress(payload, bytes, coding, (error, content) => {
         if (error) return done(error)
         label(reply, coding)

@@ -33,6 +33,7 @@ describe('cors', () => {
       [200, { method: 'HEAD' }],
       [304, { headers: { 'if-none-match': '"3"' } }],
       [400, { url: '/thing', headers: { host: 'a b' } }],
+      [400, { url: '/thing/%zz' }],
       [401, { headers: { authorization: 'Bearer wrong' } }],
       [401, { method: 'PUT' }],
       [403, { method: 'PUT', headers: { authorization: 'Bearer reader' } }],

@@ -67,7 +67,7 @@ const policies = {
   identify: { needs: ['https'], register: ({ app }, settings) => app.register(identify, { verify, ...settings }) },
   authorize: { needs: ['identify'], register: ({ app }) => app.register(authorize) },
   methods: { needs: ['errors'], register: ({ app }) => app.register(methods) },
-  acceptable: { needs: ['errors', 'authorize'], register: ({ app }) => app.register(acceptable) },
+  acceptable: { needs: ['authorize', 'methods'], register: ({ app }) => app.register(acceptable) },
   bodies: { needs: ['errors', 'authorize'], register: ({ app }) => app.register(bodies) },
   fields: { needs: ['bodies'], register: ({ app }) => app.register(fields) },
   caching: { needs: ['errors'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },

@@ -35,7 +35,10 @@ export interface TestApp {
 }
 
 type Settings = Partial<
-  Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify'>
+  Pick<
+    Parameters<typeof buildApp>[0],
+    'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider'
+  >
 >
 
 /** The very app that production serves, on a database of the test and a clock the test drives. */
