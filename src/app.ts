@@ -3,10 +3,13 @@ import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type Provider from 'oidc-provider'
 import { mount } from './auth/mount.ts'
 import { documentation } from './documentation.ts'
+import { acceptable } from './http/acceptable.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
+import { compression } from './http/compression.ts'
 import { conditional } from './http/conditional.ts'
+import { cors } from './http/cors.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
@@ -15,8 +18,10 @@ import { identify, type Verify } from './http/identify.ts'
 import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
+import { answerUnrouted } from './http/parser-errors.ts'
 import { problemPages } from './http/problem-pages.ts'
-import { serverOptions } from './http/server-options.ts'
+import { type ServerSettings, serverOptions } from './http/server-options.ts'
+import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { serveVersions } from './versions.ts'
@@ -35,6 +40,9 @@ export interface AppOptions extends Served {
   /** Key and certificate; without them the service speaks plain HTTP behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
   trustedProxies: readonly string[]
+  /** The origins whose pages may call. */
+  corsOrigins: readonly string[]
+  patience?: ServerSettings['patience']
   /** The release, as the OpenAPI document names it. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
@@ -42,20 +50,25 @@ export interface AppOptions extends Served {
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { db, verify, now, baseUrl, trustedProxies, provider, api, log } = options
+  const { db, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log } = options
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
-  const app = Fastify(serverOptions(options.tls, failures))
+  const app = Fastify(serverOptions({ ...options, ...failures }))
+  answerUnrouted(app.server, failures)
 
   await app.register(arrival)
   await app.register(errors, failures)
-  await app.register(methods)
   await app.register(https, { baseUrl, trustedProxies })
+  await app.register(cors, { corsOrigins })
+  await app.register(wellFormed, { baseUrl })
   await app.register(identify, { verify })
   await app.register(authorize)
+  await app.register(methods)
+  await app.register(acceptable)
   await app.register(bodies)
   await app.register(fields)
   await app.register(caching, { now })
   await app.register(conditional)
+  await app.register(compression)
   await app.register(accessLog, { write: log.access })
 
   await app.register(openapi, documentation(baseUrl, options.version ?? 'development'))

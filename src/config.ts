@@ -8,6 +8,7 @@ import {
   integer,
   optional,
   origin,
+  origins,
   type Setting,
   text,
   words,
@@ -63,6 +64,10 @@ const behaviour = (production: boolean) => ({
   roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
   publicRead: named('PLINTH_PUBLIC_READ', flag(true, 'Whether the catalogue can be read without a token')),
   requireIfMatch: named('PLINTH_REQUIRE_IF_MATCH', flag(false, 'Whether writes must be conditional (428)')),
+  corsOrigins: named(
+    'PLINTH_CORS_ORIGINS',
+    origins(!production, '', 'Origins whose pages may call, such as https://app.example.com'),
+  ),
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
   webhookSchedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(tries, 'Seconds before each try of a delivery')),

@@ -135,6 +135,7 @@ async function openApp(
     tls: certificates,
     api: roles.includes('api'),
     trustedProxies: config.trustedProxies,
+    corsOrigins: config.corsOrigins,
     publicRead: config.publicRead,
     requireIfMatch: config.requireIfMatch,
     log: {

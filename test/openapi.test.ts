@@ -286,6 +286,7 @@ onSqlite((engine) => {
       [409, '/users', () => post('/users', user)],
       [413, '/users', () => post('/users', { name: 'x'.repeat(1_100_000) })],
       [415, '/users', () => post('/users', 'x', { headers: { 'content-type': 'text/plain' } })],
+      [406, '/users', () => ({ headers: { accept: 'text/html' } })],
       [422, '/users', () => post('/users', { ...user, email: 'no' })],
       [
         422,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { plainTag, takesCoding } from './codings.ts'
 import { namesTag, tagsOf } from './entity-tags.ts'
 import { isNarrowed } from './fields.ts'
 import { parseHttpDate } from './http-date.ts'
@@ -43,7 +44,7 @@ export const conditional = fastifyPlugin(
       reply.header('etag', etag)
       if (isRead(request.method)) {
         if (!isAsDemanded(request, etag, updatedAt)) return done(outdated())
-        if (isUnchanged(request, etag, updatedAt)) reply.code(304)
+        if (isUnchanged(request, etag, updatedAt)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
       }
       if (reply.statusCode !== 304 && updatedAt) reply.header('last-modified', httpDate(updatedAt))
       done(null, payload)
@@ -77,7 +78,7 @@ export function answersUnchanged(request: FastifyRequest, reply: FastifyReply, r
   if (headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined) return false
   const etag = strongTag(resource)
   if (!isUnchanged(request, etag, undefined)) return false
-  reply.code(304).header('etag', etag)
+  reply.code(304).header('etag', heldTag(request, etag) ?? etag)
   return true
 }
 
@@ -113,24 +114,48 @@ const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not
 /** If-Match by strong comparison; without it If-Unmodified-Since. */
 function isAsDemanded({ headers }: FastifyRequest, etag: string, updatedAt: string): boolean {
   const match = headers['if-match']
-  if (match !== undefined) return namesTag(match, etag, 'strong')
+  if (match !== undefined) return namesRevision(match, etag)
   const since = headers['if-unmodified-since']
   return since === undefined || !updatedAt || !(wholeSeconds(Date.parse(updatedAt)) > parseHttpDate(since))
 }
 
-function isUnchanged({ headers }: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+function isUnchanged(request: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+  const { headers } = request
   const noneMatch = headers['if-none-match']
   if (noneMatch === etag) return true
-  if (noneMatch !== undefined) return namesTag(noneMatch, etag, 'weak')
+  if (noneMatch !== undefined) return noneMatch.trim() === '*' || heldTag(request, etag) !== undefined
   const since = headers['if-modified-since']
   if (since === undefined || updatedAt === undefined) return false
   return wholeSeconds(Date.parse(updatedAt)) <= parseHttpDate(since)
 }
 
+/** If-Match by strong comparison; the tag of any coding names the revision. */
+function namesRevision(match: string, etag: string): boolean {
+  const tags = tagsOf(match)
+  if (tags === 'any') return true
+  return tags?.some(({ opaque, isWeak }) => !isWeak && plainTag(opaque)[0] === etag) ?? false
+}
+
+/**
+ * The tag of what the client holds, if that is the current representation: plain, or in a coding that this request
+ * takes too. Which of them is the selected one is ours to say (RFC 9110 §12.1), so it is the one the client has.
+ */
+function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
+  const sent = headers['if-none-match'] ?? ''
+  if (sent === etag) return etag
+  const tags = tagsOf(sent)
+  if (tags === null || tags === 'any') return undefined
+  if (tags.some(({ opaque }) => opaque === (etag.startsWith('W/') ? etag.slice(2) : etag))) return etag
+  return tags.find(({ opaque }) => {
+    const [plain, coding] = plainTag(opaque)
+    return plain === etag && coding !== undefined && takesCoding(headers['accept-encoding'], coding)
+  })?.opaque
+}
+
 const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
 
 /** The revision inside one of our tags; -1, which no row has, for any other. */
-const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?"$/.exec(tag)?.[1] ?? -1)
+const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
 
 /**
  * The demands of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only without

@@ -35,6 +35,7 @@ export function problemsOf(route: Route): ProblemCode[] {
     [Boolean(readsIntegers || querystring || body), ['INVALID_INPUT']],
     [body !== undefined, ['MISSING_REQUIRED_FIELD']],
     [true, refusalsOf(route.config.scope)],
+    [route.config.produces?.length !== 0, ['NOT_ACCEPTABLE']],
     [params !== undefined, ['RESOURCE_NOT_FOUND']],
     [isChange(route), ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED']],
     [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],

@@ -1,8 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { type HeaderName, headerReferences, type Response } from './openapi-components.ts'
 import type { Schema } from './openapi-schemas.ts'
-import { type ProblemCode, problems } from './problem.ts'
-import { problemUrl } from './problem-pages.ts'
+import { type ProblemCode, problems, problemUrl } from './problem.ts'
 
 const text = { type: 'string' }
 const url = { type: 'string', format: 'uri' }
@@ -54,6 +53,7 @@ const headersOfStatus: Record<number, readonly HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
   409: ['Retry-After'],
+  415: ['Accept', 'Accept-Encoding', 'Accept-Patch'],
   416: ['Accept-Ranges', 'Content-Range'],
   503: ['Retry-After'],
 }

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
 import { weightOf } from './negotiate.ts'
-import { Problem, type ProblemCode, problems } from './problem.ts'
+import { kebabOf, Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 
 /** What each code means and what its reader can do, in that order. */
 const explanations: Record<ProblemCode, readonly [meaning: string, advice: string]> = {
@@ -52,6 +52,7 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The range starts behind the end of the result.',
     'The Content-Range header tells the size. Ask for a range inside it, or for the whole.',
   ],
+  EXPECTATION_FAILED: ['The Expect header asks for something other than 100-continue.', 'Leave the header out.'],
   VALIDATION_ERROR: [
     'The body can be read, but values in it break a rule, such as a length or a form.',
     'Correct all the fields that the errors in the answer name.',
@@ -70,16 +71,14 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The fault is on our side. It was recorded under the request id of the answer.',
     'Send the request again; should it fail again, give the request id to the operator of the service.',
   ],
-  NOT_IMPLEMENTED: ['The service knows no such method on any path.', 'Use a method that OPTIONS names.'],
+  NOT_IMPLEMENTED: [
+    'The service knows no such method on any path, or no such transfer coding.',
+    'Use a method that OPTIONS names, and no transfer coding but chunked.',
+  ],
   SERVICE_UNAVAILABLE: ['The service is overloaded or has no store.', 'Wait as long as Retry-After says.'],
 }
 
-const nameOf = (code: string) => code.toLowerCase().replaceAll('_', '-')
-
-/** Where a code is explained: the `type` of its problems. */
-export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${nameOf(code)}`
-
-const byName = new Map((Object.keys(problems) as ProblemCode[]).map((code) => [nameOf(code), code]))
+const byName = new Map((Object.keys(problems) as ProblemCode[]).map((code) => [kebabOf(code), code]))
 
 const ProblemType = Type.Object({
   type: Type.String({ format: 'uri', examples: ['https://localhost:8443/problems/resource-not-found'] }),
@@ -100,7 +99,6 @@ export const problemPages: FastifyPluginAsync<{ baseUrl: string }> = async (app,
   app.get<{ Params: { code: string } }>('/problems/:code', { config, schema }, async (request, reply) => {
     const code = byName.get(request.params.code)
     if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such error code')
-    reply.header('vary', 'Accept')
     if (!prefersJson(request.headers.accept)) return reply.type('text/html; charset=utf-8').send(page(code))
     const [status, title] = problems[code]
     return { type: problemUrl(baseUrl, code), title, status, errorCode: code }

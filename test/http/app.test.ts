@@ -45,6 +45,30 @@ onSqlite((engine) => {
     })
   })
 
+  describe('over plain HTTP (T-HTTP-12)', () => {
+    const plain = (url: string) => service.send({ url, headers: { 'x-forwarded-proto': 'http' } })
+
+    it('301 for what the router refuses, where a URL can say it', async () => {
+      for (const url of ['/products/%ff?x=1', `/products/${'1'.repeat(400)}`]) {
+        const answer = await plain(url)
+        assert.equal(answer.statusCode, 301, url)
+        assert.equal(answer.headers.location, `https://plinth.test${url}`)
+        assert.equal(answer.headers['strict-transport-security'], undefined)
+        assert.ok(answer.headers['x-request-id'])
+      }
+    })
+
+    it('400 without Strict-Transport-Security where none can', async () => {
+      for (const url of ['/products/%zz', '/%']) {
+        const answer = await plain(url)
+        assert.equal(answer.statusCode, 400, url)
+        isProblem(answer, 400, 'INVALID_INPUT')
+        assert.equal(answer.headers['strict-transport-security'], undefined)
+        assert.equal(answer.headers.location, undefined)
+      }
+    })
+  })
+
   describe('what the HTTP parser refuses by itself (T-HTTP-01, T-HTTP-05)', () => {
     const line = 'GET /products HTTP/1.1'
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']

@@ -317,6 +317,26 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(body), [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }])
     })
 
+    it('406 NOT_ACCEPTABLE for another media type than it was made in', async () => {
+      const id = await completed()
+      for (const accept of ['text/csv', 'text/*', '*/*;q=0.1']) {
+        assert.equal((await get(path(id), { accept })).statusCode, 200, accept)
+      }
+      for (const accept of ['application/json', 'text/html', 'text/csv;q=0, text/*']) {
+        const answer = await get(path(id), { accept })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [406, 'NOT_ACCEPTABLE'], accept)
+      }
+    })
+
+    it('200 plain, whatever coding is asked for: tag, digest and ranges are of these bytes', async () => {
+      const id = await completed()
+      for (const range of [undefined, 'bytes=0-4']) {
+        const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
+        assert.equal(headers['content-encoding'], undefined)
+        assert.deepEqual([body, headers.etag], [range ? bytes.slice(0, 5) : bytes, `"${sha256}"`])
+      }
+    })
+
     it('206 with one range', async () => {
       const id = await completed()
       const cases = [

@@ -39,7 +39,12 @@ export interface TestApp {
   results: ResultStore
 }
 
-type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch'>>
+type Settings = Partial<
+  Pick<
+    Parameters<typeof buildApp>[0],
+    'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider'
+  >
+>
 
 /** The very app that production serves, on a database of the test and a clock the test drives. */
 export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
@@ -66,6 +71,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     baseUrl: 'https://plinth.test',
     tls: null,
     trustedProxies: ['127.0.0.1'],
+    corsOrigins: [],
     publicRead: true,
     requireIfMatch: false,
     log: { access: () => {}, fault: (error) => faults.push(error) },
