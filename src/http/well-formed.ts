@@ -32,7 +32,8 @@ export const wellFormed = fastifyPlugin<{ baseUrl: string }>(
     const lost = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
       const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin)
-      if (flaw?.headers?.connection) lost.add(raw.socket)
+      // In HTTP/2 frames tell requests apart, and a connection carries those of many.
+      if (flaw?.headers?.connection && raw.httpVersionMajor === 1) lost.add(raw.socket)
       done(flaw)
     })
   },
