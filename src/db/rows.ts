@@ -1,4 +1,5 @@
 import { type RawBuilder, type ReferenceExpression, sql } from 'kysely'
+import { type Coding, codecsOf } from './coding.ts'
 import { fold } from './fold.ts'
 import type { Database, Queryable } from './open.ts'
 import type { Tables } from './tables.ts'
@@ -24,8 +25,13 @@ export interface Sort {
   descending: boolean
 }
 
+export type Filter =
+  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number }
+  /** Text anywhere in one of these fields. */
+  | { field: readonly string[]; op: 'contains'; value: string }
+
 export interface ListQuery {
-  filters: { field: string; op: '=' | '>=' | '<=' | '>' | 'contains'; value: string | number }[]
+  filters: Filter[]
   sort: Sort[]
   /** Values of the sort fields of the row to start behind. */
   after: readonly (string | number)[] | null
@@ -35,11 +41,13 @@ export interface ListQuery {
 }
 
 export interface RowsOptions {
-  table: 'users' | 'products' | 'books'
+  table: string
   /** Fields of the resource's body, in the order they are shown. */
   fields: readonly string[]
   /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
   folded: readonly string[]
+  /** Fields that are kept otherwise than they are shown. */
+  coded?: Readonly<Record<string, Coding>>
 }
 
 /** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
@@ -53,49 +61,66 @@ export interface Rows {
   remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<boolean>
 }
 
-export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Rows {
+export function rowsOf(db: Database, { table, fields, folded, coded = {} }: RowsOptions): Rows {
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const columns = shown.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
-  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
-  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
-  const add = db.read.withoutPlugins().insertInto(name).values(Object.fromEntries(blank))
-  const addRow = db.prepare(add.returning('id'))
-  const withKeys = (values: Record<string, unknown>) => {
-    const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
-    return { ...values, ...Object.fromEntries(keys) }
-  }
+  const { isCoded, encode, decode } = codecsOf(coded)
   return {
     find: (id) => {
       const rows = byId.all([id])
-      return rows instanceof Promise ? rows.then(first) : first(rows)
+      return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
-    list: (query) => list(db, name, shown, folded, query),
+    list: async (query) => {
+      const rows = await list(db, name, shown, folded, query)
+      return isCoded ? rows.map(decode) : rows
+    },
     count: async (filters) => {
       const query = db.read.selectFrom(name).select((row) => row.fn.countAll<number>().as('count'))
       return Number((await where(query, filters, folded).executeTakeFirstOrThrow()).count)
     },
-    insert: async (tx, values, now) => {
-      const cells: unknown[] = fields.map((field) => values[field] ?? null)
-      for (const field of folded) cells.push(foldValue(values[field]) ?? null)
-      cells.push(1, now, now)
-      const { rows } = await addRow.in(tx, cells)
-      return { id: (rows[0] as { id: number }).id, ...values, revision: 1, createdAt: now, updatedAt: now }
-    },
+    insert: inserter(db, name, fields, folded, encode),
     update: async (tx, id, values, demands, now) => {
-      const change = { ...withKeys(values as Record<string, unknown>), updatedAt: now }
+      const change = { ...encode(withKeys(values as Record<string, unknown>, folded)), updatedAt: now }
       const query = tx.updateTable(name).set((row) => ({ ...change, revision: row('revision', '+', 1) }))
       const met = demand(query.where('id', '=', id), demands)
-      return (await met.returning(shown as never).executeTakeFirst()) as Row | undefined
+      return decode((await met.returning(shown as never).executeTakeFirst()) as Row | undefined)
     },
     remove: async (tx, id, demands) => {
       const { numDeletedRows } = await demand(tx.deleteFrom(name).where('id', '=', id), demands).executeTakeFirst()
       return numDeletedRows === 1n
     },
   }
+}
+
+/** Prepared once: creating is the write that must be quick. */
+function inserter(
+  db: Database,
+  table: 'products',
+  fields: readonly string[],
+  folded: readonly string[],
+  encode: (values: Record<string, unknown>) => Record<string, unknown>,
+): Rows['insert'] {
+  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
+  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
+  const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
+  const addRow = db.prepare(add.returning('id'))
+  return async (tx, values, now) => {
+    const kept = encode(values)
+    const cells: unknown[] = fields.map((field) => kept[field] ?? null)
+    for (const field of folded) cells.push(foldValue(values[field]) ?? null)
+    cells.push(1, now, now)
+    const { rows } = await addRow.in(tx, cells)
+    return { id: (rows[0] as { id: number }).id, ...values, revision: 1, createdAt: now, updatedAt: now }
+  }
+}
+
+function withKeys(values: Record<string, unknown>, folded: readonly string[]): Record<string, unknown> {
+  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
+  return { ...values, ...Object.fromEntries(keys) }
 }
 
 const snake = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -118,12 +143,16 @@ function demand<Q>(query: Q, { matches, differs, unchangedBefore }: RowPrecondit
 
 function where<Q>(query: Q, filters: ListQuery['filters'], folded: readonly string[]): Q {
   let met = query as Filterable
-  for (const { field, op, value } of filters) {
+  for (const filter of filters) {
+    if (filter.op === 'contains') {
+      const pattern = likePattern(fold(filter.value))
+      const looks = filter.field.map((field) => sql`${sql.ref(`${field}Key`)} like ${pattern} escape '!'`)
+      met = met.where(sql`(${sql.join(looks, sql` or `)})`)
+      continue
+    }
+    const { field, op, value } = filter
     const isFolded = folded.includes(field)
-    const column = isFolded ? `${field}Key` : field
-    const wanted = isFolded ? foldValue(value) : value
-    if (op === 'contains') met = met.where(sql`${sql.ref(column)} like ${likePattern(String(wanted))} escape '!'`)
-    else met = met.where(column, op, wanted)
+    met = met.where(isFolded ? `${field}Key` : field, op, isFolded ? foldValue(value) : value)
   }
   return met as Q
 }

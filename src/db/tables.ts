@@ -84,6 +84,8 @@ export interface WebhooksTable extends Owned {
   payloadStyle: 'plain' | 'envelope'
   status: 'active' | 'paused' | 'disabled'
   statusReason: string | null
+  /** The scopes of the token that registered it; null for registrations older than resource events. */
+  scopes: string | null
   secretSealed: string
   failingSince: string | null
   revision: number
@@ -104,6 +106,8 @@ export interface EventsTable extends Owned {
   body: string
   /** Address given with the request that caused the event, called besides the registered ones. */
   callbackUrl: string | null
+  /** Who hears of it besides its owner: nobody (null), `any` registration, or those whose client has this scope. */
+  audience: string | null
   createdAt: string
 }
 
@@ -166,6 +170,13 @@ export interface SettingsTable {
   value: string
 }
 
+/** What the table of a declared resource was last brought in line with. */
+export interface ResourceTablesTable {
+  name: string
+  /** JSON, see `db/resource-tables.ts`. */
+  columns: string
+}
+
 export interface Tables {
   users: UsersTable
   products: ProductsTable
@@ -181,6 +192,7 @@ export interface Tables {
   authRecords: AuthRecordsTable
   signingKeys: SigningKeysTable
   settings: SettingsTable
+  resourceTables: ResourceTablesTable
 }
 
 export type Task = Selectable<TasksTable>

@@ -1,53 +1,19 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type TObject, type TSchema, Type } from 'typebox'
 import { fold } from '../db/fold.ts'
 import type { ListQuery, Row, Rows, Sort } from '../db/rows.ts'
 import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../http/paging.ts'
-import { Problem } from '../http/problem.ts'
-import { noControls } from './text.ts'
+import { filtersOf, type ListRules, malformed, type Query, sortOf } from './list-query.ts'
 
-/** What a list of a resource can be asked for. */
-export interface ListRules {
+/** A list under one prefix. */
+interface List extends ListRules {
   path: string
-  body: TObject
-  filters?: readonly string[]
-  ranges?: readonly string[]
-  search: readonly string[]
-  folded?: readonly string[]
-  sorts: readonly string[]
-}
-
-interface Query {
-  limit?: number
-  cursor?: string
-  sort?: string
-  [name: string]: unknown
-}
-
-export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
-const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, pattern: noControls, description }))
-
-/** The query parameters of a list. */
-export function listQuerySchema({ filters = [], ranges = [], search, sorts }: ListRules): TObject {
-  const properties: Record<string, TSchema> = {
-    limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Items on a page: 50 without it, 200 at most' })),
-    cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
-    sort: text(`Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`),
-    fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
-    q: text(`Text to find in ${search.join(' or ')}`),
-    updatedAfter: Type.Optional(Type.String({ maxLength: 40, description: 'Only what changed after this instant' })),
-  }
-  for (const name of filters) properties[name] = text(`Only items with this ${name}`)
-  for (const name of ranges) {
-    for (const bound of ['min', 'max']) properties[bound + capital(name)] = text(`The ${bound}imum ${name}`)
-  }
-  return Type.Object(properties)
+  folded: readonly string[]
 }
 
 /** One page of a list, with its Link header; rows neither skip nor repeat while others are written. */
 export async function listPage(
   rows: Rows,
-  rules: ListRules,
+  rules: List,
   request: FastifyRequest,
   reply: FastifyReply,
   show: (row: Row) => object,
@@ -87,12 +53,10 @@ function pageCursors(
   }
 }
 
-const isFolded = (field: string, { search, folded = [] }: ListRules) => search.includes(field) || folded.includes(field)
-
-const keyOf = (row: Row, sort: Sort[], rules: ListRules): Cursor['after'] => [
+const keyOf = (row: Row, sort: Sort[], { folded }: List): Cursor['after'] => [
   ...sort.map(({ field }) => {
     const value = row[field] as string | number
-    return isFolded(field, rules) ? fold(String(value)) : value
+    return folded.includes(field) ? fold(String(value)) : value
   }),
   row.id,
 ]
@@ -100,59 +64,14 @@ const keyOf = (row: Row, sort: Sort[], rules: ListRules): Cursor['after'] => [
 const largestId = 2_147_483_647
 
 /** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
-function isPlace(after: Cursor['after'], sort: Sort[], { body }: ListRules): boolean {
+function isPlace(after: Cursor['after'], sort: Sort[], { kinds }: List): boolean {
   const fields = [...sort.map(({ field }) => field), 'id']
   return fields.every((field, at) => {
-    if (field === 'id') return Number.isInteger(after[at]) && Math.abs(Number(after[at])) <= largestId
-    const { type } = (body.properties[field] ?? {}) as { type?: string }
-    return typeof after[at] === (type === 'number' ? 'number' : 'string')
+    const value = after[at]
+    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= largestId
+    if (kinds[field] === 'integer') return Number.isSafeInteger(value)
+    return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
   })
-}
-
-const malformed = (field: string, message: string) =>
-  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
-
-function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
-  if (!asked) return []
-  const sort = asked.split(',').map((entry) => entry.trim())
-  const fields = sort.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
-  const unknown = fields.find(({ field }) => !allowed.includes(field))
-  if (unknown) throw malformed('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
-  if (new Set(fields.map(({ field }) => field)).size < fields.length) throw malformed('sort', 'names a field twice')
-  const id = fields.findIndex(({ field }) => field === 'id')
-  return id < 0 ? fields : fields.slice(0, id + 1)
-}
-
-function filtersOf(query: Query, { filters = [], ranges = [], search }: ListRules): ListQuery['filters'] {
-  const wanted: ListQuery['filters'] = []
-  for (const field of filters) {
-    if (typeof query[field] === 'string') wanted.push({ field, op: '=', value: query[field] })
-  }
-  for (const field of ranges) {
-    for (const [bound, op] of [
-      ['min', '>='],
-      ['max', '<='],
-    ] as const) {
-      const sent = query[bound + capital(field)]
-      if (sent !== undefined) wanted.push({ field, op, value: numberOf(bound + capital(field), sent) })
-    }
-  }
-  if (query.q) wanted.push({ field: search[0] as string, op: 'contains', value: String(query.q) })
-  if (query.updatedAfter !== undefined) {
-    const instant = isoInstant.test(String(query.updatedAfter)) ? Date.parse(String(query.updatedAfter)) : Number.NaN
-    if (Number.isNaN(instant)) throw malformed('updatedAfter', 'must be an ISO 8601 instant')
-    wanted.push({ field: 'updatedAt', op: '>', value: new Date(instant).toISOString() })
-  }
-  return wanted
-}
-
-/** A day, or a time with its offset (RFC 3339). */
-const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
-
-function numberOf(name: string, sent: unknown): number {
-  const text = String(sent)
-  if (!/^-?\d{1,12}(\.\d{1,6})?$/.test(text)) throw malformed(name, 'must be a decimal number')
-  return Number(text)
 }
 
 /** `Prefer: count=exact` (RFC 7240) → the number of all matching rows. */
