@@ -2,6 +2,7 @@ import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type Provider from 'oidc-provider'
 import { mount } from './auth/mount.ts'
+import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
@@ -19,11 +20,11 @@ import { problemPages } from './http/problem-pages.ts'
 import { serverOptions } from './http/server-options.ts'
 import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
-import { serveVersions } from './versions.ts'
+import { serveVersions, type VersionOptions } from './versions.ts'
 
-type Served = Parameters<typeof serveVersions>[1]
-
-export interface AppOptions extends Served {
+export interface AppOptions extends VersionOptions {
+  /** What is served. */
+  definition: Definition
   verify: Verify
   /** The authorization server, where this process is one. */
   provider: Provider | null
@@ -42,7 +43,7 @@ export interface AppOptions extends Served {
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { db, verify, now, baseUrl, trustedProxies, provider, api, log } = options
+  const { definition, db, verify, now, baseUrl, trustedProxies, provider, api, log } = options
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
   const app = Fastify(serverOptions(options.tls, failures))
 
@@ -58,12 +59,12 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(conditional)
   await app.register(accessLog, { write: log.access })
 
-  await app.register(openapi, documentation(baseUrl, options.version ?? 'development'))
+  await app.register(openapi, documentation(definition, baseUrl, options.version ?? 'development'))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
-  if (provider) await app.register(mount, { provider, issuer: baseUrl, answered })
-  if (api) await serveVersions(app, options)
+  if (provider) await app.register(mount, { provider, issuer: baseUrl, scopes: definition.scopes, answered })
+  if (api) await serveVersions(app, definition, options)
   return app
 }

@@ -29,6 +29,13 @@ export interface ResourceTable {
   columns: readonly ResourceColumn[]
 }
 
+/** What the table of a declared resource was last brought in line with. */
+export interface ResourceTablesTable {
+  name: string
+  /** The JSON text of its `ResourceColumn`s. */
+  columns: string
+}
+
 /** A table is there in a form that the declaration does not fit; each line says what to do. Nothing was changed. */
 export class TableMismatch extends Error {
   override name = 'TableMismatch'

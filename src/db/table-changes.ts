@@ -34,12 +34,7 @@ interface Subject {
 }
 
 /** Compares a table that is there with its declaration. */
-export async function changesOf(
-  tx: Queryable,
-  engine: Engine,
-  table: ResourceTable,
-  found: Found,
-): Promise<Changes> {
+export async function changesOf(tx: Queryable, engine: Engine, table: ResourceTable, found: Found): Promise<Changes> {
   const isEmpty = (await countOf(tx, table.name, sql`true`)) === 0
   const subject = { tx, engine, table, found, isEmpty }
   const changes: Changes = { statements: [], fills: [], refused: [] }
@@ -65,7 +60,9 @@ function add({ tx, engine, table, isEmpty }: Subject, column: ResourceColumn, { 
   if (column.required && !isEmpty) {
     const fill = `update "${table.name}" set "${column.name}" = <value>`
     const what = `is required, and the rows of ${table.name} have no such column`
-    refused.push(mismatch(table, column.name, what, 'Declare it optional, or give every row a value:', [addition, fill]))
+    refused.push(
+      mismatch(table, column.name, what, 'Declare it optional, or give every row a value:', [addition, fill]),
+    )
     return
   }
   statements.push(addition)

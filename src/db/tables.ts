@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
+import type { ResourceTablesTable } from './resource-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
 interface Resource {
@@ -168,13 +169,6 @@ export interface SigningKeysTable {
 export interface SettingsTable {
   name: string
   value: string
-}
-
-/** What the table of a declared resource was last brought in line with. */
-export interface ResourceTablesTable {
-  name: string
-  /** JSON, see `db/resource-tables.ts`. */
-  columns: string
 }
 
 export interface Tables {

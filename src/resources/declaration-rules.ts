@@ -71,7 +71,9 @@ function fieldMistakes(body: TObject): string[] {
     const schema = body.properties[name] as TSchema
     if (takenFields.includes(name) || name in Object.prototype) wrong.push(`the field name ${name} is taken`)
     else if (!fieldForm.test(name) || columnName(name).length > longestName) {
-      wrong.push(`the field name ${name} must be camelCase without two capitals in a row, ${longestName} letters at most`)
+      wrong.push(
+        `the field name ${name} must be camelCase without two capitals in a row, ${longestName} letters at most`,
+      )
     } else if (kindOf(schema) === undefined) {
       const types = 'strings, integers, numbers, booleans, enumerations of them, objects and arrays can'
       wrong.push(`the field ${name} has a type that cannot be kept: ${types}; for absent values use Type.Optional()`)

@@ -53,7 +53,11 @@ function boundsOf(field: string, schema: unknown): Bound[] {
 const ofEveryList = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
 
 /** The names of all query parameters of a list. */
-export function queryNames(written: { body: TObject; filters?: readonly string[]; ranges?: readonly string[] }): string[] {
+export function queryNames(written: {
+  body: TObject
+  filters?: readonly string[]
+  ranges?: readonly string[]
+}): string[] {
   const { body, filters = [], ranges = [] } = written
   const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))
   return [...ofEveryList, ...filters, ...bounds]
@@ -98,12 +102,12 @@ export function filtersOf(query: Query, { body, kinds, filters, ranges, search }
   const wanted: ListQuery['filters'] = []
   for (const field of filters) {
     const sent = query[field]
-    if (typeof sent === 'string') wanted.push({ field, op: '=', value: valueOf(field, sent, kinds[field]) })
+    if (typeof sent === 'string') wanted.push({ field, op: '=', value: valueFrom(field, sent, kinds[field]) })
   }
   for (const range of ranges) {
     for (const { name, field, op } of boundsOf(range, body.properties[range])) {
       const sent = query[name]
-      if (sent !== undefined) wanted.push({ field, op, value: valueOf(name, String(sent), kinds[field]) })
+      if (sent !== undefined) wanted.push({ field, op, value: valueFrom(name, String(sent), kinds[field]) })
     }
   }
   if (query.q && search.length > 0) wanted.push({ field: search, op: 'contains', value: String(query.q) })
@@ -114,7 +118,7 @@ export function filtersOf(query: Query, { body, kinds, filters, ranges, search }
   return wanted
 }
 
-function valueOf(name: string, sent: string, kind: ColumnKind | undefined): string | number {
+function valueFrom(name: string, sent: string, kind: ColumnKind | undefined): string | number {
   if (kind === 'instant') return instantOf(name, sent)
   if (kind === 'boolean') return truthOf(name, sent)
   if (kind === 'integer' || kind === 'number') return numberOf(name, sent, kind)

@@ -53,7 +53,13 @@ export function storableBody(body: TObject): TObject {
 }
 
 function withRule(schema: TSchema): TSchema {
-  const { type, format, pattern, minimum = Number.MIN_SAFE_INTEGER, maximum = Number.MAX_SAFE_INTEGER } = schema as Shape
+  const {
+    type,
+    format,
+    pattern,
+    minimum = Number.MIN_SAFE_INTEGER,
+    maximum = Number.MAX_SAFE_INTEGER,
+  } = schema as Shape
   const kind = kindOf(schema)
   if (kind === 'instant') return Type.Refine(schema, isInstant, () => 'must be a date and time of the calendar')
   if (kind === 'integer' && type === 'integer') return amended(schema, { minimum, maximum })

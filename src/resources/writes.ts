@@ -44,7 +44,7 @@ async function unique<T>({ db, declaration }: Served, write: () => Promise<T>): 
     return await write()
   } catch (error) {
     if (!db.engine.isDuplicate(error)) throw error
-      const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
+    const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
     const field = declaration.unique.find((name) => columnName(name) === column) ?? declaration.unique[0] ?? 'id'
     const errors = [{ field, message: 'is in use already' }]
     throw new Problem('DUPLICATE_RESOURCE', `Another ${declaration.noun} has this ${field}`, { errors })

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
+import type { Definition } from '../../src/definition.ts'
 import type { Verification } from '../../src/http/identify.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
@@ -34,7 +36,7 @@ export interface TestApp {
   clock: { now: number }
 }
 
-type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch'>>
+type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch' | 'definition'>>
 
 /** The very app that production serves, on a database of the test and a clock the test drives. */
 export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
@@ -44,11 +46,13 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
   const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
   const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+  const definition: Definition = settings.definition ?? builtIn
   const app = await buildApp({
+    definition,
     db,
     queue,
     results: folderResults(folder),
-    kinds: reportKinds(db),
+    kinds: reportKinds(db, definition),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),

@@ -73,7 +73,9 @@ async function ofAudience(tx: Queryable, event: Event, audience: string): Promis
     .execute()
   const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
   return found
-    .filter(({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)))
+    .filter(
+      ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
+    )
     .map(({ webhookId, url, payloadStyle }) => ({ webhookId, url, payloadStyle }))
 }
 
