@@ -29,8 +29,17 @@ async function load(path: string): Promise<{ default?: unknown }> {
     return await import(pathToFileURL(path).href)
   } catch (error) {
     if (error instanceof DefinitionError) throw new DefinitionError([`${path} cannot be served:`, error.message])
-    // The author's own code: where it failed is what they need.
-    const told = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    throw new DefinitionError([`${path} cannot be loaded: ${told}`])
+    throw new DefinitionError([`${path} cannot be loaded: ${told(error)}`])
   }
+}
+
+/** The author's own code: where it failed is what they need, and not how it was loaded. */
+function told(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const [message, ...places] = (error.stack ?? error.message).split(/\n(?= {4}at )/)
+  const own = places.slice(
+    0,
+    places.findIndex((place) => place.includes('node:internal/modules')),
+  )
+  return [message, ...own].join('\n')
 }

@@ -9,6 +9,8 @@ export interface EventKind {
   description: string
   /** A body as `payloadStyle: plain` sends it. */
   example: object
+  /** Of the body, where the example alone would promise too much. */
+  schema?: object
   /** Who may hear of it besides the owner of what it is about: `any` registration, those with this scope, or nobody. */
   audience: string | null
 }
@@ -18,11 +20,15 @@ export function eventKindsOf(declaration: Declaration): Record<string, EventKind
   const { noun, hides } = declaration
   const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
   const shown = [...names.filter((name) => !hides?.fields.includes(name)), ...(declaration.links ? ['_links'] : [])]
-  const example = exampleOf(plain(representation(declaration, shown)) as Schema, capital(noun)) as object
+  const schema = { ...(plain(representation(declaration, shown)) as Schema), required: alwaysSent(declaration, shown) }
+  const example = exampleOf(schema, capital(noun)) as object
   const audience = audienceOf(declaration)
   return {
-    [`${noun}.created`]: { description: `A ${noun} was created`, example, audience },
-    [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, audience },
+    [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
+    [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, schema, audience },
     [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, audience },
   }
 }
+
+const alwaysSent = ({ body }: Declaration, shown: readonly string[]): string[] =>
+  shown.filter((name) => !Object.hasOwn(body.properties, name) || body.required?.includes(name))
