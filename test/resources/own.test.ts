@@ -6,6 +6,7 @@ import type { Database } from '../../src/db/open.ts'
 import { service } from '../../src/definition.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Day, Email, Instant, Price, Text, Title } from '../../src/resources/fields.ts'
+import { formats } from '../../src/resources/reports/formats.ts'
 import { Line } from '../../src/resources/text.ts'
 import { reportKinds } from '../../src/versions.ts'
 import { type TestApp, testApp } from '../support/app.ts'
@@ -255,6 +256,14 @@ forEachEngine((engine) => {
       })
       const of = (name: string) => cells?.[kinds[0]!.columns.findIndex((column) => column.name === name)]
       assert.deepEqual([of('isOpen'), of('tags'), of('count')], [false, '["a","\\"b\\""]', whole.count])
+      const text = (format: string) =>
+        formats
+          .get(format)
+          ?.start(kinds[0]!.columns)
+          .rows([cells as unknown[]]) ?? ''
+      assert.deepEqual(JSON.parse(text('json').trim()).tags, whole.tags)
+      assert.deepEqual(JSON.parse(text('json').trim()).isOpen, false)
+      assert.match(text('csv'), /,false,Done,2026-03-01,2026-03-01T12:00:00\.000Z,"\[""a"",/)
     })
   })
 })
