@@ -26,9 +26,9 @@ const takenPaths = [
 ]
 const takenNouns = ['report', 'webhook']
 const takenFields = ['id', 'revision', 'createdAt', 'updatedAt', '_links', 'view']
-/** What PostgreSQL makes of a longer name is another name. */
 const longestName = 40
-const longestIndexed = 500
+/** PostgreSQL cuts the names of indexes at 63 bytes: `resource_<path>_<field>_key`. */
+const longestTogether = 49
 
 /** Every mistake in what an author wrote of one resource. */
 export function mistakesOf(options: ResourceOptions): string[] {
@@ -40,7 +40,7 @@ export function mistakesOf(options: ResourceOptions): string[] {
   if (typeof body !== 'object' || (body as { type?: unknown })?.type !== 'object' || !body.properties) {
     wrong.push('body must be made by Type.Object()')
   } else {
-    wrong.push(...fieldMistakes(body), ...listMistakes(options), ...queryMistakes(options))
+    wrong.push(...fieldMistakes(body, path.length), ...listMistakes(options), ...queryMistakes(options))
   }
   return wrong.map((mistake) => `${path}: ${mistake}`)
 }
@@ -63,7 +63,7 @@ function headMistakes(path: string, noun: unknown, options: ResourceOptions): st
   return wrong
 }
 
-function fieldMistakes(body: TObject): string[] {
+function fieldMistakes(body: TObject, pathLength: number): string[] {
   const wrong: string[] = []
   const names = Object.keys(body.properties)
   if (names.length === 0) wrong.push('body must have a field')
@@ -77,6 +77,9 @@ function fieldMistakes(body: TObject): string[] {
     } else if (kindOf(schema) === undefined) {
       const types = 'strings, integers, numbers, booleans, enumerations of them, objects and arrays can'
       wrong.push(`the field ${name} has a type that cannot be kept: ${types}; for absent values use Type.Optional()`)
+    }
+    if (pathLength + columnName(name).length > longestTogether) {
+      wrong.push(`the path and the field name ${name} are too long together: ${longestTogether} letters at most`)
     }
     if (name.endsWith('Key') && names.includes(name.slice(0, -3))) {
       wrong.push(`the field name ${name} is taken by what the field ${name.slice(0, -3)} is compared by`)
@@ -118,8 +121,9 @@ function listMistakes(options: ResourceOptions): string[] {
       if (list === 'sorts' && !body.required?.includes(field)) {
         wrong.push(`sorts cannot take ${field}: it is optional, and rows without it would have no place`)
       }
-      if (list !== 'search' && kind === 'text' && !((schema.maxLength ?? Infinity) <= longestIndexed)) {
-        wrong.push(`${list} cannot take ${field} without a maxLength of ${longestIndexed} at most: it needs an index`)
+      const longest = longestOf(kind, schema)
+      if (list !== 'search' && (schema.maxLength ?? Infinity) > longest) {
+        wrong.push(`${list} cannot take ${field} without a maxLength of ${longest} at most: it needs an index`)
       }
     }
   }
@@ -128,6 +132,12 @@ function listMistakes(options: ResourceOptions): string[] {
     if (!['id', 'createdAt', 'updatedAt'].includes(field)) known('listed', field)
   }
   return wrong
+}
+
+/** How long the values of an index can be: folding may make text longer, and addresses have one byte a letter. */
+function longestOf(kind: ColumnKind, { format = '' }: { format?: string }): number {
+  if (kind === 'text') return 500
+  return kind === 'exact' && /^ur[il]$/.test(format) ? 2_048 : Infinity
 }
 
 /** Two parameters of a list must not have the same name. */
