@@ -27,10 +27,10 @@ forEachEngine((engine) => {
     const bring = (...columns: ResourceColumn[]) => migrate(db, { tables: [table(...columns)] })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
     let looks = 0
-    // A statement of its own each time: a prepared one keeps the columns that it was made with.
+    // On the connection that changes the table, and a statement of its own: others learn of a change when they run.
     const rows = async () => {
-      const text = `select * from resource_notes order by id -- ${++looks}`
-      return (await sql.raw<Record<string, unknown>>(text).execute(db.read)).rows
+      const look = sql.raw<Record<string, unknown>>(`select * from resource_notes order by id -- ${++looks}`)
+      return (await db.write((tx) => look.execute(tx))).rows
     }
     const columns = async () =>
       (await db.engine.columnsOf('resource_notes').execute(db.read)).rows.map(({ name, type }) => `${name} ${type}`)
