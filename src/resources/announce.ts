@@ -1,15 +1,15 @@
 import { newId, type RandomBytes } from '../db/ids.ts'
-import type { Database, Queryable } from '../db/open.ts'
+import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
 import type { Caller } from '../http/identify.ts'
-import { listeners, patternsOf, recordEvent } from '../queue/events.ts'
+import { isHeard, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Declaration, Link } from './declaration.ts'
 
 /** What happens to a row of a resource, as its events name it. */
 export type Happening = 'created' | 'updated' | 'deleted'
 
-/** Tells of a change in the transaction that makes it, when anybody listens. */
+/** Tells of a change in the transaction that makes it; meant to be asked only when somebody listens. */
 export type Announce = (
   tx: Queryable,
   happening: Happening,
@@ -18,8 +18,14 @@ export type Announce = (
   now: string,
 ) => Promise<void>
 
+/** For the statement of each change: whether anybody listens. */
+export const heardOf = ({ noun }: Pick<Declaration, 'noun'>) => ({
+  created: isHeard(`${noun}.created`),
+  updated: isHeard(`${noun}.updated`),
+  deleted: isHeard(`${noun}.deleted`),
+})
+
 interface Sources {
-  db: Database
   queue: Queue
   random: RandomBytes
 }
@@ -27,24 +33,15 @@ interface Sources {
 /** Who may hear of a resource: whoever may read it. */
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
-/** The announcer of one resource. A change that no registration hears of costs one look into an index. */
-export function announcer({ db, queue, random }: Sources, declaration: Declaration): Announce {
-  const isHeard = listeners(db)
+/** The announcer of one resource. */
+export function announcer({ queue, random }: Sources, declaration: Declaration): Announce {
   const audience = audienceOf(declaration)
-  const typeOf = (happening: Happening) => {
-    const type = `${declaration.noun}.${happening}`
-    return { type, patterns: patternsOf(type) }
-  }
-  const types = { created: typeOf('created'), updated: typeOf('updated'), deleted: typeOf('deleted') }
-  return async (tx, happening, row, { clientId, subject }, now) => {
-    const { type, patterns } = types[happening]
-    if (!(await isHeard(tx, patterns))) return
-    await recordEvent(tx, queue, {
-      ...{ id: newId('msg', random), type, audience, createdAt: now, callbackUrl: null },
-      ...{ ownerClient: clientId, ownerSubject: subject },
+  return (tx, happening, row, { clientId, subject }, now) =>
+    recordEvent(tx, queue, {
+      ...{ id: newId('msg', random), type: `${declaration.noun}.${happening}`, audience, createdAt: now },
+      ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null },
       body: happening === 'deleted' ? { id: row.id } : plainView(row as Row, declaration),
     })
-  }
 }
 
 /** What everybody who may read the resource sees of a row: no hidden field, no revision, nothing absent. */

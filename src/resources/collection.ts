@@ -4,7 +4,7 @@ import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
 import { answersUnchanged } from '../http/conditional.ts'
-import { announcer } from './announce.ts'
+import { announcer, heardOf } from './announce.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
 import { declare } from './declare.ts'
 import { listPage } from './list.ts'
@@ -34,7 +34,10 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
   return {
     ...options,
     ...{ declaration, prefix, fieldNames },
-    rows: rowsOf(options.db, { table, fields: fieldNames, folded, coded: Object.fromEntries(coded) as Coded }),
+    rows: rowsOf(options.db, {
+      ...{ table, fields: fieldNames, folded, heard: heardOf(declaration) },
+      coded: Object.fromEntries(coded) as Coded,
+    }),
     instants: fieldNames.filter((name) => kinds[name] === 'instant'),
     check: inputValidator(body, 'body'),
     show: shower(declaration, prefix),

@@ -106,6 +106,6 @@ export interface Served extends CollectionOptions {
   /** Checks a body as create and replace do. */
   check: ReturnType<typeof inputValidator>
   show: (row: Row, request: FastifyRequest) => Revised
-  /** Tells of a change, in the transaction that makes it. */
+  /** Tells of a change that is heard, in the transaction that makes it. */
   announce: Announce
 }

@@ -1,6 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
+import type { ListQuery, Sort } from '../db/list.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
-import type { ListQuery, Sort } from '../db/rows.ts'
 import { Problem } from '../http/problem.ts'
 import { noControls } from './text.ts'
 

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { fold } from '../db/fold.ts'
-import type { ListQuery, Row, Rows, Sort } from '../db/rows.ts'
+import type { ListQuery, Sort } from '../db/list.ts'
+import type { Row, Rows } from '../db/rows.ts'
 import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../http/paging.ts'
 import { filtersOf, type ListRules, malformed, type Query, sortOf } from './list-query.ts'
 

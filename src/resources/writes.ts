@@ -29,8 +29,8 @@ export async function create(served: Served, request: Written, reply: FastifyRep
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
   const unit = async (tx: Queryable) => {
-    const row = await served.rows.insert(tx, values, now)
-    await served.announce(tx, 'created', row, caller, now)
+    const { row, heard } = await served.rows.insert(tx, values, now)
+    if (heard) await served.announce(tx, 'created', row, caller, now)
     return row
   }
   const row = await unique(served, () => served.db.write(unit))
@@ -71,9 +71,9 @@ async function change(served: Served, request: ById, values: object, demands: De
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
   const unit = async (tx: Queryable) => {
-    const row = await served.rows.update(tx, id, values, demands, now)
-    if (row) await served.announce(tx, 'updated', row, caller, now)
-    return row
+    const changed = await served.rows.update(tx, id, values, demands, now)
+    if (changed?.heard) await served.announce(tx, 'updated', changed.row, caller, now)
+    return changed?.row
   }
   return (await unique(served, () => served.db.write(unit))) ?? refused(served, id)
 }
@@ -133,9 +133,9 @@ export async function remove(served: Served, request: ById): Promise<void> {
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
   const removed = await served.db.write(async (tx) => {
-    if (!(await served.rows.remove(tx, id, demands))) return false
-    await served.announce(tx, 'deleted', { id }, caller, now)
-    return true
+    const gone = await served.rows.remove(tx, id, demands)
+    if (gone?.heard) await served.announce(tx, 'deleted', { id }, caller, now)
+    return gone !== undefined
   })
   if (!removed) await refused(served, id)
 }
