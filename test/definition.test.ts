@@ -69,6 +69,21 @@ describe('collection', () => {
     ['an unknown sort', { sorts: ['x'] }, /sorts names 'x'/],
     ['an unknown unique field', { unique: ['x'] }, /unique names 'x'/],
     ['an unknown hidden field', { hides: { fields: ['x'], unless: () => true } }, /hides\.fields names 'x'/],
+    [
+      'a filter by a hidden field (T-API-04)',
+      { filters: ['title'], hides: { fields: ['title'], unless: () => true } },
+      /filters cannot take title: hides keeps it/,
+    ],
+    [
+      'a hidden field in lists',
+      { listed: ['title'], hides: { fields: ['title'], unless: () => true } },
+      /listed cannot take title: hides/,
+    ],
+    [
+      'hidden fields of what everybody reads',
+      { publicRead: true, hides: { fields: ['title'], unless: () => true } },
+      /hides cannot go with publicRead/,
+    ],
     ['an unknown listed field', { listed: ['id', 'x'] }, /listed names 'x'/],
     ['a range over text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
     ['a search in truth', { search: ['done'] }, /search cannot take done: it is no free text/],

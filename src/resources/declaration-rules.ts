@@ -55,6 +55,8 @@ function headMistakes(path: string, noun: unknown, options: ResourceOptions): st
   const unknown = (options.operations ?? []).filter((operation) => !operations.includes(operation))
   if (unknown.length > 0) wrong.push(`operations knows no ${unknown}, only ${operations.join(', ')}`)
   if (options.operations?.length === 0) wrong.push('operations must name one at least')
+  if (options.publicRead && options.hides)
+    wrong.push('hides cannot go with publicRead: caches would mix up the callers')
   for (const scope of Object.keys(options.scopes ?? {})) {
     if (!scope.startsWith(`${name}:`) || !/^[a-z0-9:-]+$/.test(scope)) {
       wrong.push(`scopes: '${scope}' must start with '${name}:' and have only a-z, 0-9, colons and hyphens`)
@@ -127,11 +129,20 @@ function listMistakes(options: ResourceOptions): string[] {
       }
     }
   }
-  for (const field of hides?.fields ?? []) known('hides.fields', field)
+  for (const field of hides?.fields ?? []) {
+    if (known('hides.fields', field)) wrong.push(...betrayals(options, field))
+  }
   for (const field of options.listed ?? []) {
     if (!['id', 'createdAt', 'updatedAt'].includes(field)) known('listed', field)
   }
   return wrong
+}
+
+/** Whoever may filter by a hidden field can find out its value, and lists look at nobody's rights. */
+function betrayals(options: ResourceOptions, field: string): string[] {
+  const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
+  const telling = lists.filter((list) => options[list]?.includes(field as never))
+  return telling.map((list) => `${list} cannot take ${field}: hides keeps it from some callers`)
 }
 
 /** How long the values of an index can be: folding may make text longer, and addresses have one byte a letter. */

@@ -22,7 +22,7 @@ export function declare<B extends TObject>(written: ResourceOptions<B>): Declara
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
-    ...(listed && { listed }),
+    ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
     ...(hides && { hides }),
     body: storableBody(body),
     kinds: kinds as Record<string, ColumnKind>,
@@ -33,6 +33,14 @@ export function declare<B extends TObject>(written: ResourceOptions<B>): Declara
     readScope: publicRead ? null : `${name}:read`,
   })
 }
+
+/** Lists look at nobody's rights: what is hidden from some is in none. */
+const shownInLists = (fields: string[], hidden: readonly string[] = []): string[] => [
+  'id',
+  ...fields.filter((field) => !hidden.includes(field)),
+  'createdAt',
+  'updatedAt',
+]
 
 function scopesOf(name: string, publicRead: boolean, more: Readonly<Record<string, string>> = {}) {
   const things = name.replaceAll('-', ' ')
