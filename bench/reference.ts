@@ -1,14 +1,16 @@
 import { once } from 'node:events'
 import { resolve } from 'node:path'
+import { freePort } from '../src/free-port.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import type { Service } from './service.ts'
 import { answerOf, type Target } from './target.ts'
-import { environment, freePort, type Workplace } from './workplace.ts'
+import { environment, type Workplace } from './workplace.ts'
 
 /** Bodies that the service has answered with; the reference answers the same bytes. */
 export interface Samples {
   read: string
+  page: string
   created: string
 }
 
@@ -20,10 +22,10 @@ export async function startReference(
   { tls }: Options,
   pin: boolean,
   service: Service,
-  { read, created }: Samples,
+  { read, page, created }: Samples,
 ): Promise<Target> {
   const port = await freePort()
-  const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"created":${created}}` }
+  const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"page":${page},"created":${created}}` }
   const env = environment({ ...settings, ...(tls && { BARE_PEM: service.pemFile }) })
   const command = pinned(pin, serverCore, [process.execPath, program])
   const child = place.start(command, { env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
@@ -35,7 +37,9 @@ export async function startReference(
   const json = { 'content-type': 'application/json' }
   const body = '{"name":"x","price":1.15}'
   const readBack = await answerOf(reference, 200, { method: 'GET', path: '/products/1' })
+  const pageBack = await answerOf(reference, 200, { method: 'GET', path: '/products?limit=50' })
   const createdBack = await answerOf(reference, 201, { method: 'POST', path: '/products', headers: json, body })
-  if (readBack.body !== read || createdBack.body !== created) throw new Error('The reference answers other bytes')
+  if (readBack.body !== read || pageBack.body !== page || createdBack.body !== created)
+    throw new Error('The reference answers other bytes')
   return reference
 }

@@ -5,7 +5,7 @@ import type { LoadResult } from './load-order.ts'
 import { withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
 import { quietest } from './quietest.ts'
-import { proxied, requestText, type Target } from './target.ts'
+import { answerOf, proxied, requestText, type Target } from './target.ts'
 
 /** A row that counts requests per second. */
 interface RequestRow {
@@ -16,17 +16,31 @@ interface RequestRow {
   status: number
   plain: number
   /** The requests to send in turn; `headers` are those that all rows have. */
-  requests: (headers: Record<string, string>, rows: number) => string[]
+  requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
 }
+
+type Headers = Record<string, string>
 
 /** More than one row and one body, so that nothing can be answered from a cache of one. */
 const differing = 256
 
-const reads = (headers: Record<string, string>, rows: number) =>
+const reads = (headers: Headers, rows: number) =>
   Array.from({ length: differing }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
 
 /** Ids from all over the table, of one length where there are many. */
 const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (differing + 26)))
+
+/** Pages from all over the list: each is found by the link of the page before it. */
+async function pages(headers: Headers, _rows: number, service: Target): Promise<string[]> {
+  const paths = ['/products?limit=50']
+  while (paths.length < differing) {
+    const answer = await answerOf(service, 200, { method: 'GET', path: paths.at(-1) as string, headers })
+    const next = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
+    if (next === undefined) break
+    paths.push(next)
+  }
+  return paths.map((path) => requestText('GET', path, headers))
+}
 
 const rows: RequestRow[] = [
   { name: 'get', title: 'GET /products/{id}', floor: 0.5, status: 200, plain: 200, requests: reads },
@@ -38,6 +52,7 @@ const rows: RequestRow[] = [
     plain: 200,
     requests: (headers, count) => reads({ ...headers, 'if-none-match': '"1"' }, count),
   },
+  { name: 'list', title: 'GET /products?limit=50', floor: 0.4, status: 200, plain: 200, requests: pages },
   {
     name: 'create',
     title: 'POST /products, durable',
@@ -91,7 +106,7 @@ async function runOnce({ options, place, pin, service }: Bench, row: RequestRow,
   const order = {
     port: target.port,
     tls: target.tls,
-    requests: row.requests(headers, options.rows),
+    requests: await row.requests(headers, options.rows, service),
     connections: options.connections,
     warmSeconds: 0.5,
     seconds,

@@ -12,9 +12,9 @@ import { startService } from './service.ts'
 import { answerOf } from './target.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
-const [get, notModified, create] = requestRows as [Measurement, Measurement, Measurement]
+const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
 /** The one that adds rows comes last. */
-const measurements = [get, notModified, reportRow, create]
+const measurements = [get, notModified, list, reportRow, create]
 
 const say = (line: string) => console.log(line)
 
@@ -61,13 +61,14 @@ async function prepare(options: Options, place: Workplace): Promise<Bench> {
   const headers = { authorization: `Bearer ${await service.token()}` }
   const middle = Math.ceil(options.rows / 2)
   const { body: read } = await answerOf(service, 200, { method: 'GET', path: `/products/${middle}`, headers })
+  const { body: page } = await answerOf(service, 200, { method: 'GET', path: '/products?limit=50', headers })
   const json = { ...headers, 'content-type': 'application/json' }
   const product = JSON.stringify({ name: nameOf(2_000_000), price: priceOf(1) })
   const creation = { method: 'POST', path: '/products', headers: json, body: product }
   const { body: created, headers: made } = await answerOf(service, 201, creation)
   // The report is about the rows that were filled in, not this one.
   await answerOf(service, 204, { method: 'DELETE', path: String(made.location), headers })
-  const reference = await startReference(place, options, pin, service, { read, created })
+  const reference = await startReference(place, options, pin, service, { read, page, created })
   return { options, place, pin, service, reference, start, say }
 }
 

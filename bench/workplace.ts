@@ -1,7 +1,6 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -50,14 +49,4 @@ async function stop(child: ChildProcess): Promise<void> {
 export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
   const { PATH = '', HOME = '' } = process.env
   return { PATH: `${dirname(process.execPath)}:${PATH}`, HOME, NODE_ENV: 'production', ...settings }
-}
-
-/** A port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
@@ -12,6 +11,7 @@ import { tokenVerifier } from './auth/verify.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 import { type Config, resultsFolderOf } from './config.ts'
 import type { Definition } from './definition.ts'
+import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
 import { type LogSink, logSink } from './log-sink.ts'
@@ -160,14 +160,4 @@ async function redirecting({ host, httpPort }: Config, baseUrl: string): Promise
   const redirect = redirectServer(baseUrl).listen(httpPort, host)
   await once(redirect, 'listening')
   return () => redirect.close()
-}
-
-/** A port the system chooses: tokens and links name it, so it must be known before the service listens. */
-async function freePort(host: string): Promise<number> {
-  const server = createServer().listen(0, host)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -23,7 +23,9 @@ export function codecsOf(coded: Readonly<Record<string, Coding>>) {
   }
   const decode = <R extends Row | undefined>(row: R): R => {
     for (const [field, coding] of row === undefined ? [] : entries) {
-      if ((row as Row)[field] !== null) (row as Row)[field] = codecs[coding].decode((row as Row)[field])
+      const kept = (row as Row)[field]
+      // A page of a list has not every field.
+      if (kept !== null && kept !== undefined) (row as Row)[field] = codecs[coding].decode(kept)
     }
     return row
   }

@@ -1,89 +1,96 @@
-import { type RawBuilder, type ReferenceExpression, sql } from 'kysely'
-import { fold } from './fold.ts'
-import type { Database } from './open.ts'
-import type { Row } from './rows.ts'
-import type { Tables } from './tables.ts'
+import { CompiledQuery } from 'kysely'
+import type { Database, Prepared } from './open.ts'
+import {
+  countSql,
+  type Filter,
+  isBound,
+  type ListQuery,
+  type PageSource,
+  type Plan,
+  pageSql,
+  shapeOf,
+  valuesOf,
+} from './page.ts'
 
-export interface Sort {
-  field: string
-  descending: boolean
+/** A row as a mark on a page: the two tell whether it has changed. */
+export interface Mark {
+  id: number
+  revision: number
 }
 
-export type Filter =
-  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number }
-  /** Text anywhere in one of these fields. */
-  | { field: readonly string[]; op: 'contains'; value: string }
-
-export interface ListQuery {
-  filters: Filter[]
-  sort: Sort[]
-  /** Values of the sort fields of the row to start behind. */
-  after: readonly (string | number)[] | null
-  /** Walk towards the start of the list instead. */
-  backwards: boolean
-  limit: number
+/** The lists of a table, in pages that cost the same wherever they start. */
+export interface Lists<Row> {
+  page: (query: ListQuery) => Row[] | Promise<Row[]>
+  /** The rows of the same page as marks, for a third of the cost. */
+  marks: (query: ListQuery) => Mark[] | Promise<Mark[]>
+  count: (filters: readonly Filter[]) => Promise<number>
 }
 
-/** Text as it is compared; anything else as it is. */
-export const foldValue = (value: unknown) => (typeof value === 'string' ? fold(value) : value)
-
-interface Filterable {
-  where: (condition: string | RawBuilder<unknown>, op?: string, value?: unknown) => Filterable
+interface Statement {
+  prepared: Prepared<unknown>
+  /** For each parameter the place of its value. */
+  places: readonly number[]
 }
 
-/** The query with its filters as conditions. */
-export function where<Q>(query: Q, filters: ListQuery['filters'], folded: readonly string[]): Q {
-  let met = query as Filterable
-  for (const filter of filters) {
-    if (filter.op === 'contains') {
-      const pattern = likePattern(fold(filter.value))
-      const looks = filter.field.map((field) => sql`${sql.ref(`${field}Key`)} like ${pattern} escape '!'`)
-      met = met.where(sql`(${sql.join(looks, sql` or `)})`)
-      continue
-    }
-    const { field, op, value } = filter
-    const isFolded = folded.includes(field)
-    met = met.where(isFolded ? `${field}Key` : field, op, isFolded ? foldValue(value) : value)
+type Run = (query: ListQuery, plan: Plan) => unknown[] | Promise<unknown[]>
+
+/** More shapes than anybody uses: clients may try them all, and a server keeps what is prepared. */
+const shapesKept = 100
+/** So many entries of an index are sorted in a millisecond or two. */
+const fewRows = 20_000
+const allRows = 2_147_483_647
+
+/** Lists of the `shown` fields; each shape of filter, order and direction is compiled once. */
+export function listsOf<Row>(db: Database, source: PageSource, shown: readonly string[]): Lists<Row> {
+  const count = counter(db, source)
+  const planned = (run: Run) => (query: ListQuery) => {
+    const range = divertingRange(query)
+    if (range.length === 0) return run(query, 'free')
+    return count(range, fewRows).then((found) => run(query, found < fewRows ? 'sort' : 'walk'))
   }
-  return met as Q
+  return {
+    page: planned(runner(db, source, shown)) as Lists<Row>['page'],
+    marks: planned(runner(db, source, ['id', 'revision'])) as Lists<Row>['marks'],
+    count: (filters) => count(filters, allRows),
+  }
 }
 
-/** Any text around this one, its own wildcards made literal. */
-const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
-
-type Column = ReferenceExpression<Tables, 'products'>
-
-/** The rows of one page, walked by keyset. */
-export async function list(
-  db: Database,
-  table: 'products',
-  shown: string[],
-  folded: readonly string[],
-  query: ListQuery,
-) {
-  const order = [...query.sort, { field: 'id', descending: false }].map(({ field, descending }) => ({
-    column: (folded.includes(field) ? `${field}Key` : field) as Column,
-    descending: descending !== query.backwards,
-  }))
-  let statement = db.read.selectFrom(table).select(shown as never)
-  statement = where(statement, query.filters, folded)
-  const { after } = query
-  if (after) statement = statement.where((row) => behind(row as never, order, after) as never)
-  for (const { column, descending } of order) statement = statement.orderBy(column, descending ? 'desc' : 'asc')
-  const rows = (await statement.limit(query.limit).execute()) as Row[]
-  return query.backwards ? rows.reverse() : rows
+function runner(db: Database, source: PageSource, columns: readonly string[]): Run {
+  const known = new Map<string, Statement>()
+  const plain = db.read.withoutPlugins()
+  return (query, plan) => {
+    const shape = shapeOf(query, plan)
+    const given = valuesOf(query, source)
+    const statement = known.get(shape)
+    if (statement) return statement.prepared.all(statement.places.map((place) => given[place]))
+    const compiled = pageSql(columns, query, source, plan).compile(plain)
+    const places = compiled.parameters as number[]
+    const values = places.map((place) => given[place])
+    if (known.size >= shapesKept) {
+      return plain.executeQuery(CompiledQuery.raw(compiled.sql, values)).then(({ rows }) => rows)
+    }
+    const prepared = db.prepare<unknown>({ compile: () => compiled })
+    known.set(shape, { prepared, places })
+    return prepared.all(values)
+  }
 }
 
-type Compare = ((column: Column, op: string, value: unknown) => unknown) & {
-  or: (parts: unknown[]) => unknown
-  and: (parts: unknown[]) => unknown
+/** Counts the rows that pass the filters, `most` of them at most. */
+function counter(db: Database, source: PageSource) {
+  const plain = db.read.withoutPlugins()
+  return async (filters: readonly Filter[], most: number): Promise<number> => {
+    const query: ListQuery = { filters, order: [], after: null, backwards: false, limit: most }
+    const given = valuesOf(query, source)
+    const compiled = countSql(filters, source).compile(plain)
+    const values = compiled.parameters.map((place) => given[place as number])
+    const { rows } = await plain.executeQuery<{ count: number }>(CompiledQuery.raw(compiled.sql, values))
+    return Number(rows[0]?.count)
+  }
 }
 
-/** Keyset condition for mixed directions: behind in the first field, or equal there and behind in the next, … */
-function behind(compare: Compare, order: { column: Column; descending: boolean }[], after: readonly unknown[]) {
-  const steps = order.map(({ column, descending }, at) => {
-    const equal = order.slice(0, at).map((before, index) => compare(before.column, '=', after[index]))
-    return compare.and([...equal, compare(column, descending ? '<' : '>', after[at])])
-  })
-  return compare.or(steps)
+/** The range that alone decides which rows there are, while the order by id asks for another index. */
+function divertingRange({ filters, order }: ListQuery): Filter[] {
+  if (order.length > 1 || filters.some(({ op }) => op === '=')) return []
+  const first = filters.find(({ op }) => isBound(op))
+  return first ? filters.filter(({ field, op }) => field === first.field && isBound(op)) : []
 }

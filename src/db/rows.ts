@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Coding, codecsOf } from './coding.ts'
-import { foldValue, type ListQuery, list, where } from './list.ts'
+import { type Lists, listsOf } from './list.ts'
 import type { Database, Queryable } from './open.ts'
+import { foldValue, snake } from './page.ts'
 
 /** A row of a served resource: its own fields besides these. */
 export interface Row {
@@ -25,6 +26,8 @@ export interface RowsOptions {
   fields: readonly string[]
   /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
   folded: readonly string[]
+  /** What a page of a list holds of each row; everything without it. */
+  listed?: readonly string[] | undefined
   /** Fields that are kept otherwise than they are shown. */
   coded?: Readonly<Record<string, Coding>>
   /** Looked at in the very statement of each change: whether somebody is to be told of it; nobody without it. */
@@ -38,10 +41,8 @@ export interface Changed {
 }
 
 /** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
-export interface Rows {
+export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
-  list: (query: ListQuery) => Promise<Row[]>
-  count: (filters: ListQuery['filters']) => Promise<number>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Undefined when there is no such row or it does not meet the demands. */
   update: (
@@ -56,7 +57,10 @@ export interface Rows {
 
 const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
-export function rowsOf(db: Database, { table, fields, folded, coded = {}, heard = unheard }: RowsOptions): Rows {
+export function rowsOf(
+  db: Database,
+  { table, fields, folded, listed, coded = {}, heard = unheard }: RowsOptions,
+): Rows {
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
@@ -64,19 +68,13 @@ export function rowsOf(db: Database, { table, fields, folded, coded = {}, heard 
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
   const { isCoded, encode, decode } = codecsOf(coded)
+  const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
     find: (id) => {
       const rows = byId.all([id])
       return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
-    list: async (query) => {
-      const rows = await list(db, name, shown, folded, query)
-      return isCoded ? rows.map(decode) : rows
-    },
-    count: async (filters) => {
-      const query = db.read.selectFrom(name).select((row) => row.fn.countAll<number>().as('count'))
-      return Number((await where(query, filters, folded).executeTakeFirstOrThrow()).count)
-    },
+    ...(isCoded ? { ...lists, page: (query) => decodedPage(lists.page(query), decode) } : lists),
     insert: inserter(db, name, fields, folded, encode, heard.created),
     update: async (tx, id, values, demands, now) => {
       const change = { ...encode(withKeys(values as Record<string, unknown>, folded)), updatedAt: now }
@@ -126,7 +124,11 @@ function withKeys(values: Record<string, unknown>, folded: readonly string[]): R
   return { ...values, ...Object.fromEntries(keys) }
 }
 
-const snake = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {
+  const each = (read: Row[]) => read.map((row) => decode(row) as Row)
+  return rows instanceof Promise ? rows.then(each) : each(rows)
+}
+
 const first = (rows: unknown[]) => rows[0] as Row | undefined
 
 interface Filterable {

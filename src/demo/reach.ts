@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import { builtIn } from '../built-in.ts'
 import type { Config } from '../config.ts'
+import { freePort } from '../free-port.ts'
 import { type Service, startService } from '../start.ts'
 import { type Address, client, jsonOf, type Send } from './api.ts'
 import type { Defer } from './ending.ts'
@@ -100,11 +100,3 @@ const reasons: [code: RegExp, reason: string][] = [
   [/TIMEOUT/, 'it does not answer'],
   [/CERT|SIGNATURE/, 'its certificate is of another authority or name'],
 ]
-
-async function freePort(host: string): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((listening, failed) => server.on('error', failed).listen(0, host, listening))
-  const address = server.address()
-  await new Promise((closed) => server.close(closed))
-  return typeof address === 'object' && address ? address.port : 0
-}

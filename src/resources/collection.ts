@@ -7,7 +7,7 @@ import { answersUnchanged } from '../http/conditional.ts'
 import { announcer, heardOf } from './announce.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
 import { declare } from './declare.ts'
-import { listPage } from './list.ts'
+import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
 import { listShow, representation, shower } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
@@ -28,14 +28,17 @@ export function collection<B extends TObject>(options: ResourceOptions<B>): Coll
 }
 
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const { table, folded, kinds, body } = declaration
+  const { table, folded, kinds, body, sorts } = declaration
   const fieldNames = Object.keys(kinds)
   const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
+  // Links may be made of any field.
+  const isPart = declaration.listed !== undefined && declaration.links === undefined
+  const listed = isPart ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
   return {
     ...options,
     ...{ declaration, prefix, fieldNames },
     rows: rowsOf(options.db, {
-      ...{ table, fields: fieldNames, folded, heard: heardOf(declaration) },
+      ...{ table, fields: fieldNames, folded, listed, heard: heardOf(declaration) },
       coded: Object.fromEntries(coded) as Coded,
     }),
     instants: fieldNames.filter((name) => kinds[name] === 'instant'),
@@ -78,8 +81,7 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
     const rules = { ...declaration, path: prefix + declaration.path }
     const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
-    const show = listShow(served)
-    const handler = (request: FastifyRequest, reply: FastifyReply) => listPage(rows, rules, request, reply, show)
+    const handler = lister(rows, rules, listShow(served))
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
   },
   read: (served) => {

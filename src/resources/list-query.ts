@@ -1,16 +1,21 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import type { ListQuery, Sort } from '../db/list.ts'
+import { fold } from '../db/fold.ts'
+import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
+import type { Row } from '../db/rows.ts'
+import { type Cursor, decodeCursor, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
 import { noControls } from './text.ts'
 
 /** What a list of a resource can be asked for. */
 export interface ListRules {
+  path: string
   body: TObject
   kinds: Readonly<Record<string, ColumnKind>>
   filters: readonly string[]
   ranges: readonly string[]
   search: readonly string[]
+  folded: readonly string[]
   sorts: readonly string[]
 }
 
@@ -82,24 +87,52 @@ export function listQuerySchema({ body, filters, ranges, search, sorts }: ListRu
   return Type.Object(properties)
 }
 
-export const malformed = (field: string, message: string) =>
+const malformed = (field: string, message: string) =>
   new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
 
-/** Which order is asked for; behind `id`, which no two rows share, nothing more can matter. */
-export function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
+/** What a request asks of a list, and the mark its cursors carry; throws INVALID_INPUT for what is not offered. */
+export function askedOf(query: Query, rules: ListRules): { asked: ListQuery; mark: string } {
+  const order = orderOf(sortOf(query.sort, rules.sorts))
+  const filters = filtersOf(query, rules)
+  const mark = listMark([filters, order])
+  const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
+  if (cursor && !isPlace(cursor.after, order, rules)) throw malformed('cursor', 'is not one of our cursors')
+  const { after = null, backwards = false } = cursor ?? {}
+  return { asked: { filters, order, after, backwards, limit: limitOf(query.limit) }, mark }
+}
+
+/** The values that place a row in an order. */
+export const placeOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
+  order.map(({ field }) => {
+    const value = row[field] as string | number
+    return folded.includes(field) ? fold(String(value)) : value
+  })
+
+const largestId = 2_147_483_647
+
+/** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
+function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
+  return order.every(({ field }, at) => {
+    const value = after[at]
+    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= largestId
+    if (kinds[field] === 'integer') return Number.isSafeInteger(value)
+    return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
+  })
+}
+
+function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
   if (!asked) return []
   const sort = asked.split(',').map((entry) => entry.trim())
   const fields = sort.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
   const unknown = fields.find(({ field }) => !allowed.includes(field))
   if (unknown) throw malformed('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
   if (new Set(fields.map(({ field }) => field)).size < fields.length) throw malformed('sort', 'names a field twice')
-  const id = fields.findIndex(({ field }) => field === 'id')
-  return id < 0 ? fields : fields.slice(0, id + 1)
+  return fields
 }
 
 /** Which rows are asked for. Throws INVALID_INPUT for a value that a field of its kind cannot have. */
-export function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListRules): ListQuery['filters'] {
-  const wanted: ListQuery['filters'] = []
+function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListRules): Filter[] {
+  const wanted: Filter[] = []
   for (const field of filters) {
     const sent = query[field]
     if (typeof sent === 'string') wanted.push({ field, op: '=', value: valueFrom(field, sent, kinds[field]) })

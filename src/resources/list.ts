@@ -1,82 +1,89 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { fold } from '../db/fold.ts'
-import type { ListQuery, Sort } from '../db/list.ts'
+import type { Mark } from '../db/list.ts'
+import type { ListQuery } from '../db/page.ts'
 import type { Row, Rows } from '../db/rows.ts'
-import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../http/paging.ts'
-import { filtersOf, type ListRules, malformed, type Query, sortOf } from './list-query.ts'
+import { weakTag } from '../http/conditional.ts'
+import { isNarrowed, pick, wanted } from '../http/fields.ts'
+import { encodeCursor, linkHeader } from '../http/paging.ts'
+import { askedOf, type ListRules, placeOf, type Query } from './list-query.ts'
+import { type Page, pagesKept } from './pages.ts'
 
-/** A list under one prefix. */
-interface List extends ListRules {
-  path: string
-  folded: readonly string[]
-}
-
-/** One page of a list, with its Link header; rows neither skip nor repeat while others are written. */
-export async function listPage(
-  rows: Rows,
-  rules: List,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  show: (row: Row) => object,
-): Promise<object[]> {
-  const query = request.query as Query
-  const sort = sortOf(query.sort, rules.sorts)
-  const filters = filtersOf(query, rules)
-  const mark = listMark([filters, sort])
-  const cursor = query.cursor ? decodeCursor(query.cursor, mark, sort.length + 1) : null
-  if (cursor && !isPlace(cursor.after, sort, rules)) throw malformed('cursor', 'is not one of our cursors')
-  const limit = limitOf(query.limit)
-  const backwards = cursor?.backwards ?? false
-  const found = await rows.list({ filters, sort, after: cursor?.after ?? null, backwards, limit: limit + 1 })
-  const more = found.length > limit
-  const page = more ? (backwards ? found.slice(1) : found.slice(0, limit)) : found
-  const key = (row: Row) => keyOf(row, sort, rules)
-  const cursors = pageCursors(page, { more, backwards, started: cursor !== null }, (at) => encodeCursor(mark, at), key)
-  reply.header('link', linkHeader(rules.path, query, cursors))
-  await total(rows, filters, request, reply)
-  return page.map(show)
-}
-
-type Place = { more: boolean; backwards: boolean; started: boolean }
-
-function pageCursors(
-  page: Row[],
-  place: Place,
-  encode: (cursor: Cursor) => string,
-  key: (row: Row) => Cursor['after'],
-) {
-  const [first, last] = [page[0], page.at(-1)]
-  const hasNext = place.backwards || place.more
-  const hasPrev = place.backwards ? place.more : place.started
-  return {
-    ...(hasNext && last && { next: encode({ after: key(last), backwards: false }) }),
-    ...(hasPrev && first && { prev: encode({ after: key(first), backwards: true }) }),
+/**
+ * Answers with pages of a list and their Link header; rows neither skip nor repeat while others are written. A page
+ * whose rows have not changed since it was made is sent again as it is.
+ */
+export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
+  const pages = pagesKept()
+  const make = (request: FastifyRequest): Page | Promise<Page> => {
+    const query = request.query as Query
+    const { asked, mark } = askedOf(query, rules)
+    const tree = isNarrowed(request) ? wanted(query.fields) : null
+    // One row more than is shown tells whether there are more.
+    const reading = { ...asked, limit: asked.limit + 1 }
+    return whenRead(rows.page(reading), (read) => {
+      const shown = shownOf(read, asked)
+      const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
+        encodeCursor(mark, { after: placeOf(row, asked.order, rules), backwards }),
+      )
+      const text = JSON.stringify(pick(shown.map(show), tree))
+      const link = linkHeader(rules.path, query, cursors)
+      return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks: read.map(markOf) })
+    })
+  }
+  const find = (request: FastifyRequest): Page | Promise<Page> => {
+    const known = pages.of(request.url)
+    if (known === undefined) return make(request)
+    return whenRead(rows.marks(known.query), (marks) => (isSame(marks, known.marks) ? known : make(request)))
+  }
+  return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
+    const found = find(request)
+    if (wantsCount(request)) return counted(rows, found, reply)
+    if (found instanceof Promise) return found.then((page) => send(reply, page))
+    send(reply, found)
+    return undefined
   }
 }
 
-const keyOf = (row: Row, sort: Sort[], { folded }: List): Cursor['after'] => [
-  ...sort.map(({ field }) => {
-    const value = row[field] as string | number
-    return folded.includes(field) ? fold(String(value)) : value
-  }),
-  row.id,
-]
+const send = (reply: FastifyReply, { link, etag, text }: Page): FastifyReply =>
+  reply.header('link', link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
 
-const largestId = 2_147_483_647
-
-/** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
-function isPlace(after: Cursor['after'], sort: Sort[], { kinds }: List): boolean {
-  const fields = [...sort.map(({ field }) => field), 'id']
-  return fields.every((field, at) => {
-    const value = after[at]
-    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= largestId
-    if (kinds[field] === 'integer') return Number.isSafeInteger(value)
-    return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
-  })
+/** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */
+async function counted(rows: Rows, found: Page | Promise<Page>, reply: FastifyReply): Promise<FastifyReply> {
+  const page = await found
+  const total = await rows.count(page.query.filters)
+  return send(reply.header('x-total-count', total).header('preference-applied', 'count=exact'), page)
 }
 
-/** `Prefer: count=exact` (RFC 7240) → the number of all matching rows. */
-async function total(rows: Rows, filters: ListQuery['filters'], request: FastifyRequest, reply: FastifyReply) {
-  if (!/(^|[,;\s])count=exact([,;\s]|$)/.test(String(request.headers.prefer ?? ''))) return
-  reply.header('x-total-count', await rows.count(filters)).header('preference-applied', 'count=exact')
+const wantsCount = ({ headers }: FastifyRequest): boolean =>
+  headers.prefer !== undefined && /(^|[,;\s])count=exact([,;\s]|$)/.test(String(headers.prefer))
+
+const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
+
+/** What is there at once is used at once: the hottest lists wait for no promise. */
+const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>): R | Promise<R> =>
+  read instanceof Promise ? read.then(use) : use(read)
+
+function isSame(marks: Page['marks'], known: Page['marks']): boolean {
+  return (
+    marks.length === known.length &&
+    marks.every(({ id, revision }, at) => id === known[at]?.id && revision === known[at]?.revision)
+  )
+}
+
+/** The rows of a page in the order of the list, without the one that only tells that there are more. */
+function shownOf(read: Row[], { limit, backwards }: ListQuery): Row[] {
+  const shown = read.length > limit ? read.slice(0, limit) : read
+  return backwards ? shown.toReversed() : shown
+}
+
+type CursorAt = (row: Row, backwards: boolean) => string
+
+function cursorsOf(shown: Row[], more: boolean, { after, backwards }: ListQuery, at: CursorAt) {
+  const [first, last] = [shown[0], shown.at(-1)]
+  const hasNext = backwards || more
+  const hasPrev = backwards ? more : after !== null
+  return {
+    ...(hasNext && last && { next: at(last, false) }),
+    ...(hasPrev && first && { prev: at(first, true) }),
+  }
 }

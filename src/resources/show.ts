@@ -40,17 +40,18 @@ export function representation({ body, links }: Declaration, only?: readonly str
   return Type.Partial(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
 }
 
-/** Row → item of a list: the listed fields and the links. */
-export const listShow =
-  ({ declaration: { listed, links }, prefix }: Served) =>
-  (row: Row): object => {
-    const shown: Record<string, unknown> = {}
-    for (const name of listed ?? Object.keys(row)) {
-      if (row[name] !== null && name !== 'revision') shown[name] = row[name]
-    }
-    if (links) shown._links = prefixed(links(row), prefix)
-    return shown
-  }
+/**
+ * Row → item of a list: the listed fields, else all that everybody sees, and the links. What is absent is undefined,
+ * which JSON leaves out.
+ */
+export function listShow({ declaration: { body, hides, listed, links }, prefix }: Served): (row: Row) => object {
+  const open = Object.keys(body.properties).filter((name) => !hides?.fields.includes(name))
+  const names = listed ?? ['id', ...open, 'createdAt', 'updatedAt']
+  const members = names.map((name) => JSON.stringify(name)).map((name) => `${name}: row[${name}] ?? undefined`)
+  // A literal has one hidden class: half the time of an object that grows, for as many as a page has.
+  const make = new Function('row', '_links', `return { ${[...members, '_links'].join(', ')} }`)
+  return (row) => make(row, links && prefixed(links(row), prefix))
+}
 
 /** The report of a resource: its table's columns, without the fields that only some callers see. */
 export function reportOf({ name, table, kinds, hides, readScope }: Declaration) {

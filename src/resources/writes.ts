@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
-import { preconditionOf } from '../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
 import { Problem } from '../http/problem.ts'
@@ -25,6 +25,7 @@ function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown
 
 /** 201 with the new resource, its place and its validators. */
 export async function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
+  judgeAddition(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
@@ -96,8 +97,8 @@ export async function patch(served: Served, request: Written): Promise<Row> {
   for (let tried = 0; tried < patchTries; tried++) {
     const row = await served.rows.find(id)
     if (row === undefined) throw notFound(served, id)
-    if (!meets(row, demands)) return refused(served, id)
     const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
+    if (!meets(row, demands)) return refused(served, id)
     const changed = await change(served, request, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
     if (changed) return changed
   }

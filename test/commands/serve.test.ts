@@ -4,12 +4,12 @@ import { readFileSync, statSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { freePort } from '../../src/free-port.ts'
 import {
   answering,
   askToken,
   ended,
   eventually,
-  freePort,
   killAll,
   newPlace,
   occupied,

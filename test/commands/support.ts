@@ -7,9 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
-import { eventually, freePort } from '../support/service.ts'
+import { freePort } from '../../src/free-port.ts'
+import { eventually } from '../support/service.ts'
 
-export { eventually, freePort }
+export { eventually }
 
 export const project = fileURLToPath(new URL('../..', import.meta.url))
 const plinthFile = join(project, 'bin', 'plinth.js')

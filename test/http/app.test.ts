@@ -1,21 +1,11 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { describe, it } from 'node:test'
+import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { sendRaw } from './support.ts'
 
 onSqlite((engine) => {
-  let db: Database
-  let service: TestApp
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  after(async () => {
-    await service.app.close()
-    await db.close()
-  })
+  const service = appOn(engine)
 
   /** The contract's error body and the headers of every answer, wherever the error was met. */
   const isProblem = (answer: { headers: Record<string, unknown>; body: string }, status: number, code: string) => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp, token } from '../support/app.ts'
+import { describe, it } from 'node:test'
+import { appOn, type TestApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface User {
@@ -15,19 +14,8 @@ interface User {
 }
 
 forEachEngine((engine) => {
-  let db: Database
-  let service: TestApp
+  const service = appOn(engine)
   let count = 0
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  after(async () => {
-    const faults = [...service.faults]
-    await service.app.close()
-    await db.close()
-    assert.deepEqual(faults, [])
-  })
 
   type Request = Parameters<TestApp['send']>[0]
   const send = (request: Request) => service.send(request)

@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
 import { builtIn } from '../../src/built-in.ts'
@@ -12,7 +14,9 @@ import type { Verification } from '../../src/http/identify.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { folderResults } from '../../src/results/folder.ts'
+import type { ResultStore } from '../../src/results/store.ts'
 import { reportKinds } from '../../src/versions.ts'
+import type { EngineUnderTest } from './engines.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -34,6 +38,7 @@ export interface TestApp {
   /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
+  results: ResultStore
 }
 
 type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch' | 'definition'>>
@@ -45,13 +50,14 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
   const now = () => clock.now
   const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
   const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
+  const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = settings.definition ?? builtIn
   const app = await buildApp({
     definition,
     db,
     queue,
-    results: folderResults(folder),
+    results,
     kinds: reportKinds(db, definition),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
@@ -85,5 +91,23 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
       },
     })
   }
-  return { app, faults, send, clock }
+  return { app, faults, send, clock, results }
+}
+
+/**
+ * The app on a new database of an engine, for the whole of the suite that calls this; it is there from the suite's
+ * first test on. Fails the suite when anything went wrong that no client was told of.
+ */
+export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
+  const service = {} as TestApp & { db: Database }
+  before(async () => {
+    service.db = await engine.database()
+    Object.assign(service, await testApp(service.db, settings))
+  })
+  after(async () => {
+    await service.app.close()
+    await service.db.close()
+    assert.deepEqual(service.faults, [])
+  })
+  return service
 }

@@ -1,24 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
+import { freePort } from '../../src/free-port.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** Looks until `look` gives a value; fails with `what` at the deadline. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {

@@ -1,10 +1,11 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Task } from '../../db/tables.ts'
+import { namesTag } from '../../http/entity-tags.ts'
 import { Problem } from '../../http/problem.ts'
 import type { ByteRange, ResultStore } from '../../results/store.ts'
 import { formats, type ReportFormat } from './formats.ts'
-import { namesTag, rangeOf } from './ranges.ts'
+import { rangeOf } from './ranges.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
 
 /** A task whose result can be had. */

@@ -5,7 +5,8 @@ import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { lacksScope } from '../../http/authorize.ts'
-import { type Caller, callerOf } from '../../http/identify.ts'
+import { judgeAddition } from '../../http/conditional.ts'
+import { callerOf } from '../../http/identify.ts'
 import { limitOf } from '../../http/paging.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
@@ -50,13 +51,15 @@ const reading = { scope: 'reports:read', cache: 'private', fields: true } as con
 function createRoute(app: App, options: ReportsOptions): void {
   const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
   app.post('/api/reports', { schema, config: { scope: 'reports:write', cache: 'none' } }, async (request, reply) => {
-    const task = await accept(options, request.body, callerOf(request), app.prefix)
+    const task = await accept(options, request, app.prefix)
     reply.code(202).headers({ location: statusPath(task), 'retry-after': '1' })
     return taskView(task)
   })
 }
 
-async function accept(options: ReportsOptions, body: Static<typeof ReportRequest>, owner: Caller, prefix: string) {
+async function accept(options: ReportsOptions, request: FastifyRequest, prefix: string) {
+  const body = request.body as Static<typeof ReportRequest>
+  const owner = callerOf(request)
   const { db, queue, kinds, now, random, judgeCallback } = options
   const { reportType, format, webhookUrl = null } = body
   const names = kinds.map(({ name }) => name)
@@ -72,6 +75,7 @@ async function accept(options: ReportsOptions, body: Static<typeof ReportRequest
     const refused = [{ field: 'webhookUrl', message: verdict.reason }]
     throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors: refused })
   }
+  judgeAddition(request)
   const task = { id: newId('tsk', random), reportType, format, webhookUrl, versionPrefix: prefix }
   const at = instant(now())
   return db.write((tx) => createTask(tx, queue, task, owner, at))

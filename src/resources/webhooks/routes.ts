@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { preconditionOf } from '../../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
@@ -39,6 +39,7 @@ const creating: Plugin = async (app, options) => {
   app.post(path, { config: writes, schema }, async (request, reply) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)
+    judgeAddition(request)
     const created = await register(options, caller, request.body)
     reply.code(201).header('location', `${app.prefix}${path}/${created.id}`)
     return created
