@@ -2,6 +2,7 @@ import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type Provider from 'oidc-provider'
 import { mount } from './auth/mount.ts'
+import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
 import { acceptable } from './http/acceptable.ts'
 import { authorize } from './http/authorize.ts'
@@ -24,11 +25,11 @@ import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
-import { serveVersions } from './versions.ts'
+import { serveVersions, type VersionOptions } from './versions.ts'
 
-type Served = Parameters<typeof serveVersions>[1]
-
-export interface AppOptions extends Served {
+export interface AppOptions extends VersionOptions {
+  /** What is served. */
+  definition: Definition
   verify: Verify
   /** The authorization server, where this process is one. */
   provider: Provider | null
@@ -50,7 +51,7 @@ export interface AppOptions extends Served {
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { db, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log } = options
+  const { definition, db, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log } = options
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
@@ -71,12 +72,12 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(compression)
   await app.register(accessLog, { write: log.access })
 
-  await app.register(openapi, documentation(baseUrl, options.version ?? 'development'))
+  await app.register(openapi, documentation(definition, baseUrl, options.version ?? 'development'))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
-  if (provider) await app.register(mount, { provider, issuer: baseUrl, answered })
-  if (api) await serveVersions(app, options)
+  if (provider) await app.register(mount, { provider, issuer: baseUrl, scopes: definition.scopes, answered })
+  if (api) await serveVersions(app, definition, options)
   return app
 }

@@ -41,6 +41,10 @@ const table = (production: boolean) => ({
 })
 
 const places = (production: boolean) => ({
+  definitionFile: named(
+    'PLINTH_DEFINITION',
+    optional(text('', 'File of the service to serve; users, products and books without it')),
+  ),
   dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
   host: named('PLINTH_HOST', text(production ? '0.0.0.0' : '127.0.0.1', 'Address to listen on')),
   port: named('PLINTH_PORT', integer(0, 65_535, 8443, 'Port of the service; 0 lets the system choose')),
@@ -89,7 +93,9 @@ export interface Config extends Values {
 }
 
 /** Thrown for wrong settings, all at once: each line has the name, the value and what was expected. */
-export class ConfigError extends Error {}
+export class ConfigError extends Error {
+  readonly exitCode = 2
+}
 
 type Environment = Readonly<Record<string, string | undefined>>
 type Named<T> = Setting<T> & { name: string }

@@ -1,33 +1,38 @@
 import { endpoints } from './auth/configuration.ts'
-import { apiScopes, scopes } from './auth/scopes.ts'
+import { apiScopes } from './auth/scopes.ts'
+import type { Definition } from './definition.ts'
 import { oauthOperations } from './http/openapi-oauth.ts'
 import type { Extra } from './http/openapi-operation.ts'
+import type { Declaration } from './resources/declaration.ts'
+import { capital } from './resources/list-query.ts'
 import { TaskView } from './resources/reports/schemas.ts'
-import { eventTypes } from './resources/webhooks/event-types.ts'
-import { versions } from './versions.ts'
 
 /** What the OpenAPI document tells besides the facts of the routes. */
-export function documentation(baseUrl: string, version: string) {
+export function documentation({ versions, scopes, events, collections }: Definition, baseUrl: string, version: string) {
   return {
     baseUrl,
     version,
-    prefixes: versions.v1!.prefixes,
-    scopes: Object.fromEntries(apiScopes.map((scope) => [scope, scopes[scope]])),
+    prefixes: versions.v1?.prefixes ?? [],
+    scopes: Object.fromEntries(apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])),
     schemas: { Task: TaskView },
-    extras,
+    extras: { ...Object.assign({}, ...collections.map(({ declaration }) => duplicates(declaration))), ...extras },
     written: oauthOperations(endpoints),
-    events: eventTypes,
+    events,
   }
 }
 
 const duplicate: Extra = { problems: ['DUPLICATE_RESOURCE'] }
+
+/** What writes of a resource with unique fields can answer. */
+function duplicates({ noun, unique }: Declaration): Record<string, Extra> {
+  if (unique.length === 0) return {}
+  return Object.fromEntries(['create', 'replace', 'patch'].map((verb) => [verb + capital(noun), duplicate]))
+}
+
 const polled: Extra = { headers: ['Retry-After'] }
 
 /** What an operation can answer besides what its route's facts say. */
 const extras: Record<string, Extra> = {
-  createUser: duplicate,
-  replaceUser: duplicate,
-  patchUser: duplicate,
   createReport: { problems: ['CALLBACK_URL_BLOCKED'] },
   readReport: polled,
   readReportStatus: polled,

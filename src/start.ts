@@ -10,6 +10,7 @@ import { authorizationServer } from './auth/server.ts'
 import { tokenVerifier } from './auth/verify.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 import { type Config, resultsFolderOf } from './config.ts'
+import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
@@ -36,14 +37,14 @@ const now = Date.now
 const drainMs = 18_000
 const hourMs = 3_600_000
 
-/** Starts everything the configuration asks for; resolves when requests are answered, rejects with nothing left open. */
-export async function startService(config: Config, version: string): Promise<Service> {
+/** Starts a definition as configured; resolves when requests are answered, rejects with nothing left open. */
+export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer()
   }
   try {
-    return { ...(await start(config, version, (closer) => closers.push(closer))), close }
+    return { ...(await start(config, definition, version, (closer) => closers.push(closer))), close }
   } catch (error) {
     await close()
     throw error
@@ -51,15 +52,15 @@ export async function startService(config: Config, version: string): Promise<Ser
 }
 
 /** Opens part after part; what is opened last is closed first. */
-async function start(given: Config, version: string, onClose: (closer: () => unknown) => void) {
+async function start(given: Config, definition: Definition, version: string, onClose: (closer: () => unknown) => void) {
   const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
   const sink = logSink(process.stdout)
   onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const logs = { log, access: accessWriter(log, sink) }
-  const stores = await openStores(config)
+  const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
-  const parts = await openParts(config, stores, version, log)
+  const parts = await openParts(config, definition, stores, version, log)
   onClose(parts.sender.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
@@ -79,17 +80,18 @@ async function start(given: Config, version: string, onClose: (closer: () => unk
 }
 
 /** What both the HTTP service and the background service work with. */
-async function openParts(config: Config, { db, sealer }: Stores, version: string, log: Logger) {
+async function openParts(config: Config, definition: Definition, { db, sealer }: Stores, version: string, log: Logger) {
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
   const results = folderResults(resultsFolderOf(config))
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
   return {
+    definition,
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
-    kinds: reportKinds(db),
+    kinds: reportKinds(db, definition),
     sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
     webhookKeys: keys,
     resultSeconds: config.resultSeconds,
@@ -121,10 +123,11 @@ async function openApp(
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
   const keys = await signingKeys({ db, sealer, now })
-  const tokens = { issuer: baseUrl, audience: baseUrl, db, keys, now }
+  const { scopes } = parts.definition
+  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, roles } = config
-  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, id, secret)
+  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   return buildApp({
     ...parts,
     db,

@@ -1,42 +1,30 @@
 import type { FastifyInstance } from 'fastify'
 import type { Database } from './db/open.ts'
-import { books } from './resources/books.ts'
-import type { Collection, CollectionOptions } from './resources/declaration.ts'
-import { products } from './resources/products.ts'
+import type { Definition } from './definition.ts'
+import type { CollectionOptions } from './resources/declaration.ts'
 import { type ReportKind, tableReport } from './resources/reports/kinds.ts'
 import { type ReportsOptions, reports } from './resources/reports/routes.ts'
 import { reportOf } from './resources/show.ts'
-import { users } from './resources/users.ts'
 import { judgeTarget } from './resources/webhooks/guard.ts'
 import { type WebhooksOptions, webhooks } from './resources/webhooks/routes.ts'
 
-interface Version {
-  /** A contract's bare path is the same route as its `/v1` twin and never moves. */
-  prefixes: readonly string[]
-  collections: readonly Collection[]
-}
+/** What every version works with; which events there are is told by the definition. */
+export type VersionOptions = CollectionOptions & ReportsOptions & Omit<WebhooksOptions, 'events'>
 
-/** What each API version serves. */
-export const versions: Record<string, Version> = {
-  v1: { prefixes: ['', '/v1'], collections: [users, products, books] },
-}
-
-type VersionOptions = CollectionOptions & ReportsOptions & WebhooksOptions
-
-/** Serves every version under its prefixes. */
-export async function serveVersions(app: FastifyInstance, options: VersionOptions): Promise<void> {
+/** Serves every version of a definition under its prefixes. */
+export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
   const judgeCallback = (url: string) => judgeTarget(options.policy, url, options.lookup)
-  for (const { prefixes, collections } of Object.values(versions)) {
+  for (const { prefixes, collections } of Object.values(definition.versions)) {
     for (const prefix of prefixes) {
       for (const { plugin } of collections) await app.register(plugin, { ...options, prefix })
       await app.register(reports, { ...options, judgeCallback, prefix })
-      await app.register(webhooks, { ...options, prefix })
+      await app.register(webhooks, { ...options, events: definition.events, prefix })
     }
   }
 }
 
-/** The report types: one for each plain resource, over the fields that every reader of it may see. */
-export function reportKinds(db: Database): ReportKind[] {
-  const collections = new Set(Object.values(versions).flatMap((version) => version.collections))
-  return [...collections].map(({ declaration }) => tableReport({ db: db.read, ...reportOf(declaration) }))
+/** The report types: one for each resource, over the fields that every reader of it may see, and those declared. */
+export function reportKinds(db: Database, { collections, reports: declared }: Definition): ReportKind[] {
+  const ofTables = collections.map(({ declaration }) => tableReport({ db: db.read, ...reportOf(declaration) }))
+  return [...ofTables, ...declared]
 }

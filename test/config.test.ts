@@ -87,6 +87,7 @@ const hex = 'ab'.repeat(32)
 const base64 = Buffer.alloc(32, 7).toString('base64')
 
 const rows: Record<string, Row> = {
+  PLINTH_DEFINITION: { key: 'definitionFile', development: null, ...anyText('./service.ts') },
   PLINTH_DATA_DIR: { key: 'dataDir', development: './data', ...anyText('/var/lib/plinth') },
   PLINTH_HOST: { key: 'host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
   PLINTH_PORT: { key: 'port', development: 8_443, ...integer(0, 65_535) },

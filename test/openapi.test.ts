@@ -8,6 +8,7 @@ import type { LightMyRequestResponse as Answer, InjectOptions } from 'fastify'
 import { createClient } from '../src/auth/clients.ts'
 import { signingKeys } from '../src/auth/keys.ts'
 import { authorizationServer } from '../src/auth/server.ts'
+import { builtIn } from '../src/built-in.ts'
 import type { Database } from '../src/db/open.ts'
 import { sealer } from '../src/db/seal.ts'
 import { type TestApp, testApp } from './support/app.ts'
@@ -114,7 +115,7 @@ onSqlite((engine) => {
         assert.ok(document.paths[path], path)
       }
       assert.deepEqual(document.servers, [{ url: baseUrl }, { url: `${baseUrl}/v1` }])
-      assert.deepEqual(Object.keys(document.webhooks), ['report.completed', 'report.failed'])
+      assert.deepEqual(Object.keys(document.webhooks), Object.keys(builtIn.events))
     })
 
     it('consists of what OpenAPI 3.1 knows', () => {
@@ -255,7 +256,7 @@ onSqlite((engine) => {
     let ids: Record<string, string>
     before(async () => {
       const client = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
-      const created = await createClient(db, seal, client)
+      const created = await createClient(db, seal, builtIn.scopes, client)
       credentials = `client_id=${created.client.id}&client_secret=${created.secret}`
       await service.send(post('/users', user))
       await service.send(post('/products', product))
@@ -388,7 +389,9 @@ onSqlite((engine) => {
 async function production(db: Database) {
   const keys = await signingKeys({ db, sealer: seal, now: Date.now })
   const report = (error: unknown) => assert.fail(String(error))
-  const tokens = { issuer: baseUrl, audience: baseUrl, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
+  const { scopes } = builtIn
+  const origin = { issuer: baseUrl, audience: baseUrl }
+  const tokens = { ...origin, scopes, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
   return { provider: authorizationServer({ ...tokens, report }), baseUrl, version }
 }
 

@@ -6,11 +6,10 @@ export interface Sort {
   descending: boolean
 }
 
-export interface Filter {
-  field: string
-  op: '=' | '>=' | '<=' | '>' | 'contains'
-  value: string | number
-}
+export type Filter =
+  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number }
+  /** Text anywhere in one of these fields, which are kept folded. */
+  | { field: readonly string[]; op: 'contains'; value: string }
 
 /** One page of a list. */
 export interface ListQuery {
@@ -57,9 +56,9 @@ export function shapeOf({ filters, order, after, backwards }: ListQuery, plan: P
 
 /** The values of a page, at the places that the parameters of its statement name. */
 export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageSource): unknown[] {
-  const values: unknown[] = filters.map(({ field, op, value }) => {
-    const wanted = folded.includes(field) ? foldValue(value) : value
-    return op === 'contains' ? likePattern(String(wanted)) : wanted
+  const values: unknown[] = filters.map((filter) => {
+    if (filter.op === 'contains') return likePattern(fold(filter.value))
+    return folded.includes(filter.field) ? foldValue(filter.value) : filter.value
   })
   if (after) values.push(...after)
   values.push(limit)
@@ -106,13 +105,17 @@ const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
 
 /** One condition for each filter; their parameters are their places. */
 function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
-  return filters.map(({ field, op }, at) => {
-    const column = columnOf(field, source, plan === 'walk' && isBound(op))
-    return op === 'contains' ? sql`${column} like ${at} escape '!'` : sql`${column} ${sql.raw(op)} ${at}`
+  return filters.map((filter, at) => {
+    if (filter.op !== 'contains') {
+      const column = columnOf(filter.field, source, plan === 'walk' && isBound(filter.op))
+      return sql`${column} ${sql.raw(filter.op)} ${at}`
+    }
+    const looks = filter.field.map((field) => sql`${columnOf(field, source)} like ${at} escape '!'`)
+    return looks.length === 1 ? (looks[0] as RawBuilder<unknown>) : sql`(${sql.join(looks, sql` or `)})`
   })
 }
 
-export const isBound = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>'
+export const isBound = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
 /**
  * Behind a row in an order. Where all directions agree this is one comparison of rows, which both engines look up in

@@ -1,4 +1,5 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
+import { type Coding, codecsOf } from './coding.ts'
 import { type Lists, listsOf } from './list.ts'
 import type { Database, Queryable } from './open.ts'
 import { foldValue, snake } from './page.ts'
@@ -20,63 +21,112 @@ export interface RowPrecondition {
 }
 
 export interface RowsOptions {
-  table: 'users' | 'products' | 'books'
+  table: string
   /** Fields of the resource's body, in the order they are shown. */
   fields: readonly string[]
   /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
   folded: readonly string[]
   /** What a page of a list holds of each row; everything without it. */
   listed?: readonly string[] | undefined
+  /** Fields that are kept otherwise than they are shown. */
+  coded?: Readonly<Record<string, Coding>>
+  /** Looked at in the very statement of each change: whether somebody is to be told of it; nobody without it. */
+  heard?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
+}
+
+/** A row as a change left it, and whether somebody is to be told. */
+export interface Changed {
+  row: Row
+  heard: boolean
 }
 
 /** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
 export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
-  insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Row>
+  insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Undefined when there is no such row or it does not meet the demands. */
-  update: (tx: Queryable, id: number, values: object, demands: RowPrecondition, now: string) => Promise<Row | undefined>
-  remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<boolean>
+  update: (
+    tx: Queryable,
+    id: number,
+    values: object,
+    demands: RowPrecondition,
+    now: string,
+  ) => Promise<Changed | undefined>
+  remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<{ heard: boolean } | undefined>
 }
 
-export function rowsOf(db: Database, { table, fields, folded, listed }: RowsOptions): Rows {
+const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
+
+export function rowsOf(
+  db: Database,
+  { table, fields, folded, listed, coded = {}, heard = unheard }: RowsOptions,
+): Rows {
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const columns = shown.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
-  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
-  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
-  const add = db.read.withoutPlugins().insertInto(name).values(Object.fromEntries(blank))
-  const addRow = db.prepare(add.returning('id'))
-  const withKeys = (values: Record<string, unknown>) => {
-    const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
-    return { ...values, ...Object.fromEntries(keys) }
-  }
+  const { isCoded, encode, decode } = codecsOf(coded)
+  const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
     find: (id) => {
       const rows = byId.all([id])
-      return rows instanceof Promise ? rows.then(first) : first(rows)
+      return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
-    ...listsOf<Row>(db, { table, folded }, listed ?? shown),
-    insert: async (tx, values, now) => {
-      const cells: unknown[] = fields.map((field) => values[field] ?? null)
-      for (const field of folded) cells.push(foldValue(values[field]) ?? null)
-      cells.push(1, now, now)
-      const { rows } = await addRow.in(tx, cells)
-      return { id: (rows[0] as { id: number }).id, ...values, revision: 1, createdAt: now, updatedAt: now }
-    },
+    ...(isCoded ? { ...lists, page: (query) => decodedPage(lists.page(query), decode) } : lists),
+    insert: inserter(db, name, fields, folded, encode, heard.created),
     update: async (tx, id, values, demands, now) => {
-      const change = { ...withKeys(values as Record<string, unknown>), updatedAt: now }
+      const change = { ...encode(withKeys(values as Record<string, unknown>, folded)), updatedAt: now }
       const query = tx.updateTable(name).set((row) => ({ ...change, revision: row('revision', '+', 1) }))
       const met = demand(query.where('id', '=', id), demands)
-      return (await met.returning(shown as never).executeTakeFirst()) as Row | undefined
+      const returning = met.returning(shown as never).returning(heard.updated.as('heard'))
+      const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
+      if (changed === undefined) return undefined
+      const { heard: isHeard, ...row } = changed
+      return { row: decode(row as Row) as Row, heard: Boolean(isHeard) }
     },
     remove: async (tx, id, demands) => {
-      const { numDeletedRows } = await demand(tx.deleteFrom(name).where('id', '=', id), demands).executeTakeFirst()
-      return numDeletedRows === 1n
+      const met = demand(tx.deleteFrom(name).where('id', '=', id), demands)
+      const gone = await met.returning(heard.deleted.as('heard')).executeTakeFirst()
+      return gone && { heard: Boolean(gone.heard) }
     },
   }
+}
+
+/** Prepared once: creating is the write that must be quick. */
+function inserter(
+  db: Database,
+  table: 'products',
+  fields: readonly string[],
+  folded: readonly string[],
+  encode: (values: Record<string, unknown>) => Record<string, unknown>,
+  heard: RawBuilder<boolean>,
+): Rows['insert'] {
+  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
+  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
+  const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
+  const addRow = db.prepare(add.returning('id').returning(heard.as('heard')))
+  return async (tx, values, now) => {
+    const kept = encode(values)
+    const cells: unknown[] = fields.map((field) => kept[field] ?? null)
+    for (const field of folded) cells.push(foldValue(values[field]) ?? null)
+    cells.push(1, now, now)
+    const { rows } = await addRow.in(tx, cells)
+    const added = rows[0] as { id: number; heard: boolean | number }
+    const row = { id: added.id, ...values, revision: 1, createdAt: now, updatedAt: now }
+    return { row, heard: Boolean(added.heard) }
+  }
+}
+
+function withKeys(values: Record<string, unknown>, folded: readonly string[]): Record<string, unknown> {
+  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
+  return { ...values, ...Object.fromEntries(keys) }
+}
+
+const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {
+  const each = (read: Row[]) => read.map((row) => decode(row) as Row)
+  return rows instanceof Promise ? rows.then(each) : each(rows)
 }
 
 const first = (rows: unknown[]) => rows[0] as Row | undefined

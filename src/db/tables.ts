@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
+import type { ResourceTablesTable } from './resource-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
 interface Resource {
@@ -84,6 +85,8 @@ export interface WebhooksTable extends Owned {
   payloadStyle: 'plain' | 'envelope'
   status: 'active' | 'paused' | 'disabled'
   statusReason: string | null
+  /** The scopes of the token that registered it; null for registrations older than resource events. */
+  scopes: string | null
   secretSealed: string
   failingSince: string | null
   revision: number
@@ -104,6 +107,8 @@ export interface EventsTable extends Owned {
   body: string
   /** Address given with the request that caused the event, called besides the registered ones. */
   callbackUrl: string | null
+  /** Who hears of it besides its owner: nobody (null), `any` registration, or those whose client has this scope. */
+  audience: string | null
   createdAt: string
 }
 
@@ -181,6 +186,7 @@ export interface Tables {
   authRecords: AuthRecordsTable
   signingKeys: SigningKeysTable
   settings: SettingsTable
+  resourceTables: ResourceTablesTable
 }
 
 export type Task = Selectable<TasksTable>

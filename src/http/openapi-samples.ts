@@ -87,14 +87,28 @@ function sampleOf(schema: Schema, name: string, field: string): unknown {
   return Object.hasOwn(samples, key) ? samples[key] : anyValue(schema, name)
 }
 
+const formats: Readonly<Record<string, string>> = {
+  'date-time': instant,
+  date: '2026-03-01',
+  time: '12:00:00Z',
+  email: 'ada@example.com',
+  uri: 'https://client.example/',
+  uuid: '018e0f3a-0c5e-7d2a-9b1c-2f6d3a4b5c6d',
+}
+
+/** Text of a length that is allowed; a pattern of the author's own is for their examples to meet. */
+const textOf = ({ minLength = 0, maxLength = Infinity }: Schema): string =>
+  'text'.padEnd(Number(minLength), ' text').slice(0, Number(maxLength))
+
 function anyValue(schema: Schema, name: string): unknown {
-  const { enum: allowed, type, format, minimum, items, examples, anyOf } = schema
+  const { enum: allowed, type, format = '', minimum, items, examples, anyOf, const: only } = schema
   if (Array.isArray(examples)) return examples[0]
   if (Array.isArray(allowed)) return allowed[0]
   if (Array.isArray(anyOf)) return anyValue(anyOf[0], name)
+  if (only !== undefined) return only
   if (type === 'array') return items ? [anyValue(items, name)] : []
   if (type === 'object') return exampleOf(schema, name)
   if (type === 'integer' || type === 'number') return minimum ?? 1
   if (type === 'boolean') return true
-  return format === 'date-time' ? instant : 'text'
+  return formats[format as string] ?? textOf(schema)
 }

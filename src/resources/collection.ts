@@ -1,34 +1,54 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { type TSchema, Type } from 'typebox'
+import { type TObject, type TSchema, Type } from 'typebox'
+import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
 import { answersUnchanged } from '../http/conditional.ts'
-import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
+import { announcer, heardOf } from './announce.ts'
+import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
+import { declare } from './declare.ts'
 import { lister } from './list.ts'
-import { capital, type ListRules, listQuerySchema } from './list-query.ts'
+import { capital, listQuerySchema } from './list-query.ts'
 import { listShow, representation, shower } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
-/** Declaration → list, create, read, replace, patch and remove over HTTP. */
-export function collection(declaration: Declaration): Collection {
-  return {
+/**
+ * Declaration → list, create, read, replace, patch and remove over HTTP, its events, its report and its table.
+ * Throws `DefinitionError`, which names every mistake in the declaration.
+ */
+export function collection<B extends TObject>(options: ResourceOptions<B>): Collection {
+  const declaration = declare(options)
+  return Object.freeze({
     declaration,
     plugin: async (app, options) => {
       const served = serve(declaration, options, app.prefix)
       for (const operation of declaration.operations) app.route(routes[operation](served))
     },
-  }
+  } satisfies Collection)
 }
 
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const fieldNames = Object.keys(declaration.body.properties)
-  const folded = [...new Set([...declaration.search, ...(declaration.folded ?? [])])]
-  const { table, sorts } = declaration
-  const listed = declaration.listed && [...new Set(['id', 'revision', ...declaration.listed, ...sorts])]
-  const rows = rowsOf(options.db, { table, fields: fieldNames, folded, listed })
-  const check = inputValidator(declaration.body, 'body')
-  return { ...options, declaration, rows, prefix, fieldNames, check, show: shower(declaration, prefix) }
+  const { table, folded, kinds, body, sorts } = declaration
+  const fieldNames = Object.keys(kinds)
+  const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
+  // Links may be made of any field.
+  const isPart = declaration.listed !== undefined && declaration.links === undefined
+  const listed = isPart ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
+  return {
+    ...options,
+    ...{ declaration, prefix, fieldNames },
+    rows: rowsOf(options.db, {
+      ...{ table, fields: fieldNames, folded, listed, heard: heardOf(declaration) },
+      coded: Object.fromEntries(coded) as Coded,
+    }),
+    instants: fieldNames.filter((name) => kinds[name] === 'instant'),
+    check: inputValidator(body, 'body'),
+    show: shower(declaration, prefix),
+    announce: announcer(options, declaration),
+  }
 }
+
+type Coded = Record<string, Coding>
 
 const idParams = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })
 const fieldsQuery = Type.Object({
@@ -37,18 +57,18 @@ const fieldsQuery = Type.Object({
 
 /** What every route of a resource has in common: its path, who may call, who may keep the answer, its name. */
 function route({ declaration, publicRead }: Served, operation: Operation, method: string, title: string) {
-  const { path, noun } = declaration
+  const { path, name, noun } = declaration
   const reads = operation === 'list' || operation === 'read'
   const single = operation !== 'list' && operation !== 'create'
-  const isPublic = reads && declaration.publicRead === true
-  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${path.slice(1)}:${reads ? 'read' : 'write'}`
+  const isPublic = reads && declaration.publicRead
+  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${name}:${reads ? 'read' : 'write'}`
   return {
     method,
     url: single ? `${path}/:id` : path,
     config: { scope, cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none', fields: reads },
     about: {
-      tags: [path.slice(1)],
-      operationId: operation + capital(operation === 'list' ? path.slice(1) : noun),
+      tags: [name],
+      operationId: operation + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
       summary: title,
       ...(single && { params: idParams }),
     },
@@ -58,8 +78,8 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
 const routes: Record<Operation, (served: Served) => RouteOptions> = {
   list: (served) => {
     const { declaration, prefix, rows } = served
-    const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.path.slice(1)}`)
-    const rules: ListRules = { ...declaration, path: prefix + declaration.path }
+    const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
+    const rules = { ...declaration, path: prefix + declaration.path }
     const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
     const handler = lister(rows, rules, listShow(served))
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }

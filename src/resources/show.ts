@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox'
+import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
@@ -53,15 +54,22 @@ export function listShow({ declaration: { body, hides, listed, links }, prefix }
 }
 
 /** The report of a resource: its table's columns, without the fields that only some callers see. */
-export function reportOf({ path, table, body, hides, publicRead }: Declaration) {
-  const shown = Object.entries(body.properties).filter(([name]) => !hides?.fields.includes(name))
-  const columns = shown.map(([name, schema]) => ({ name, type: (schema as { type: 'string' | 'number' }).type }))
-  const instants = ['createdAt', 'updatedAt'].map((name) => ({ name, type: 'instant' as const }))
-  const scope = publicRead ? null : `${path.slice(1)}:read`
+export function reportOf({ name, table, kinds, hides, readScope }: Declaration) {
+  const shown = Object.entries(kinds).filter(([field]) => !hides?.fields.includes(field))
+  const columns = shown.map(([field, kind]) => ({ name: field, type: columnTypes[kind] }))
+  const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
-    name: path.slice(1),
-    table,
-    scope,
+    ...{ name, table, scope: readScope },
     columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants],
   }
 }
+
+const columnTypes = {
+  text: 'string',
+  exact: 'string',
+  instant: 'instant',
+  integer: 'integer',
+  number: 'number',
+  boolean: 'boolean',
+  json: 'json',
+} as const satisfies Record<ColumnKind, string>

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
 import { judgeAddition, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
@@ -6,6 +7,7 @@ import { callerOf } from '../http/identify.ts'
 import { Problem } from '../http/problem.ts'
 import type { Served } from './declaration.ts'
 import { applyMergePatch } from './merge-patch.ts'
+import { columnName } from './stored.ts'
 
 export type ById = FastifyRequest<{ Params: { id: number } }>
 export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
@@ -14,27 +16,37 @@ export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<stri
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${id}`)
 
-/** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null. */
-const valuesOf = ({ fieldNames }: Served, body: Record<string, unknown>) =>
-  Object.fromEntries(fieldNames.map((name) => [name, body[name] ?? null]))
+/** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null, instants UTC. */
+function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown>): Record<string, unknown> {
+  const values = Object.fromEntries(fieldNames.map((name) => [name, body[name] ?? null]))
+  for (const name of instants) if (values[name] !== null) values[name] = new Date(String(values[name])).toISOString()
+  return values
+}
 
 /** 201 with the new resource, its place and its validators. */
 export async function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
   judgeAddition(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
-  const row = await unique(served, () => served.db.write((tx) => served.rows.insert(tx, values, now)))
+  const caller = callerOf(request)
+  const unit = async (tx: Queryable) => {
+    const { row, heard } = await served.rows.insert(tx, values, now)
+    if (heard) await served.announce(tx, 'created', row, caller, now)
+    return row
+  }
+  const row = await unique(served, () => served.db.write(unit))
   reply.code(201).header('location', `${served.prefix}${served.declaration.path}/${row.id}`)
   return served.show(row, request)
 }
 
-/** Runs a write; the one unique field taken by another row is a conflict (409). */
+/** Runs a write; a unique field's value taken by another row is a conflict (409). */
 async function unique<T>({ db, declaration }: Served, write: () => Promise<T>): Promise<T> {
   try {
     return await write()
   } catch (error) {
     if (!db.engine.isDuplicate(error)) throw error
-    const field = declaration.unique ?? 'id'
+    const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
+    const field = declaration.unique.find((name) => columnName(name) === column) ?? declaration.unique[0] ?? 'id'
     const errors = [{ field, message: 'is in use already' }]
     throw new Problem('DUPLICATE_RESOURCE', `Another ${declaration.noun} has this ${field}`, { errors })
   }
@@ -45,7 +57,7 @@ export async function replace(served: Served, request: Written): Promise<Row> {
   const demands = preconditionOf(request, served.requireIfMatch)
   const values = valuesOf(served, request.body)
   for (const field of unseen(served, request)) if (!(field in request.body)) delete values[field]
-  return change(served, request.params.id, values, demands)
+  return change(served, request, values, demands)
 }
 
 /** Fields that this caller does not see: a replacement that leaves them out, as it must, leaves them as they are. */
@@ -55,10 +67,16 @@ function unseen({ declaration: { hides } }: Served, request: Written): readonly 
 
 type Demands = ReturnType<typeof preconditionOf>
 
-async function change(served: Served, id: number, values: object, demands: Demands): Promise<Row> {
+async function change(served: Served, request: ById, values: object, demands: Demands): Promise<Row> {
+  const { id } = request.params
   const now = new Date(served.now()).toISOString()
-  const row = await unique(served, () => served.db.write((tx) => served.rows.update(tx, id, values, demands, now)))
-  return row ?? refused(served, id)
+  const caller = callerOf(request)
+  const unit = async (tx: Queryable) => {
+    const changed = await served.rows.update(tx, id, values, demands, now)
+    if (changed?.heard) await served.announce(tx, 'updated', changed.row, caller, now)
+    return changed?.row
+  }
+  return (await unique(served, () => served.db.write(unit))) ?? refused(served, id)
 }
 
 /** A write met no row: one look decides whether there is none (404) or it has changed (412). */
@@ -81,7 +99,7 @@ export async function patch(served: Served, request: Written): Promise<Row> {
     if (row === undefined) throw notFound(served, id)
     const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
     if (!meets(row, demands)) return refused(served, id)
-    const changed = await change(served, id, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
+    const changed = await change(served, request, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
     if (changed) return changed
   }
   throw new Problem('SERVICE_UNAVAILABLE', 'Others keep changing this resource, try again', {
@@ -113,5 +131,12 @@ function checked(served: Served, merged: Record<string, unknown>) {
 export async function remove(served: Served, request: ById): Promise<void> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)
-  if (!(await served.db.write((tx) => served.rows.remove(tx, id, demands)))) await refused(served, id)
+  const now = new Date(served.now()).toISOString()
+  const caller = callerOf(request)
+  const removed = await served.db.write(async (tx) => {
+    const gone = await served.rows.remove(tx, id, demands)
+    if (gone?.heard) await served.announce(tx, 'deleted', { id }, caller, now)
+    return gone !== undefined
+  })
+  if (!removed) await refused(served, id)
 }

@@ -46,7 +46,7 @@ forEachEngine((engine) => {
 
     it('runs each once when several nodes start together', async () => {
       const nodes = await Promise.all([open(), open(), open()])
-      const runs = await Promise.all(nodes.map(migrate))
+      const runs = await Promise.all(nodes.map((node) => migrate(node)))
       const all = runs.flat()
       assert.equal(runs.filter((run) => run.length > 0).length, 1)
       assert.deepEqual(await names(nodes[0] as Database), all.toSorted())

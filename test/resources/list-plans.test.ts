@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
-import { versions } from '../../src/versions.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -83,9 +83,8 @@ forEachEngine((engine) => {
       if (met !== undefined) assert.ok(met <= limit + 2, `${what} met ${met} rows: ${steps}\n${last.sql}`)
     }
 
-    const { v1 } = versions
-    for (const { declaration } of v1?.collections ?? []) {
-      const { path, sorts, filters = [] } = declaration
+    for (const { declaration } of builtIn.collections) {
+      const { path, sorts, filters } = declaration
       const value: Record<string, string> = {
         name: 'name 7',
         email: 'user7@plinth.test',

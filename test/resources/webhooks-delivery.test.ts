@@ -87,7 +87,7 @@ function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   return {
     deliveries,
     subscribe: (owner: Owner, callbackUrl: string, more: object = {}) =>
-      register(store, owner, { event: '*', callbackUrl, ...more }),
+      register(store, callerOf(owner), { event: '*', callbackUrl, ...more }),
     unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}),
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>

@@ -6,8 +6,10 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
+import type { Definition } from '../../src/definition.ts'
 import type { Verification } from '../../src/http/identify.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
@@ -42,7 +44,7 @@ export interface TestApp {
 type Settings = Partial<
   Pick<
     Parameters<typeof buildApp>[0],
-    'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider'
+    'definition' | 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider'
   >
 >
 
@@ -55,11 +57,13 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
   const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
   const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+  const definition: Definition = settings.definition ?? builtIn
   const app = await buildApp({
+    definition,
     db,
     queue,
     results,
-    kinds: reportKinds(db),
+    kinds: reportKinds(db, definition),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),

@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely'
 import type { Queryable, Snapshot } from '../../db/open.ts'
 
-/** A column of a report; a cell of it is a value of the type, or null. */
+/** A column of a report; a cell of it is a value of the type, or null. JSON comes as its text. */
 export interface ReportColumn {
   name: string
-  type: 'integer' | 'number' | 'string' | 'instant'
+  type: 'integer' | 'number' | 'string' | 'instant' | 'boolean' | 'json'
 }
 
 /**
@@ -42,11 +42,13 @@ export function tableReport({ db, name, scope = null, table, columns }: TableRep
   const page = rows.select(selected).where('id', '>', 0).orderBy('id').limit(pageRows).compile()
   const total = rows.select((row) => row.fn.countAll().as('count')).compile()
   const idAt = selected.indexOf('id')
+  const truths = columns.flatMap(({ type }, at) => (type === 'boolean' ? [at] : []))
 
   async function* pages(snapshot: Snapshot): AsyncIterable<unknown[][]> {
     const [, ...rest] = page.parameters
     for (let after: unknown = 0; ; ) {
       const found = await snapshot.page(page.sql, [after, ...rest])
+      if (truths.length > 0) for (const row of found) readTruths(row, truths)
       if (found.length > 0) yield found
       if (found.length < pageRows) return
       after = found[found.length - 1]?.[idAt]
@@ -60,4 +62,9 @@ export function tableReport({ db, name, scope = null, table, columns }: TableRep
     pages,
     count: async (snapshot) => Number((await snapshot.page(total.sql, total.parameters))[0]?.[0]),
   }
+}
+
+/** Tables keep truth as 1 or 0. */
+function readTruths(row: unknown[], places: readonly number[]): void {
+  for (const at of places) if (row[at] !== null) row[at] = row[at] === 1
 }

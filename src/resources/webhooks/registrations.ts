@@ -27,14 +27,14 @@ export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
 /** Adds a registration and returns it with its secret, which is in no later answer; throws DUPLICATE_RESOURCE. */
-export async function register(store: Store, owner: Owner, body: RegistrationBody) {
+export async function register(store: Store, caller: Caller, body: RegistrationBody) {
   const { db, sealer, now, random } = store
   const id = newId('whk', random)
   const secret = newSecret(random)
   const instant = new Date(now()).toISOString()
   const row: Webhook = {
     id,
-    ...owner,
+    ...ownerOf(caller),
     event: body.event,
     callbackUrl: body.callbackUrl,
     description: body.description ?? null,
@@ -42,6 +42,7 @@ export async function register(store: Store, owner: Owner, body: RegistrationBod
     payloadStyle: body.payloadStyle === 'envelope' ? 'envelope' : 'plain',
     status: 'active',
     statusReason: null,
+    scopes: [...caller.scopes].join(' '),
     secretSealed: sealer.seal(secret, secretPlace(id)),
     failingSince: null,
     revision: 1,

@@ -4,7 +4,7 @@ import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
-import { eventTypes } from './event-types.ts'
+import type { EventKinds } from './event-types.ts'
 import type { AddressPolicy, LookupAll } from './guard.ts'
 import { page } from './listing.ts'
 import { find, ownerOf, register, remove, type Store, shownBy } from './registrations.ts'
@@ -13,6 +13,8 @@ import * as schemas from './schemas.ts'
 import { accountSecret, type WebhookKeys } from './secrets.ts'
 
 export interface WebhooksOptions extends Store {
+  /** What can be listened for. */
+  events: EventKinds
   /** Which addresses may be registered. */
   policy: AddressPolicy
   lookup?: LookupAll
@@ -33,11 +35,12 @@ export const webhooks: Plugin = async (app, options) => {
 
 const creating: Plugin = async (app, options) => {
   const about = { tags, operationId: 'createWebhook', summary: 'Register a webhook' }
-  const schema = { ...about, body: schemas.NewWebhook, response: { 201: schemas.CreatedWebhook } }
+  const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
   app.post(path, { config: writes, schema }, async (request, reply) => {
-    await checkRegistration(request.body, options.policy, options.lookup)
+    const caller = callerOf(request)
+    await checkRegistration(request.body, caller, options)
     judgeAddition(request)
-    const created = await register(options, ownerOf(callerOf(request)), request.body)
+    const created = await register(options, caller, request.body)
     reply.code(201).header('location', `${app.prefix}${path}/${created.id}`)
     return created
   })
@@ -88,10 +91,10 @@ const secret: Plugin = async (app, { db, sealer, now, random }) => {
   }))
 }
 
-const kinds: Plugin = async (app) => {
+const kinds: Plugin = async (app, { events }) => {
   const about = { tags, operationId: 'listEventTypes', summary: 'List the kinds of events' }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: Type.Array(schemas.EventKind) } }
-  const all = Object.entries(eventTypes).map(([event, type]) => ({ event, ...type }))
+  const all = Object.entries(events).map(([event, { description, example }]) => ({ event, description, example }))
   app.get('/api/event-types', { config: reads, schema }, async () => all)
 }
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { Line } from '../text.ts'
-import { eventPatterns } from './event-types.ts'
+import { type EventKinds, eventPatterns } from './event-types.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 const PayloadStyle = Type.String({
@@ -13,7 +13,7 @@ const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
 })
 
 const own = {
-  event: Type.String({ maxLength: 100, description: `One of ${eventPatterns.join(', ')}` }),
+  event: Type.String({ maxLength: 100, description: 'One of /api/event-types, all of a noun (`report.*`), or `*`' }),
   callbackUrl: Type.String({ maxLength: 2_048, description: 'Receives the POST calls; an absolute https URL' }),
   description: Type.Optional(Line(0, 500)),
   headers: Type.Optional(Headers),
@@ -21,7 +21,11 @@ const own = {
 }
 
 /** The body of a registration. */
-export const NewWebhook = Type.Object(own)
+export const newWebhook = (events: EventKinds) =>
+  Type.Object({
+    ...own,
+    event: Type.String({ maxLength: 100, description: `One of ${eventPatterns(events).join(', ')}` }),
+  })
 
 const shown = {
   id: Type.String(),

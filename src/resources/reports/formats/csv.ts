@@ -11,7 +11,7 @@ export const csv: ReportFormat = {
   mediaType: 'text/csv; charset=utf-8; header=present',
   extension: 'csv',
   start: (columns) => {
-    const isText = columns.map(({ type }) => type === 'string')
+    const isText = columns.map(({ type }) => type === 'string' || type === 'json')
     return {
       start: `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`,
       rows: (rows) => lines(rows, isText),

@@ -8,13 +8,14 @@ export const json: ReportFormat = {
   start: (columns) => {
     const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
     const isText = columns.map(({ type }) => type === 'string' || type === 'instant')
+    const isNumber = columns.map(({ type }) => type === 'number' || type === 'integer')
     let separator = '\n'
     return {
       start: '[',
       rows: (rows) => {
         let text = ''
         for (const row of rows) {
-          text += `${separator}{${members(row, names, isText)}}`
+          text += `${separator}{${members(row, names, isText, isNumber)}}`
           separator = ',\n'
         }
         return text
@@ -24,12 +25,12 @@ export const json: ReportFormat = {
   },
 }
 
-function members(row: unknown[], names: string[], isText: boolean[]): string {
+function members(row: unknown[], names: string[], isText: boolean[], isNumber: boolean[]): string {
   let text = ''
   for (let at = 0; at < names.length; at++) {
     const cell = row[at]
     // JSON knows no infinity and no NaN.
-    if (cell === null || (!isText[at] && !Number.isFinite(cell))) continue
+    if (cell === null || (isNumber[at] && !Number.isFinite(cell))) continue
     if (text !== '') text += ','
     text += names[at]
     text += isText[at] ? JSON.stringify(cell) : cell
