@@ -4,6 +4,7 @@ import { after, before, describe, it } from 'node:test'
 import { createClient } from '../../src/auth/clients.ts'
 import { signingKeys } from '../../src/auth/keys.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
 import { type TestApp, testApp } from '../support/app.ts'
@@ -22,11 +23,12 @@ forEachEngine((engine) => {
       const seal = sealer(Buffer.alloc(32, 1), randomBytes)
       const keys = await signingKeys({ db, sealer: seal, now: Date.now })
       const report = (error: unknown) => assert.fail(String(error))
-      const tokens = { issuer: baseUrl, audience: baseUrl, db, keys, now: Date.now, accessTokenSeconds: 900 }
+      const { scopes } = builtIn
+      const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now: Date.now, accessTokenSeconds: 900 }
       const provider = authorizationServer({ ...tokens, sealer: seal, report })
       service = await testApp(db, { corsOrigins: [origin], provider })
       const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
-      const { client, secret } = await createClient(db, seal, machine)
+      const { client, secret } = await createClient(db, seal, scopes, machine)
       payload = `grant_type=client_credentials&client_id=${client.id}&client_secret=${secret}`
     })
     after(async () => {
