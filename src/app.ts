@@ -2,6 +2,7 @@ import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type Provider from 'oidc-provider'
 import { mount } from './auth/mount.ts'
+import { keptAnswers } from './db/answers.ts'
 import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
 import { acceptable } from './http/acceptable.ts'
@@ -15,6 +16,7 @@ import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
 import { https } from './http/https.ts'
+import { idempotency } from './http/idempotency.ts'
 import { identify, type Verify } from './http/identify.ts'
 import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
@@ -51,7 +53,7 @@ export interface AppOptions extends VersionOptions {
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { definition, db, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log } = options
+  const { definition, db, sealer, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log } = options
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
@@ -66,6 +68,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(methods)
   await app.register(acceptable)
   await app.register(bodies)
+  await app.register(idempotency, { answers: { ...keptAnswers(db, sealer, now), write: db.write } })
   await app.register(fields)
   await app.register(caching, { now })
   await app.register(conditional)

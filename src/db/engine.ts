@@ -19,6 +19,8 @@ export interface Engine {
   duplicateColumn: (error: unknown) => string | undefined
   /** True when an error says that the store cannot take work now: full, locked, unreachable. */
   isUnavailable: (error: unknown) => boolean
+  /** True when an error says that another transaction held a row for too long. */
+  isLockTimeout: (error: unknown) => boolean
 }
 
 const field = (error: unknown, name: string): unknown =>
@@ -41,6 +43,8 @@ export const sqlite: Engine = {
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  // Writers wait for the whole file, before their transaction begins.
+  isLockTimeout: () => false,
 }
 
 /** Class 08 connection, 53 resources, 57P shutdown, 55P03 lock, 57014 timeout; and the socket's own errors. */
@@ -76,4 +80,5 @@ export const postgres: Engine = {
     /Connection terminated|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(field(error, 'message') ?? ''),
     ),
+  isLockTimeout: (error) => field(error, 'code') === '55P03',
 }

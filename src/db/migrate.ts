@@ -4,6 +4,7 @@ import { resources } from './migrations/0001-resources.ts'
 import { tasks } from './migrations/0002-tasks.ts'
 import { auth } from './migrations/0003-auth.ts'
 import { webhooks } from './migrations/0004-webhooks.ts'
+import { answers } from './migrations/0005-answers.ts'
 import { resourceTables } from './migrations/0006-resource-tables.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
@@ -16,6 +17,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0002-tasks', tasks],
   ['0003-auth', auth],
   ['0004-webhooks', webhooks],
+  ['0005-answers', answers],
   ['0006-resource-tables', resourceTables],
 ]
 

@@ -171,6 +171,17 @@ export interface SettingsTable {
   value: string
 }
 
+/** What a request with an Idempotency-Key was answered, for its repetition. */
+export interface AnswersTable {
+  /** Keyed digest of who asked, where, and with which key. */
+  id: string
+  /** Keyed digest of what was asked. */
+  digest: string
+  /** Empty only inside the transaction that fills it. */
+  sealed: string
+  createdAt: string
+}
+
 export interface Tables {
   users: UsersTable
   products: ProductsTable
@@ -187,6 +198,7 @@ export interface Tables {
   signingKeys: SigningKeysTable
   settings: SettingsTable
   resourceTables: ResourceTablesTable
+  answers: AnswersTable
 }
 
 export type Task = Selectable<TasksTable>

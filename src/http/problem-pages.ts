@@ -35,6 +35,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'Another resource has a value that only one may have.',
     'Use the resource that is there, or send another value for the field that the errors name.',
   ],
+  IDEMPOTENCY_IN_PROGRESS: [
+    'The same request was sent before and has not been answered yet.',
+    'Wait as long as the Retry-After header says, then send it again under the same key to get its answer.',
+  ],
   TASK_NOT_COMPLETED: ['The report is still being made.', 'Wait as long as the Retry-After header says.'],
   TASK_FAILED: ['The report could not be made.', 'The status of the task tells why. Create a new report.'],
   RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
@@ -56,6 +60,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
   VALIDATION_ERROR: [
     'The body can be read, but values in it break a rule, such as a length or a form.',
     'Correct all the fields that the errors in the answer name.',
+  ],
+  IDEMPOTENCY_KEY_REUSED: [
+    'The key was used within the last 24 hours, by the same client on the same path, for a request with another body.',
+    'Use a new Idempotency-Key for each operation, and the same one only to repeat it unchanged.',
   ],
   CALLBACK_URL_BLOCKED: [
     'The service does not call this address: it is not public, not https, or carries credentials.',

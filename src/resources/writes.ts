@@ -4,6 +4,7 @@ import type { Row } from '../db/rows.ts'
 import { judgeAddition, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
+import { once, type Write } from '../http/once.ts'
 import { Problem } from '../http/problem.ts'
 import type { Served } from './declaration.ts'
 import { applyMergePatch } from './merge-patch.ts'
@@ -24,19 +25,18 @@ function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown
 }
 
 /** 201 with the new resource, its place and its validators. */
-export async function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
+export function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
   judgeAddition(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
-  const unit = async (tx: Queryable) => {
+  const write: Write<Queryable> = (unit) => unique(served, () => served.db.write(unit))
+  return once(request, reply, write, async (tx) => {
     const { row, heard } = await served.rows.insert(tx, values, now)
     if (heard) await served.announce(tx, 'created', row, caller, now)
-    return row
-  }
-  const row = await unique(served, () => served.db.write(unit))
-  reply.code(201).header('location', `${served.prefix}${served.declaration.path}/${row.id}`)
-  return served.show(row, request)
+    const location = `${served.prefix}${served.declaration.path}/${row.id}`
+    return { status: 201, headers: { location }, body: served.show(row, request) }
+  })
 }
 
 /** Runs a write; a unique field's value taken by another row is a conflict (409). */

@@ -6,7 +6,8 @@ import type { Database } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { lacksScope } from '../../http/authorize.ts'
 import { judgeAddition } from '../../http/conditional.ts'
-import { callerOf } from '../../http/identify.ts'
+import { type Caller, callerOf } from '../../http/identify.ts'
+import { once } from '../../http/once.ts'
 import { limitOf } from '../../http/paging.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
@@ -51,16 +52,24 @@ const reading = { scope: 'reports:read', cache: 'private', fields: true } as con
 function createRoute(app: App, options: ReportsOptions): void {
   const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
   app.post('/api/reports', { schema, config: { scope: 'reports:write', cache: 'none' } }, async (request, reply) => {
-    const task = await accept(options, request, app.prefix)
-    reply.code(202).headers({ location: statusPath(task), 'retry-after': '1' })
-    return taskView(task)
+    const { db, queue, now, random } = options
+    const owner = callerOf(request)
+    await judge(options, request.body, owner)
+    judgeAddition(request)
+    const { reportType, format, webhookUrl = null } = request.body
+    const task = { id: newId('tsk', random), reportType, format, webhookUrl, versionPrefix: app.prefix }
+    const at = instant(now())
+    return once(request, reply, db.write, async (tx) => {
+      const created = await createTask(tx, queue, task, owner, at)
+      const headers = { location: statusPath(created), 'retry-after': '1' }
+      return { status: 202, headers, body: taskView(created) }
+    })
   })
 }
 
-async function accept(options: ReportsOptions, request: FastifyRequest, prefix: string) {
-  const body = request.body as Static<typeof ReportRequest>
-  const owner = callerOf(request)
-  const { db, queue, kinds, now, random, judgeCallback } = options
+/** Throws what speaks against the request: a type or format that is not offered, a scope, the callback's address. */
+async function judge(options: ReportsOptions, body: Static<typeof ReportRequest>, owner: Caller): Promise<void> {
+  const { kinds, judgeCallback } = options
   const { reportType, format, webhookUrl = null } = body
   const names = kinds.map(({ name }) => name)
   const errors = [
@@ -75,10 +84,6 @@ async function accept(options: ReportsOptions, request: FastifyRequest, prefix: 
     const refused = [{ field: 'webhookUrl', message: verdict.reason }]
     throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors: refused })
   }
-  judgeAddition(request)
-  const task = { id: newId('tsk', random), reportType, format, webhookUrl, versionPrefix: prefix }
-  const at = instant(now())
-  return db.write((tx) => createTask(tx, queue, task, owner, at))
 }
 
 const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>

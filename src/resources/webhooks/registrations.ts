@@ -26,9 +26,8 @@ export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient:
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** Adds a registration and returns it with its secret, which is in no later answer; throws DUPLICATE_RESOURCE. */
-export async function register(store: Store, caller: Caller, body: RegistrationBody) {
-  const { db, sealer, now, random } = store
+/** A new registration as it is stored, and as it is shown once: with its secret. */
+export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
   const instant = new Date(now()).toISOString()
@@ -49,13 +48,13 @@ export async function register(store: Store, caller: Caller, body: RegistrationB
     createdAt: instant,
     updatedAt: instant,
   }
-  await db.write((tx) => insert(tx, row)).catch((error) => refuseDuplicate(db, error))
-  return { ...shownBy(sealer)(row), secret }
+  return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
 
-const insert = (tx: Queryable, row: Webhook) => tx.insertInto('webhooks').values(row).execute()
+export const insert = (tx: Queryable, row: Webhook) => tx.insertInto('webhooks').values(row).execute()
 
-function refuseDuplicate(db: Database, error: unknown): never {
+/** What a failed insert means: DUPLICATE_RESOURCE, or the error itself. */
+export function refuseDuplicate(db: Database, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   throw new Problem('DUPLICATE_RESOURCE', 'This address is registered for this event already', { cause: error })
 }

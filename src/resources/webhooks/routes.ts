@@ -1,13 +1,24 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import type { Queryable } from '../../db/open.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
+import { once, type Write } from '../../http/once.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
 import type { EventKinds } from './event-types.ts'
 import type { AddressPolicy, LookupAll } from './guard.ts'
 import { page } from './listing.ts'
-import { find, ownerOf, register, remove, type Store, shownBy } from './registrations.ts'
+import {
+  find,
+  insert,
+  newRegistration,
+  ownerOf,
+  refuseDuplicate,
+  remove,
+  type Store,
+  shownBy,
+} from './registrations.ts'
 import { checkRegistration } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { accountSecret, type WebhookKeys } from './secrets.ts'
@@ -40,9 +51,13 @@ const creating: Plugin = async (app, options) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)
     judgeAddition(request)
-    const created = await register(options, caller, request.body)
-    reply.code(201).header('location', `${app.prefix}${path}/${created.id}`)
-    return created
+    const { row, shown } = newRegistration(options, caller, request.body)
+    const write: Write<Queryable> = (unit) =>
+      options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
+    return once(request, reply, write, async (tx) => {
+      await insert(tx, row)
+      return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body: shown }
+    })
   })
 }
 
