@@ -22,6 +22,7 @@ import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
+import { prefer } from './http/prefer.ts'
 import { problemPages } from './http/problem-pages.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { wellFormed } from './http/well-formed.ts'
@@ -72,6 +73,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(fields)
   await app.register(caching, { now })
   await app.register(conditional)
+  await app.register(prefer)
   await app.register(compression)
   await app.register(accessLog, { write: log.access })
 

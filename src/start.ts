@@ -34,6 +34,10 @@ export interface Service extends Stores {
 }
 
 const now = Date.now
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
 const drainMs = 18_000
 const hourMs = 3_600_000
 
@@ -133,6 +137,7 @@ async function openApp(
     db,
     sealer,
     baseUrl,
+    later,
     provider: roles.includes('auth') ? authorizationServer({ ...tokens, sealer, accessTokenSeconds, report }) : null,
     verify: tokenVerifier(tokens),
     tls: certificates,

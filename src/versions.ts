@@ -4,20 +4,24 @@ import type { Definition } from './definition.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
 import { type ReportKind, tableReport } from './resources/reports/kinds.ts'
 import { type ReportsOptions, reports } from './resources/reports/routes.ts'
+import { taskRevisions } from './resources/reports/tasks.ts'
+import { type Later, watchTasks } from './resources/reports/watch.ts'
 import { reportOf } from './resources/show.ts'
 import { judgeTarget } from './resources/webhooks/guard.ts'
 import { type WebhooksOptions, webhooks } from './resources/webhooks/routes.ts'
 
 /** What every version works with; which events there are is told by the definition. */
-export type VersionOptions = CollectionOptions & ReportsOptions & Omit<WebhooksOptions, 'events'>
+export type VersionOptions = CollectionOptions & ReportsOptions & Omit<WebhooksOptions, 'events'> & { later: Later }
 
 /** Serves every version of a definition under its prefixes. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
+  const watch = watchTasks({ revisions: taskRevisions(options.db), later: options.later })
+  app.addHook('preClose', async () => watch.close())
   const judgeCallback = (url: string) => judgeTarget(options.policy, url, options.lookup)
   for (const { prefixes, collections } of Object.values(definition.versions)) {
     for (const prefix of prefixes) {
       for (const { plugin } of collections) await app.register(plugin, { ...options, prefix })
-      await app.register(reports, { ...options, judgeCallback, prefix })
+      await app.register(reports, { ...options, judgeCallback, watch, prefix })
       await app.register(webhooks, { ...options, events: definition.events, prefix })
     }
   }

@@ -1,4 +1,5 @@
 import { sweepExpired } from './auth/records.ts'
+import { sweepAnswers } from './db/answers.ts'
 import type { RandomBytes } from './db/ids.ts'
 import type { Database } from './db/open.ts'
 import type { Sealer } from './db/seal.ts'
@@ -44,6 +45,7 @@ export function startWork(options: WorkerOptions): () => void {
     () => expireReports({ db, results, now, taskSeconds }),
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
+    () => sweepAnswers(db, now),
   ])
 }
 

@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
+import type { AnswersTable } from './answers.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
@@ -169,17 +170,6 @@ export interface SigningKeysTable {
 export interface SettingsTable {
   name: string
   value: string
-}
-
-/** What a request with an Idempotency-Key was answered, for its repetition. */
-export interface AnswersTable {
-  /** Keyed digest of who asked, where, and with which key. */
-  id: string
-  /** Keyed digest of what was asked. */
-  digest: string
-  /** Empty only inside the transaction that fills it. */
-  sealed: string
-  createdAt: string
 }
 
 export interface Tables {

@@ -93,7 +93,8 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
     const schema = { ...about, body: served.declaration.body, response: { 201: representation(served.declaration) } }
-    return { ...common, schema, handler: (request, reply) => create(served, request as Written, reply) }
+    const config = { ...common.config, minimal: true }
+    return { ...common, config, schema, handler: (request, reply) => create(served, request as Written, reply) }
   },
   replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.body),
   patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
@@ -129,7 +130,11 @@ function changes(served: Served, operation: keyof typeof write, method: string, 
   const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
   return {
     ...common,
-    config: { ...common.config, accepts: operation === 'patch' ? [mergePatch] : [] },
+    config: {
+      ...common.config,
+      minimal: true,
+      ...(operation === 'patch' ? { accepts: [mergePatch], members: served.fieldNames } : { accepts: [] }),
+    },
     schema: { ...about, body, response: { 200: representation(served.declaration) } },
     handler: async (request: FastifyRequest) =>
       served.show(await write[operation](served, request as Written), request),

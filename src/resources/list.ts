@@ -5,6 +5,8 @@ import type { Row, Rows } from '../db/rows.ts'
 import { weakTag } from '../http/conditional.ts'
 import { isNarrowed, pick, wanted } from '../http/fields.ts'
 import { encodeCursor, linkHeader } from '../http/paging.ts'
+import { applied } from '../http/prefer.ts'
+import { addVary } from '../http/vary.ts'
 import { askedOf, type ListRules, placeOf, type Query } from './list-query.ts'
 import { type Page, pagesKept } from './pages.ts'
 
@@ -37,25 +39,30 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
     const found = find(request)
-    if (wantsCount(request)) return counted(rows, found, reply)
+    if (request.preferences?.count) return counted(rows, found, reply)
     if (found instanceof Promise) return found.then((page) => send(reply, page))
     send(reply, found)
     return undefined
   }
 }
 
-const send = (reply: FastifyReply, { link, etag, text }: Page): FastifyReply =>
-  reply.header('link', link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
+function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
+  // A shared cache must not give an answer without the count to a request for it, or the other way round.
+  addVary(reply, 'Prefer')
+  return reply
+    .header('link', link)
+    .header('etag', etag)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(text)
+}
 
 /** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */
 async function counted(rows: Rows, found: Page | Promise<Page>, reply: FastifyReply): Promise<FastifyReply> {
   const page = await found
   const total = await rows.count(page.query.filters)
-  return send(reply.header('x-total-count', total).header('preference-applied', 'count=exact'), page)
+  applied(reply, 'count=exact')
+  return send(reply.header('x-total-count', total), page)
 }
-
-const wantsCount = ({ headers }: FastifyRequest): boolean =>
-  headers.prefer !== undefined && /(^|[,;\s])count=exact([,;\s]|$)/.test(String(headers.prefer))
 
 const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 

@@ -44,9 +44,14 @@ export interface TestApp {
 type Settings = Partial<
   Pick<
     Parameters<typeof buildApp>[0],
-    'definition' | 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider'
+    'definition' | 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider' | 'later'
   >
 >
+
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
 
 /** The very app that production serves, on a database of the test and a clock the test drives. */
 export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
@@ -70,6 +75,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     provider: null,
     api: true,
     random: randomBytes,
+    later,
     verify,
     now,
     baseUrl: 'https://plinth.test',

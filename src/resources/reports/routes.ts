@@ -15,8 +15,10 @@ import type { ResultStore } from '../../results/store.ts'
 import { download } from './download.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
+import { newsOf } from './news.ts'
 import { ReportRequest, ReportType, TaskListQuery, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { createTask, findTask, instant, isFinished, listTasks, pollSeconds, statusPath, taskView } from './tasks.ts'
+import type { TaskWatch } from './watch.ts'
 
 export interface ReportsOptions {
   db: Database
@@ -25,6 +27,8 @@ export interface ReportsOptions {
   kinds: readonly ReportKind[]
   now: () => number
   random: RandomBytes
+  /** Where clients wait for a task to change; without it none waits. */
+  watch?: TaskWatch
   /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
   judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
 }
@@ -51,7 +55,8 @@ const reading = { scope: 'reports:read', cache: 'private', fields: true } as con
 
 function createRoute(app: App, options: ReportsOptions): void {
   const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
-  app.post('/api/reports', { schema, config: { scope: 'reports:write', cache: 'none' } }, async (request, reply) => {
+  const config = { scope: 'reports:write', cache: 'none', minimal: true } as const
+  app.post('/api/reports', { schema, config }, async (request, reply) => {
     const { db, queue, now, random } = options
     const owner = callerOf(request)
     await judge(options, request.body, owner)
@@ -107,14 +112,16 @@ function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
 function readRoutes(app: App, options: ReportsOptions): void {
   const common = { params: TaskParams, querystring: TaskQuery, response: { 200: TaskView } }
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
-    const task = await ownTask(options, request)
+    const read = () => ownTask(options, request)
+    const task = await newsOf(await read(), read, request, reply, options.watch)
     if (!isFinished(task)) reply.header('retry-after', String(pollSeconds(task, options.now())))
     return taskView(task)
   }
   const schema = about('readReport', 'Read a report task', common)
-  app.get('/api/reports/:taskId', { schema, config: reading }, handler)
+  const config = { ...reading, waits: true }
+  app.get('/api/reports/:taskId', { schema, config }, handler)
   const status = about('readReportStatus', 'Read the status of a report task', common)
-  app.get('/api/reports/:taskId/status', { schema: status, config: reading }, handler)
+  app.get('/api/reports/:taskId/status', { schema: status, config }, handler)
 }
 
 async function ownTask({ db }: ReportsOptions, request: FastifyRequest): Promise<Task> {

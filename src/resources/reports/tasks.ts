@@ -51,6 +51,12 @@ export async function findTask(db: Database, id: string, caller: Caller): Promis
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
 
+/** The revisions of those of the tasks that exist. */
+export const taskRevisions = (db: Database) => async (ids: string[]) => {
+  const rows = await db.read.selectFrom('tasks').select(['id', 'revision']).where('id', 'in', ids).execute()
+  return new Map(rows.map(({ id, revision }) => [id, revision]))
+}
+
 /** The caller's own tasks, newest first. */
 export function listTasks(db: Database, { clientId, subject }: Caller, limit: number): Promise<Task[]> {
   return db.read
