@@ -14,10 +14,10 @@ import { eventually, type RealService, realService } from './service.ts'
 
 const kills = 10
 const rows = 40_000
-const seed = Number(process.env.SEED ?? Date.now() % 100_000)
+export const seed = Number(process.env.SEED ?? Date.now() % 100_000)
 
 /** Repeatable numbers in [0, 1). */
-function sequence(start: number): () => number {
+export function sequence(start: number): () => number {
   let state = start
   return () => {
     state = (state * 1_664_525 + 1_013_904_223) % 4_294_967_296
