@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import { takesKeys } from './idempotency.ts'
 import {
   type Content,
   type HeaderName,
@@ -9,6 +10,7 @@ import {
 } from './openapi-components.ts'
 import type { Declared, Route } from './openapi-operation.ts'
 import type { Schema } from './openapi-schemas.ts'
+import { heedsPrefer } from './prefer.ts'
 import type { ProblemCode } from './problem.ts'
 
 /** A write that can be made conditional: RFC 9110 §13.1 for one resource. */
@@ -39,6 +41,8 @@ export function problemsOf(route: Route): ProblemCode[] {
     [params !== undefined, ['RESOURCE_NOT_FOUND']],
     [isChange(route), ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED']],
     [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],
+    [takesKeys(route), ['INVALID_INPUT', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED']],
+    [heedsPrefer(route), ['INVALID_INPUT']],
     [body !== undefined, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
   ]
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))
@@ -53,13 +57,22 @@ function refusalsOf(scope: string | undefined): ProblemCode[] {
 
 /** The request headers that a route heeds. */
 export function requestHeadersOf(route: Route): HeaderParameterName[] {
-  if (isFile(route)) return ['If-Match', 'If-None-Match', 'Range', 'If-Range']
-  if (isChange(route)) return ['If-Match', 'If-None-Match', 'If-Unmodified-Since']
-  return [
-    ...(isValidated(route) ? ['If-None-Match' as const] : []),
-    ...(isValidated(route) && isSingle(route, '200') ? ['If-Modified-Since' as const] : []),
-    ...(isCounted(route) ? ['Prefer' as const] : []),
+  const heeded: [boolean, HeaderParameterName[]][] = [
+    [isFile(route), ['If-Match', 'If-None-Match', 'Range', 'If-Range']],
+    [isChange(route), ['If-Match', 'If-None-Match', 'If-Unmodified-Since']],
+    [isValidated(route), ['If-None-Match']],
+    [isValidated(route) && isSingle(route, '200'), ['If-Modified-Since']],
+    [takesKeys(route), ['Idempotency-Key']],
+    [heedsPrefer(route), [preferOf(route)]],
   ]
+  return heeded.flatMap(([holds, names]) => (holds ? names : []))
+}
+
+/** The Prefer header, described by what it can do to the route. */
+function preferOf(route: Route): HeaderParameterName {
+  if (isCounted(route)) return 'PreferOnLists'
+  if (route.config.minimal) return 'PreferOnWrites'
+  return route.config.waits ? 'PreferOnTasks' : 'Prefer'
 }
 
 /** A list that can be sorted is a collection's, which counts its items when asked to. */
@@ -82,7 +95,9 @@ export function successesOf(
   ])
   const conditional = isValidated(route) || isFile(route)
   const notModified = { '304': { $ref: '#/components/responses/NotModified' } }
-  return { ...Object.fromEntries(declared), ...(conditional && notModified) }
+  const minimal = { '204': { description: 'Changed, under `return=minimal`', headers: declared[0]?.[1].headers ?? {} } }
+  const isShortened = route.config.minimal && route.schema.response?.['200'] !== undefined
+  return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
 }
 
 function headersOf(route: Route, status: string): HeaderName[] {
@@ -97,7 +112,9 @@ function headersOf(route: Route, status: string): HeaderName[] {
     [status === '201' || status === '202', ['Location']],
     [status === '202', ['Retry-After']],
     [route.schema.querystring?.properties?.cursor !== undefined, ['Link']],
-    [isCounted(route), ['X-Total-Count', 'Preference-Applied']],
+    [isCounted(route), ['X-Total-Count']],
+    [heedsPrefer(route), ['Preference-Applied']],
+    [takesKeys(route), ['Idempotent-Replayed']],
   ]
   return implied.flatMap(([holds, names]) => (holds ? names : []))
 }

@@ -42,7 +42,11 @@ export const headers = {
   Location: header('Path of the new resource, or of the status to poll', like('/v1/books/1')),
   Link: header('Pages of the list: first, next and prev where there are any (RFC 8288)', like('</books>; rel="first"')),
   'X-Total-Count': header('The number of all matching items, under `Prefer: count=exact`', natural),
-  'Preference-Applied': header('The preference that was honoured (RFC 7240)', like('count=exact')),
+  'Preference-Applied': header('The preferences that were honoured (RFC 7240 §3)', like('handling=strict')),
+  'Idempotent-Replayed': header('The answer was given before, to the same request under the same key', {
+    ...text,
+    enum: ['true'],
+  }),
   Accept: header('The media types that the operation reads', like('application/json')),
   'Accept-Encoding': header('The codings of a body that are read', like('identity')),
   'Accept-Patch': header('The media types of a patch that are read (RFC 5789)', like('application/merge-patch+json')),
@@ -66,6 +70,11 @@ const condition = (name: string, description: string, schema: Schema): Parameter
   schema,
 })
 
+const strict = '`handling=strict`: refuse what would be ignored, such as unknown names'
+
+const preference = (more: readonly string[]) =>
+  condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`, like('handling=strict'))
+
 /** The request headers that change what an operation does, by their names. */
 export const headerParameters = {
   'If-Match': condition('If-Match', 'Only if the resource has one of these strong tags; `*` for any', like('"3"')),
@@ -74,7 +83,15 @@ export const headerParameters = {
   'If-Unmodified-Since': condition('If-Unmodified-Since', 'Only if the resource has not changed since', date),
   Range: condition('Range', 'The part to send', like('bytes=0-1023')),
   'If-Range': condition('If-Range', 'The part only if the result has this tag, else the whole', like('"47DEQpj8"')),
-  Prefer: condition('Prefer', '`count=exact`: tell the number of all matching items (RFC 7240)', like('count=exact')),
+  'Idempotency-Key': condition(
+    'Idempotency-Key',
+    'Names this operation among those of the client on this path, for 24 hours: repeated under it, the request has one effect and one answer',
+    { ...text, minLength: 1, maxLength: 255, examples: ['8e03978e-40d5-43dd-bc93-6894a57f9324'] },
+  ),
+  Prefer: preference([]),
+  PreferOnLists: preference(['`count=exact`: tell the number of all matching items']),
+  PreferOnWrites: preference(['`return=minimal`: leave out the representation']),
+  PreferOnTasks: preference(['`wait=10`: answer when the task changes, or after so many seconds, 30 at most']),
 } satisfies Record<string, Parameter>
 
 export type HeaderParameterName = keyof typeof headerParameters

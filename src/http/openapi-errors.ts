@@ -52,7 +52,7 @@ const codesOf = (status: number) =>
 const headersOfStatus: Record<number, readonly HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
-  409: ['Retry-After'],
+  409: ['Retry-After', 'Idempotent-Replayed'],
   415: ['Accept', 'Accept-Encoding', 'Accept-Patch'],
   416: ['Accept-Ranges', 'Content-Range'],
   503: ['Retry-After'],
@@ -65,7 +65,7 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
     responseName(status),
     errorResponse(baseUrl, codesOf(status), headersOfStatus[status] ?? []),
   ])
-  const notModified = headerReferences(['X-Request-Id', 'Cache-Control', 'ETag', 'Last-Modified'])
+  const notModified = headerReferences(['X-Request-Id', 'Cache-Control', 'ETag', 'Last-Modified', 'Preference-Applied'])
   return {
     ...Object.fromEntries(byStatus),
     Error: {
@@ -87,7 +87,7 @@ function errorResponse(baseUrl: string, codes: readonly ProblemCode[], extra: re
   const codeForm = { $ref: '#/components/schemas/CodeError' }
   return {
     description: describeCodes(codes),
-    headers: headerReferences(['X-Request-Id', 'X-Error-Code', 'Cache-Control', ...extra]),
+    headers: headerReferences(['X-Request-Id', 'X-Error-Code', 'Cache-Control', 'Preference-Applied', ...extra]),
     content: {
       'application/problem+json': { schema: problem, examples: examples((known) => problemExample(baseUrl, known)) },
       'application/json': { schema: codeForm, examples: examples(codeExample) },

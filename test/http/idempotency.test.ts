@@ -78,6 +78,44 @@ forEachEngine((engine) => {
       return (await count(table)) - before
     }
 
+    /** A request that succeeds for each POST of the API; a route without one fails below. */
+    const successes: Record<string, object> = {
+      '/users': { name: 'Ada', email: 'every.post@example.com' },
+      '/products': { name: 'Lamp', price: 1 },
+      '/books': { title: 'Notes', author: 'Ada' },
+      '/api/reports': { reportType: 'books', format: 'csv' },
+      '/api/webhooks': { event: '*', callbackUrl: 'http://127.0.0.1:9/every-post' },
+    }
+
+    it('every POST of the live API takes a key and replays its answer', async () => {
+      const document = (await service.send({ url: '/openapi.json' })).json()
+      const paths = Object.keys(document.paths).filter((path) => document.paths[path].post && !/^\/oauth/.test(path))
+      assert.deepEqual(paths.sort(), Object.keys(successes).sort())
+      for (const [url, payload] of Object.entries(successes)) {
+        const { parameters } = document.paths[url].post
+        assert.ok(
+          parameters.some(({ $ref = '' }) => $ref.endsWith('/Idempotency-Key')),
+          url,
+        )
+        const request = { url, payload, key: newKey() }
+        const first = await post(request)
+        assert.ok(first.statusCode < 300, `${url}: ${first.body}`)
+        const second = await post(request)
+        assert.equal(replayed(second), 'true', url)
+        assert.deepEqual(essence(second), essence(first))
+      }
+    })
+
+    it('500 to a key where the handler does not answer through once, before it is believed to have kept it', async () => {
+      const other = await testApp(db, {}, (app) => {
+        app.post('/forgetful', { config: { scope: 'any' } }, async () => ({ done: true }))
+      })
+      assert.equal((await postTo(other, { url: '/forgetful' })).statusCode, 200)
+      assert.equal((await postTo(other, { url: '/forgetful', key: newKey() })).statusCode, 500)
+      assert.match(String(other.faults[0]), /does not answer through once/)
+      await other.app.close()
+    })
+
     it('201 once, then the same answer marked as replayed, and one resource', async () => {
       const key = newKey()
       const created = await made('products', async () => {

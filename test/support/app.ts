@@ -53,8 +53,12 @@ const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-/** The very app that production serves, on a database of the test and a clock the test drives. */
-export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
+/** The very app that production serves, on a database of the test and a clock the test drives; `more` adds routes. */
+export async function testApp(
+  db: Database,
+  settings: Settings = {},
+  more: (app: FastifyInstance) => void = () => {},
+): Promise<TestApp> {
   const faults: unknown[] = []
   const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
   const now = () => clock.now
@@ -91,6 +95,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     await queue.stop(1_000)
     rmSync(folder, { recursive: true })
   })
+  more(app)
   await app.ready()
   const send: TestApp['send'] = ({ scopes = everyScope, token: sent, headers, ...request }) => {
     const bearer = sent ?? (scopes === null ? null : token(scopes))
