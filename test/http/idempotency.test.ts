@@ -163,6 +163,14 @@ forEachEngine((engine) => {
       assert.equal(tasks.length, 1)
     })
 
+    it('202 is replayed though the request would be refused by now', async () => {
+      const request = { url: '/api/reports', payload: { reportType: 'users', format: 'csv' }, key: newKey() }
+      const first = await post(request)
+      const second = await post({ ...request, bearer: token('reports:write') })
+      assert.deepEqual(essence(second), essence(first))
+      assert.equal((await post({ ...request, bearer: token('books:write') })).statusCode, 403)
+    })
+
     it('201 of a webhook: the secret again, sealed at rest, never to be stored by a cache', async () => {
       const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook' }
       const request = { url: '/api/webhooks', payload, key: newKey() }
@@ -383,6 +391,33 @@ forEachEngine((engine) => {
       await node.app.close()
       await second.close()
     })
+
+    if (engine.name === 'postgres') {
+      it('409 IDEMPOTENCY_IN_PROGRESS while another node holds the key longer than one waits for a lock', async () => {
+        const second = await openDatabase(db.url)
+        const gate = Promise.withResolvers<void>()
+        const reached = Promise.withResolvers<void>()
+        const slow: Database['write'] = (unit) =>
+          second.write(async (tx) => {
+            const value = await unit(tx)
+            reached.resolve()
+            await gate.promise
+            return value
+          })
+        let held = second.write
+        const node = await testApp({ ...second, write: (unit) => held(unit) })
+        held = slow
+        const key = newKey()
+        const first = postTo(node, { key })
+        await reached.promise
+        const during = await post({ key })
+        assert.deepEqual([during.statusCode, during.json().errorCode], [409, 'IDEMPOTENCY_IN_PROGRESS'])
+        gate.resolve()
+        assert.deepEqual(essence(await post({ key })), essence(await first))
+        await node.app.close()
+        await second.close()
+      })
+    }
 
     it('a key is forgotten after 24 hours, swept or not', async () => {
       const key = newKey()
