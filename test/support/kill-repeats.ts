@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { type Database, openDatabase } from '../../src/db/open.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { seed, sequence } from './kill.ts'
-import { type Answer, type RealService, realService } from './service.ts'
+import { type Answer, eventually, type RealService, realService } from './service.ts'
 
 const kills = 6
 const clients = 4
@@ -32,22 +32,28 @@ const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
 const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
-/** One life of the service: clients send one request after the other until it is killed at a random moment. */
+/** One life of the service: clients send one request after the other; it is killed while they wait for an answer. */
 async function liveAndDie(service: RealService, life: number, random: () => number): Promise<Operation[]> {
   await service.start()
   const operations: Operation[] = []
   let alive = true
+  let answers = 0
   const client = async (number: number) => {
     for (let n = 0; alive; n++) {
       const operation = request(paths[(n + number) % paths.length] as string, `k${life}-${number}-${n}`)
       operations.push(operation)
       // Whoever is cut off does not know what became of the request: that is what keys are for.
       const answer = await send(service, operation).catch(() => undefined)
-      if (answer) operation.answer = answer
+      if (!answer) return
+      operation.answer = answer
+      answers += 1
     }
   }
   const running = Array.from({ length: clients }, (_, number) => client(number))
-  await pause(30 + random() * 300)
+  // By answers, not by the clock alone: a busy machine must not make lives in which nothing happens.
+  const enough = 4 + Math.floor(random() * 40)
+  await eventually(`${enough} answers`, async () => answers >= enough)
+  await pause(random() * 20)
   const killed = service.kill('SIGKILL')
   alive = false
   await Promise.all([killed, ...running])
