@@ -8,7 +8,11 @@ export const books = collection({
   noun: 'book',
   operations: ['list', 'create', 'read', 'replace', 'patch', 'remove'],
   publicRead: true,
-  body: Type.Object({ title: Line(1, 300), author: Line(1, 200), genre: Type.Optional(Line(1, 50)) }),
+  body: Type.Object({
+    title: Line(1, 300, { examples: ['Notes on the Analytical Engine'] }),
+    author: Line(1, 200, { examples: ['Ada Lovelace'] }),
+    genre: Type.Optional(Line(1, 50, { examples: ['mathematics'] })),
+  }),
   filters: ['genre', 'author'],
   search: ['title'],
   folded: ['author', 'genre'],

@@ -30,7 +30,9 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
   return { ...options, declaration, rows, prefix, fieldNames, check, show: shower(declaration, prefix) }
 }
 
-const idParams = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })
+const idParams = Type.Object({
+  id: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'Given by the service' }),
+})
 const fieldsQuery = Type.Object({
   fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
 })
@@ -45,7 +47,12 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
   return {
     method,
     url: single ? `${path}/:id` : path,
-    config: { scope, cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none', fields: reads },
+    config: {
+      scope,
+      cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none',
+      fields: reads,
+      problems: declaration.unique && !reads && operation !== 'remove' ? ['DUPLICATE_RESOURCE' as const] : [],
+    },
     about: {
       tags: [path.slice(1)],
       operationId: operation + capital(operation === 'list' ? path.slice(1) : noun),

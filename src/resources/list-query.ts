@@ -2,9 +2,10 @@ import { type TObject, type TSchema, Type } from 'typebox'
 import { fold } from '../db/fold.ts'
 import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { Row } from '../db/rows.ts'
-import { type Cursor, decodeCursor, limitOf, listMark } from '../http/paging.ts'
+import { judged } from '../http/judged.ts'
+import { type Cursor, decodeCursor, Limit, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
-import { noControls } from './text.ts'
+import { Line } from './text.ts'
 
 /** What a list of a resource can be asked for. */
 export interface ListRules {
@@ -25,21 +26,41 @@ export interface Query {
 }
 
 export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
-const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, pattern: noControls, description }))
+const text = (description: string) => Type.Optional(Line(0, 300, { description }))
+
+/** Fields, each once, each with or without a minus sign. */
+const sortPattern = (sorts: readonly string[]) => {
+  const field = `-?(${sorts.join('|')})`
+  return `^(?!.*\\b(\\w+)\\b.*\\b\\1\\b)(${field}(,${field})*)?$`
+}
 
 /** The query parameters of a list. */
 export function listQuerySchema({ filters = [], ranges = [], search, sorts }: ListRules): TObject {
   const properties: Record<string, TSchema> = {
-    limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Items on a page: 50 without it, 200 at most' })),
+    limit: Limit,
     cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
-    sort: text(`Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`),
+    sort: Type.Optional(
+      Type.String({
+        maxLength: 300,
+        description: `Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`,
+        ...judged({ pattern: sortPattern(sorts) }),
+      }),
+    ),
     fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
     q: text(`Text to find in ${search.join(' or ')}`),
-    updatedAfter: Type.Optional(Type.String({ maxLength: 40, description: 'Only what changed after this instant' })),
+    updatedAfter: Type.Optional(
+      Type.String({
+        maxLength: 40,
+        description: 'Only what changed after this instant, or this day',
+        ...judged({ format: 'date-time' }),
+      }),
+    ),
   }
   for (const name of filters) properties[name] = text(`Only items with this ${name}`)
   for (const name of ranges) {
-    for (const bound of ['min', 'max']) properties[bound + capital(name)] = text(`The ${bound}imum ${name}`)
+    for (const bound of ['min', 'max']) {
+      properties[bound + capital(name)] = Type.Optional(Type.Number({ description: `The ${bound}imum ${name}` }))
+    }
   }
   return Type.Object(properties)
 }
@@ -99,7 +120,7 @@ function filtersOf(query: Query, { filters = [], ranges = [], search }: ListRule
       ['max', '<='],
     ] as const) {
       const sent = query[bound + capital(field)]
-      if (sent !== undefined) wanted.push({ field, op, value: numberOf(bound + capital(field), sent) })
+      if (sent !== undefined) wanted.push({ field, op, value: Number(sent) })
     }
   }
   if (query.q) wanted.push({ field: search[0] as string, op: 'contains', value: String(query.q) })
@@ -113,9 +134,3 @@ function filtersOf(query: Query, { filters = [], ranges = [], search }: ListRule
 
 /** A day, or a time with its offset (RFC 3339). */
 const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
-
-function numberOf(name: string, sent: unknown): number {
-  const text = String(sent)
-  if (!/^-?\d{1,12}(\.\d{1,6})?$/.test(text)) throw malformed(name, 'must be a decimal number')
-  return Number(text)
-}

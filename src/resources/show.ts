@@ -2,6 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
+import { narrowable } from '../http/narrowable.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: links added, absent fields and hidden ones left out. */
@@ -26,17 +27,26 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-/** The representation, every field optional because `fields` may leave it out. */
+/** The representation of a resource, or what a list shows of it. */
 export function representation({ body, links }: Declaration, only?: readonly string[]): TSchema {
   const all: Record<string, TSchema> = {
     id: Type.Integer({ minimum: 1 }),
     ...body.properties,
     createdAt: Type.String({ format: 'date-time' }),
     updatedAt: Type.String({ format: 'date-time' }),
-    ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
+    ...(links && { _links: Type.Record(Type.String(), linkSchema, { examples: [links(sampleRow(body))] }) }),
   }
   const names = only ?? Object.keys(all)
-  return Type.Partial(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+  return narrowable(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+}
+
+/** A row of the examples that the fields of a body give. */
+const sampleRow = ({ properties }: Declaration['body']) => {
+  const examples = Object.entries(properties).map(([name, field]) => [
+    name,
+    (field as { examples?: unknown[] }).examples?.[0],
+  ])
+  return { id: 1, ...Object.fromEntries(examples) } as Row
 }
 
 /**

@@ -14,7 +14,15 @@ import type { ResultStore } from '../../results/store.ts'
 import { download } from './download.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
-import { ReportRequest, ReportType, TaskListQuery, TaskParams, TaskQuery, TaskView } from './schemas.ts'
+import {
+  type ReportRequest,
+  ReportType,
+  reportRequest,
+  TaskListQuery,
+  TaskParams,
+  TaskQuery,
+  TaskView,
+} from './schemas.ts'
 import { createTask, findTask, instant, isFinished, listTasks, pollSeconds, statusPath, taskView } from './tasks.ts'
 
 export interface ReportsOptions {
@@ -49,8 +57,10 @@ const about = <T extends Schemas>(operationId: string, summary: string, schemas:
 const reading = { scope: 'reports:read', cache: 'private', fields: true } as const
 
 function createRoute(app: App, options: ReportsOptions): void {
-  const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
-  app.post('/api/reports', { schema, config: { scope: 'reports:write', cache: 'none' } }, async (request, reply) => {
+  const body = reportRequest(options.kinds.map(({ name }) => name))
+  const schema = about('createReport', 'Ask for a report', { body, response: { 202: TaskView } })
+  const config = { scope: 'reports:write', cache: 'none', problems: ['CALLBACK_URL_BLOCKED'] } as const
+  app.post('/api/reports', { schema, config }, async (request, reply) => {
     const task = await accept(options, request, app.prefix)
     reply.code(202).headers({ location: statusPath(task), 'retry-after': '1' })
     return taskView(task)
@@ -58,7 +68,7 @@ function createRoute(app: App, options: ReportsOptions): void {
 }
 
 async function accept(options: ReportsOptions, request: FastifyRequest, prefix: string) {
-  const body = request.body as Static<typeof ReportRequest>
+  const body = request.body as ReportRequest
   const owner = callerOf(request)
   const { db, queue, kinds, now, random, judgeCallback } = options
   const { reportType, format, webhookUrl = null } = body
@@ -107,9 +117,10 @@ function readRoutes(app: App, options: ReportsOptions): void {
     return taskView(task)
   }
   const schema = about('readReport', 'Read a report task', common)
-  app.get('/api/reports/:taskId', { schema, config: reading }, handler)
+  const config = { ...reading, headers: ['Retry-After'] } as const
+  app.get('/api/reports/:taskId', { schema, config }, handler)
   const status = about('readReportStatus', 'Read the status of a report task', common)
-  app.get('/api/reports/:taskId/status', { schema: status, config: reading }, handler)
+  app.get('/api/reports/:taskId/status', { schema: status, config }, handler)
 }
 
 async function ownTask({ db }: ReportsOptions, request: FastifyRequest): Promise<Task> {
@@ -127,9 +138,9 @@ function downloadRoute(app: App, options: ReportsOptions): void {
     206: { description: 'The requested range of the result', content },
   }
   const schema = about('downloadReport', 'Download the result of a report', { params: TaskParams, response })
-  app.get(
-    '/api/reports/:taskId/download',
-    { schema, config: { scope: 'reports:read', cache: 'none' } },
-    async (request, reply) => download(options.results, await ownTask(options, request), request, reply, options.now()),
+  const problems = ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] as const
+  const config = { scope: 'reports:read', cache: 'none', problems } as const
+  app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
+    download(options.results, await ownTask(options, request), request, reply, options.now()),
   )
 }

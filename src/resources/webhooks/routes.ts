@@ -34,7 +34,8 @@ export const webhooks: Plugin = async (app, options) => {
 const creating: Plugin = async (app, options) => {
   const about = { tags, operationId: 'createWebhook', summary: 'Register a webhook' }
   const schema = { ...about, body: schemas.NewWebhook, response: { 201: schemas.CreatedWebhook } }
-  app.post(path, { config: writes, schema }, async (request, reply) => {
+  const config = { ...writes, problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] } as const
+  app.post(path, { config, schema }, async (request, reply) => {
     await checkRegistration(request.body, options.policy, options.lookup)
     judgeAddition(request)
     const created = await register(options, ownerOf(callerOf(request)), request.body)
