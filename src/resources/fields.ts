@@ -17,14 +17,14 @@ export const Title = Line(1, 300)
 export const Text = (maxLength = 20_000) => Type.String({ maxLength, pattern: lines })
 
 /** An e-mail address by the HTML standard's pattern. */
-export const Email = Type.String({ format: 'email', maxLength: 254 })
+export const Email = Type.String({ format: 'email', maxLength: 254, examples: ['ada@example.com'] })
 
 /** An absolute URL, compared letter by letter. */
 export const Url = Type.String({ format: 'uri', maxLength: 2_048 })
 
 /** An amount of money: 0 to 999,999,999.99 with two decimals at most. */
 export const Price = Type.Refine(
-  Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most' }),
+  Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most', examples: [24.5] }),
   // Not `multipleOf: 0.01`, of which no binary fraction is an exact multiple.
   (price) => Number(price.toFixed(2)) === price,
   () => 'must have two decimals at most',

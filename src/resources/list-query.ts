@@ -3,9 +3,10 @@ import { fold } from '../db/fold.ts'
 import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
-import { type Cursor, decodeCursor, limitOf, listMark } from '../http/paging.ts'
+import { judged } from '../http/judged.ts'
+import { type Cursor, decodeCursor, Limit, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
-import { noControls } from './text.ts'
+import { Line } from './text.ts'
 
 /** What a list of a resource can be asked for. */
 export interface ListRules {
@@ -68,21 +69,39 @@ export function queryNames(written: {
   return [...ofEveryList, ...filters, ...bounds]
 }
 
-const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, pattern: noControls, description }))
+const text = (description: string) => Type.Optional(Line(0, 300, { description }))
+
+/** Fields, each once, each with or without a minus sign. */
+const sortPattern = (sorts: readonly string[]) => {
+  const field = `-?(${sorts.join('|')})`
+  return `^(?!.*\\b(\\w+)\\b.*\\b\\1\\b)(${field}(,${field})*)?$`
+}
+
+const instantParameter = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description, ...judged({ format: 'date-time' }) }))
 
 /** The query parameters of a list. */
 export function listQuerySchema({ body, filters, ranges, search, sorts }: ListRules): TObject {
   const properties: Record<string, TSchema> = {
-    limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Items on a page: 50 without it, 200 at most' })),
+    limit: Limit,
     cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
-    sort: text(`Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`),
+    sort: Type.Optional(
+      Type.String({
+        maxLength: 300,
+        description: `Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`,
+        ...judged({ pattern: sortPattern(sorts) }),
+      }),
+    ),
     fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
     ...(search.length > 0 && { q: text(`Text to find in ${search.join(' or ')}`) }),
-    updatedAfter: Type.Optional(Type.String({ maxLength: 40, description: 'Only what changed after this instant' })),
+    updatedAfter: instantParameter('Only what changed after this instant, or this day'),
   }
   for (const name of filters) properties[name] = text(`Only items with this ${name}`)
   for (const field of ranges) {
-    for (const { name, about } of boundsOf(field, body.properties[field])) properties[name] = text(about)
+    const isNumber = isNumeric(body.properties[field])
+    for (const { name, about } of boundsOf(field, body.properties[field])) {
+      properties[name] = isNumber ? Type.Optional(Type.Number({ description: about })) : instantParameter(about)
+    }
   }
   return Type.Object(properties)
 }

@@ -3,6 +3,9 @@ import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
+import { narrowable } from '../http/narrowable.ts'
+import { exampleOf } from '../http/openapi-examples.ts'
+import { plain, type Schema } from '../http/openapi-schemas.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: links added, absent fields and hidden ones left out. */
@@ -27,17 +30,23 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-/** The representation, every field optional because `fields` may leave it out. */
+/** The representation of a resource, or what a list shows of it. */
 export function representation({ body, links }: Declaration, only?: readonly string[]): TSchema {
   const all: Record<string, TSchema> = {
     id: Type.Integer({ minimum: 1 }),
     ...body.properties,
     createdAt: Type.String({ format: 'date-time' }),
     updatedAt: Type.String({ format: 'date-time' }),
-    ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
+    ...(links && { _links: Type.Record(Type.String(), linkSchema, linkExamples(body, links)) }),
   }
   const names = only ?? Object.keys(all)
-  return Type.Partial(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+  return narrowable(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+}
+
+/** The links of an example, where the fields give one. */
+function linkExamples(body: Declaration['body'], links: NonNullable<Declaration['links']>): { examples?: object[] } {
+  const example = exampleOf(plain(body as unknown as Schema))
+  return example ? { examples: [links({ id: 1, ...example } as unknown as Row)] } : {}
 }
 
 /**
