@@ -7,26 +7,18 @@ const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 /**
  * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, bare or as the structured string that
- * draft-ietf-httpapi-idempotency-key-header asks for; both forms of a key are the same key. Throws INVALID_INPUT.
+ * draft-ietf-httpapi-idempotency-key-header asks for; both forms of a key are the same key. `wellFormed` has
+ * refused what was sent in two lines. Throws INVALID_INPUT.
  */
-export function idempotencyKeyOf({ headers, raw }: FastifyRequest): string | undefined {
+export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const sent = headers['idempotency-key']
   if (sent === undefined) return undefined
   const text = String(sent)
   const key = text.startsWith('"') ? quoted.exec(text)?.[1]?.replace(/\\(.)/g, '$1') : text
-  if (key === undefined || !printable.test(key)) throw malformed('must be 1 to 255 printable ASCII characters')
-  if (isRepeated(raw.rawHeaders)) throw malformed('must be sent once')
-  return key
+  if (key !== undefined && printable.test(key)) return key
+  const errors = [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters' }]
+  throw new Problem('INVALID_INPUT', 'The Idempotency-Key is malformed', { errors })
 }
-
-/** Node joins the lines of a field with a comma, which a key may contain. */
-function isRepeated(rawHeaders: readonly string[]): boolean {
-  const names = rawHeaders.filter((_, at) => at % 2 === 0)
-  return names.filter((name) => name.toLowerCase() === 'idempotency-key').length > 1
-}
-
-const malformed = (message: string) =>
-  new Problem('INVALID_INPUT', 'The Idempotency-Key is malformed', { errors: [{ field: 'Idempotency-Key', message }] })
 
 /** A JSON value with the members of its objects in one order: two bodies that mean the same are the same. */
 export function inOneOrder(value: unknown): unknown {

@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       it('200 without a count, under Vary: Prefer all the same, so that caches keep both', async () => {
         const answer = await send('GET', '/products?limit=1')
         assert.equal(answer.headers['x-total-count'], undefined)
-        assert.equal(answer.headers.vary, 'Prefer')
+        assert.match(String(answer.headers.vary), /^Prefer\b/)
         const inexact = await send('GET', '/products?limit=1', undefined, 'x="count=exact"')
         assert.deepEqual([inexact.headers['x-total-count'], applied(inexact)], [undefined, undefined])
       })
