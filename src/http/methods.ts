@@ -24,7 +24,7 @@ export const methods = fastifyPlugin(
     app.addHook('onRequest', (request, reply, done) => {
       if (!request.is404) return done()
       const target = request.url.split('?', 1)[0] as string
-      const found = [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))
+      const found = pathsAt(paths, target)
       if (found.length === 0) return done(new Problem('RESOURCE_NOT_FOUND', 'There is nothing at this path'))
       const allow = [...new Set(found.flatMap(({ methods }) => [...methods]))].sort().join(', ')
       if (request.method !== 'OPTIONS') {
@@ -38,6 +38,12 @@ export const methods = fastifyPlugin(
   },
   { name: 'methods', dependencies: ['errors'] },
 )
+
+/** The path itself where it is one; else those with parameters that it matches. */
+function pathsAt(paths: ReadonlyMap<string, Path>, target: string): Path[] {
+  const exact = paths.get(target)
+  return exact ? [exact] : [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))
+}
 
 const toPattern = (url: string) =>
   new RegExp(

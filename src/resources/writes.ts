@@ -94,6 +94,7 @@ const patchTries = 10
 export async function patch(served: Served, request: Written): Promise<Row> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)
+  refuseBroken(served, request.body)
   for (let tried = 0; tried < patchTries; tried++) {
     const row = await served.rows.find(id)
     if (row === undefined) throw notFound(served, id)
@@ -106,6 +107,22 @@ export async function patch(served: Served, request: Written): Promise<Row> {
     headers: { 'retry-after': '1' },
   })
 }
+
+/** What the members of a patch break by themselves is told before the state of the resource is looked at. */
+function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknown>): void {
+  const sent = fieldNames.filter((name) => Object.hasOwn(body, name) && isWhole(body[name]))
+  const result = check(Object.fromEntries(sent.map((name) => [name, body[name]])))
+  // Absent is what the patch leaves as it is; only a null takes away.
+  const broken = ('error' in result ? result.error : []).flatMap((failure) => {
+    if (failure.keyword !== 'required') return [failure]
+    const requiredProperties = (failure.params.requiredProperties as string[]).filter((name) => body[name] === null)
+    return requiredProperties.length > 0 ? [{ ...failure, params: { requiredProperties } }] : []
+  })
+  if (broken.length > 0) throw fromValidation(broken, 'body')
+}
+
+/** What of a patch is a value: null takes one away, and an object is a patch of the one that is there. */
+const isWhole = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
 
 function meets(row: Row, { matches, differs, unchangedBefore }: Demands): boolean {
   if (matches !== undefined && matches !== 'any' && !matches.includes(row.revision)) return false

@@ -292,6 +292,21 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { email: null })).json().errorCode, 'MISSING_REQUIRED_FIELD')
       assert.equal((await patch(id, { email: 'x', phone: 'y' })).json().errorCode, 'VALIDATION_ERROR')
     })
+
+    it('400 and 422 for what the patch breaks by itself, before 404 and 412', async () => {
+      const { id } = await create()
+      for (const [payload, status] of [
+        [{ email: null }, 400],
+        [{ name: 7 }, 400],
+        [{ phone: 'y' }, 422],
+      ] as const) {
+        const outdated = { method: 'PATCH' as const, payload, scopes: full, headers: { 'if-match': '"99"' } }
+        assert.equal((await send({ ...outdated, url: `/users/${id}` })).statusCode, status)
+        assert.equal((await send({ ...outdated, url: '/users/999999' })).statusCode, status)
+      }
+      const sound = { method: 'PATCH' as const, payload: { phone: '1' }, scopes: full, headers: { 'if-match': '"99"' } }
+      assert.equal((await send({ ...sound, url: `/users/${id}` })).statusCode, 412)
+    })
   })
 
   describe('DELETE /users/{id}', () => {
