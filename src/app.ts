@@ -12,6 +12,7 @@ import { caching } from './http/caching.ts'
 import { compression } from './http/compression.ts'
 import { conditional } from './http/conditional.ts'
 import { cors } from './http/cors.ts'
+import { docs } from './http/docs.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
@@ -81,6 +82,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
+  await app.register(docs)
   const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
   if (provider) await app.register(mount, { provider, issuer: baseUrl, scopes: definition.scopes, answered })
   if (api) await serveVersions(app, definition, options)
