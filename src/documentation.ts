@@ -1,42 +1,50 @@
 import { endpoints } from './auth/configuration.ts'
 import { apiScopes } from './auth/scopes.ts'
 import type { Definition } from './definition.ts'
+import type { DocumentOptions } from './http/openapi-document.ts'
+import type { Everywhere } from './http/openapi-everywhere.ts'
 import { oauthOperations } from './http/openapi-oauth.ts'
-import type { Extra } from './http/openapi-operation.ts'
-import type { Declaration } from './resources/declaration.ts'
-import { capital } from './resources/list-query.ts'
 import { TaskView } from './resources/reports/schemas.ts'
 
 /** What the OpenAPI document tells besides the facts of the routes. */
-export function documentation({ versions, scopes, events, collections }: Definition, baseUrl: string, version: string) {
+export function documentation(definition: Definition, baseUrl: string, version: string): DocumentOptions {
+  const { versions, scopes, events, collections } = definition
+  const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
     baseUrl,
     version,
     prefixes: versions.v1?.prefixes ?? [],
-    scopes: Object.fromEntries(apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])),
+    scopes: { machine: Object.fromEntries(ofMachines), person: scopes },
+    tags: tags(collections),
+    everywhere,
     schemas: { Task: TaskView },
-    extras: { ...Object.assign({}, ...collections.map(({ declaration }) => duplicates(declaration))), ...extras },
     written: oauthOperations(endpoints),
     events,
   }
 }
 
-const duplicate: Extra = { problems: ['DUPLICATE_RESOURCE'] }
-
-/** What writes of a resource with unique fields can answer. */
-function duplicates({ noun, unique }: Declaration): Record<string, Extra> {
-  if (unique.length === 0) return {}
-  return Object.fromEntries(['create', 'replace', 'patch'].map((verb) => [verb + capital(noun), duplicate]))
+/** What the policies of `app.ts` add to every operation. */
+const everywhere: Everywhere = {
+  requestHeaders: ['X-Request-Id'],
+  headers: [
+    'X-Request-Id',
+    'Cache-Control',
+    'Vary',
+    'Strict-Transport-Security',
+    'X-Content-Type-Options',
+    'Referrer-Policy',
+  ],
+  problems: ['INVALID_INPUT'],
 }
 
-const polled: Extra = { headers: ['Retry-After'] }
-
-/** What an operation can answer besides what its route's facts say. */
-const extras: Record<string, Extra> = {
-  createReport: { problems: ['CALLBACK_URL_BLOCKED'] },
-  readReport: polled,
-  readReportStatus: polled,
-  downloadReport: { problems: ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] },
-  createWebhook: { problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] },
-  readyz: { problems: ['SERVICE_UNAVAILABLE'] },
+function tags(collections: Definition['collections']): Record<string, string> {
+  return {
+    ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
+    reports: 'Files made of the data in the background: ask, watch or be called, then download',
+    webhooks: 'Who is called when something happens, with what came of each call',
+    oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
+    meta: 'The service about itself',
+  }
 }
+
+const about = (noun: string) => `Each ${noun} by its id, and lists to page through, filter and sort`

@@ -18,8 +18,8 @@ const json = 'application/json'
 
 /**
  * Which bodies are read and how input is judged: uncompressed JSON in UTF-8 only (415 otherwise), as `readJson` takes
- * it; no type coercion; path and query integers are canonical decimals; text in bodies is trimmed before its rules
- * apply. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
+ * it; no type coercion; path and query integers are canonical decimals, numbers are JSON's; text in bodies is trimmed
+ * before its rules apply. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
  */
 export const bodies = fastifyPlugin(
   async (app) => {
@@ -88,10 +88,12 @@ export function inputValidator(schema: TSchema, part: string) {
   const check = Compile(schema)
   const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
   const integers = part === 'body' ? [] : ofType(properties, 'integer')
+  const numbers = part === 'body' ? [] : ofType(properties, 'number')
   const texts = part === 'body' ? ofType(properties, 'string') : []
   return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
     if (typeof data === 'object' && data !== null) {
-      readIntegers(data as Record<string, unknown>, integers)
+      readNumbers(data as Record<string, unknown>, integers, canonicalInteger)
+      readNumbers(data as Record<string, unknown>, numbers, jsonNumber)
       trimTexts(data as Record<string, unknown>, texts)
     }
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
@@ -103,10 +105,13 @@ const ofType = (properties: [string, { type?: string }][], type: string): string
 
 const canonicalInteger = /^(0|-?[1-9][0-9]{0,14})$/
 
-function readIntegers(data: Record<string, unknown>, names: string[]): void {
+/** As RFC 8259 §6 writes them; what is too large for a number is none. */
+const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
+
+function readNumbers(data: Record<string, unknown>, names: string[], form: RegExp): void {
   for (const name of names) {
     const text = data[name]
-    if (typeof text === 'string' && canonicalInteger.test(text)) data[name] = Number(text)
+    if (typeof text === 'string' && form.test(text)) data[name] = Number(text)
   }
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { headers } from './openapi-components.ts'
+import { apiHeaders } from './openapi-components.ts'
 import { addVary } from './vary.ts'
 
 export interface CorsOptions {
@@ -8,8 +8,8 @@ export interface CorsOptions {
   corsOrigins: readonly string[]
 }
 
-/** What the documented answers carry, and what those to undocumented methods do. */
-const exposed = [...Object.keys(headers), 'Allow', 'Date']
+/** What programs read of the answers. */
+const exposed = [...Object.keys(apiHeaders), 'Date']
 
 const heeded = [
   ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],

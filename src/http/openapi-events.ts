@@ -44,6 +44,8 @@ function call(event: string, { description, example, schema = objectLike(example
     operationId: `on${name}`,
     summary: description,
     tags: ['webhooks'],
+    // No token: the signature is what a receiver knows us by.
+    security: [],
     parameters: Object.keys(webhookHeaders).map((known) => ({ $ref: `#/components/parameters/${known}` })),
     requestBody: {
       required: true,

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
+import { judged } from './judged.ts'
 import { weightOf } from './negotiate.ts'
 import { kebabOf, Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 
@@ -92,18 +93,18 @@ const ProblemType = Type.Object({
   type: Type.String({ format: 'uri', examples: ['https://localhost:8443/problems/resource-not-found'] }),
   title: Type.String({ examples: [problems.RESOURCE_NOT_FOUND[1]] }),
   status: Type.Integer({ examples: [404] }),
-  errorCode: Type.String({ examples: ['RESOURCE_NOT_FOUND'] }),
+  errorCode: Type.String({ enum: Object.keys(problems), examples: ['RESOURCE_NOT_FOUND'] }),
 })
 
 /** GET /problems/{code}: what an error code means, as a page for people or as JSON, by Accept. */
 export const problemPages: FastifyPluginAsync<{ baseUrl: string }> = async (app, { baseUrl }) => {
   const about = { operationId: 'readProblemType', summary: 'What an error code means', tags: ['meta'] }
   const params = Type.Object({
-    code: Type.String({ description: 'An errorCode in kebab case, such as auth-required' }),
+    code: Type.String({ description: 'An errorCode in kebab case', ...judged({ enum: [...byName.keys()] }) }),
   })
   const content = { 'text/html': { schema: Type.String() }, 'application/json': { schema: ProblemType } }
   const schema = { ...about, params, response: { 200: { description: 'The explanation', content } } }
-  const config = { scope: 'public', cache: 'public' } as const
+  const config = { scope: 'public', cache: 'public', headers: ['Vary'] } as const
   app.get<{ Params: { code: string } }>('/problems/:code', { config, schema }, async (request, reply) => {
     const code = byName.get(request.params.code)
     if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such error code')

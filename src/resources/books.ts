@@ -7,7 +7,10 @@ export const books = collection({
   path: '/books',
   noun: 'book',
   publicRead: true,
-  body: Type.Object({ title: Title, author: Name, genre: Type.Optional(Line(1, 50)) }),
+  body: Type.Object(
+    { title: Title, author: Name, genre: Type.Optional(Line(1, 50)) },
+    { examples: [{ title: 'Notes on the Analytical Engine', author: 'Ada Lovelace', genre: 'mathematics' }] },
+  ),
   filters: ['genre', 'author'],
   search: ['title'],
   sorts: ['title', 'author'],

@@ -50,7 +50,9 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
 
 type Coded = Record<string, Coding>
 
-const idParams = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })
+const idParams = Type.Object({
+  id: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'Given by the service' }),
+})
 const fieldsQuery = Type.Object({
   fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
 })
@@ -65,7 +67,13 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
   return {
     method,
     url: single ? `${path}/:id` : path,
-    config: { scope, cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none', fields: reads },
+    config: {
+      scope,
+      cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none',
+      fields: reads,
+      problems:
+        declaration.unique.length > 0 && !reads && operation !== 'remove' ? ['DUPLICATE_RESOURCE' as const] : [],
+    },
     about: {
       tags: [name],
       operationId: operation + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),

@@ -1,5 +1,5 @@
-import { exampleOf } from '../http/openapi-samples.ts'
-import { capital, plain, type Schema } from '../http/openapi-schemas.ts'
+import { exampleOf } from '../http/openapi-examples.ts'
+import { plain, type Schema, wholeOf } from '../http/openapi-schemas.ts'
 import { audienceOf } from './announce.ts'
 import type { Declaration } from './declaration.ts'
 import { representation } from './show.ts'
@@ -20,8 +20,8 @@ export function eventKindsOf(declaration: Declaration): Record<string, EventKind
   const { noun, hides } = declaration
   const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
   const shown = [...names.filter((name) => !hides?.fields.includes(name)), ...(declaration.links ? ['_links'] : [])]
-  const schema = { ...(plain(representation(declaration, shown)) as Schema), required: alwaysSent(declaration, shown) }
-  const example = exampleOf(schema, capital(noun)) as object
+  const { examples, ...schema } = wholeOf(plain(representation(declaration, shown)) as Schema)
+  const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]
   const audience = audienceOf(declaration)
   return {
     [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
@@ -29,6 +29,3 @@ export function eventKindsOf(declaration: Declaration): Record<string, EventKind
     [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, audience },
   }
 }
-
-const alwaysSent = ({ body }: Declaration, shown: readonly string[]): string[] =>
-  shown.filter((name) => !Object.hasOwn(body.properties, name) || body.required?.includes(name))

@@ -17,7 +17,7 @@ export const Title = Line(1, 300)
 export const Text = (maxLength = 20_000) => Type.String({ maxLength, pattern: lines })
 
 /** An e-mail address by the HTML standard's pattern. */
-export const Email = Type.String({ format: 'email', maxLength: 254 })
+export const Email = Type.String({ format: 'email', maxLength: 254, examples: ['ada@example.com'] })
 
 /** An absolute URL, compared letter by letter. */
 export const Url = Type.String({ format: 'uri', maxLength: 2_048 })

@@ -6,7 +6,7 @@ export const products = collection({
   path: '/products',
   noun: 'product',
   publicRead: true,
-  body: Type.Object({ name: Name, price: Price }),
+  body: Type.Object({ name: Name, price: Price }, { examples: [{ name: 'Desk lamp', price: 24.5 }] }),
   filters: ['name'],
   ranges: ['price'],
   search: ['name'],

@@ -3,6 +3,7 @@ import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
+import { narrowable } from '../http/narrowable.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: links added, absent fields and hidden ones left out. */
@@ -27,8 +28,11 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-/** The representation, every field optional because `fields` may leave it out. */
-export function representation({ body, links }: Declaration, only?: readonly string[]): TSchema {
+/** The representation of a resource, or what a list shows of it. */
+export function representation(
+  { body, links }: Pick<Declaration, 'body' | 'links'>,
+  only?: readonly string[],
+): TSchema {
   const all: Record<string, TSchema> = {
     id: Type.Integer({ minimum: 1 }),
     ...body.properties,
@@ -37,7 +41,21 @@ export function representation({ body, links }: Declaration, only?: readonly str
     ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
   }
   const names = only ?? Object.keys(all)
-  return Type.Partial(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+  const pick = (of: Record<string, unknown>) =>
+    Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
+  const examples = examplesOf({ body, links }).map(pick)
+  return narrowable(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
+}
+
+const instant = '2026-03-01T12:00:00.000Z'
+
+/** The examples of a body as resources. */
+function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Record<string, unknown>[] {
+  const { examples = [] } = body as { examples?: readonly object[] }
+  return examples.map((example) => {
+    const row = { id: 1, ...example, createdAt: instant, updatedAt: instant } as unknown as Row
+    return { ...row, ...(links && { _links: links(row) }) }
+  })
 }
 
 /**

@@ -350,8 +350,8 @@ forEachEngine((engine) => {
       assert.deepEqual(await names('minPrice=-5&maxPrice=999999999.99'), ['P1', 'P2.5', 'P3', 'P10.01'])
     })
 
-    it('400 for a bound that is no decimal number', async () => {
-      for (const bound of ['x', '1e3', '', '0x1', 'NaN', 'Infinity', '1,5', '--1', '1.']) {
+    it('400 for a bound that is no number of JSON', async () => {
+      for (const bound of ['x', '1e999', '', '0x1', 'NaN', 'Infinity', '1,5', '--1', '1.']) {
         await refused(`minPrice=${encodeURIComponent(bound)}`, 'minPrice')
       }
       await refused('maxPrice=1&maxPrice=2', 'maxPrice')

@@ -16,7 +16,15 @@ import { download } from './download.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
 import { newsOf } from './news.ts'
-import { ReportRequest, ReportType, TaskListQuery, TaskParams, TaskQuery, TaskView } from './schemas.ts'
+import {
+  type ReportRequest,
+  ReportType,
+  reportRequest,
+  TaskListQuery,
+  TaskParams,
+  TaskQuery,
+  TaskView,
+} from './schemas.ts'
 import { createTask, findTask, instant, isFinished, listTasks, pollSeconds, statusPath, taskView } from './tasks.ts'
 import type { TaskWatch } from './watch.ts'
 
@@ -54,8 +62,10 @@ const about = <T extends Schemas>(operationId: string, summary: string, schemas:
 const reading = { scope: 'reports:read', cache: 'private', fields: true } as const
 
 function createRoute(app: App, options: ReportsOptions): void {
-  const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
-  const config = { scope: 'reports:write', cache: 'none', minimal: true } as const
+  const body = reportRequest(options.kinds.map(({ name }) => name))
+  const schema = about('createReport', 'Ask for a report', { body, response: { 202: TaskView } })
+  const problems = ['CALLBACK_URL_BLOCKED'] as const
+  const config = { scope: 'reports:write', cache: 'none', minimal: true, problems } as const
   app.post('/api/reports', { schema, config }, async (request, reply) => {
     const { db, queue, now, random } = options
     const owner = callerOf(request)
@@ -73,7 +83,7 @@ function createRoute(app: App, options: ReportsOptions): void {
 }
 
 /** Throws what speaks against the request: a type or format that is not offered, a scope, the callback's address. */
-async function judge(options: ReportsOptions, body: Static<typeof ReportRequest>, owner: Caller): Promise<void> {
+async function judge(options: ReportsOptions, body: ReportRequest, owner: Caller): Promise<void> {
   const { kinds, judgeCallback } = options
   const { reportType, format, webhookUrl = null } = body
   const names = kinds.map(({ name }) => name)
@@ -118,7 +128,7 @@ function readRoutes(app: App, options: ReportsOptions): void {
     return taskView(task)
   }
   const schema = about('readReport', 'Read a report task', common)
-  const config = { ...reading, waits: true }
+  const config = { ...reading, waits: true, headers: ['Retry-After'] } as const
   app.get('/api/reports/:taskId', { schema, config }, handler)
   const status = about('readReportStatus', 'Read the status of a report task', common)
   app.get('/api/reports/:taskId/status', { schema: status, config }, handler)
@@ -139,9 +149,9 @@ function downloadRoute(app: App, options: ReportsOptions): void {
     206: { description: 'The requested range of the result', content },
   }
   const schema = about('downloadReport', 'Download the result of a report', { params: TaskParams, response })
-  app.get(
-    '/api/reports/:taskId/download',
-    { schema, config: { scope: 'reports:read', cache: 'none' } },
-    async (request, reply) => download(options.results, await ownTask(options, request), request, reply, options.now()),
+  const problems = ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] as const
+  const config = { scope: 'reports:read', cache: 'none', problems } as const
+  app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
+    download(options.results, await ownTask(options, request), request, reply, options.now()),
   )
 }
