@@ -94,16 +94,7 @@ function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve
 async function production(db: Database) {
   const keys = await signingKeys({ db, sealer: seal, now: Date.now })
   const report = (error: unknown) => assert.fail(String(error))
-  const { scopes } = builtIn
-  const tokens = {
-    issuer: baseUrl,
-    audience: baseUrl,
-    scopes,
-    db,
-    keys,
-    now: Date.now,
-    sealer: seal,
-    accessTokenSeconds: 900,
-  }
+  const origin = { issuer: baseUrl, audience: baseUrl, scopes: builtIn.scopes }
+  const tokens = { ...origin, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
   return { provider: authorizationServer({ ...tokens, report }), baseUrl, version }
 }

@@ -64,7 +64,8 @@ const reading = { scope: 'reports:read', cache: 'private', fields: true } as con
 function createRoute(app: App, options: ReportsOptions): void {
   const body = reportRequest(options.kinds.map(({ name }) => name))
   const schema = about('createReport', 'Ask for a report', { body, response: { 202: TaskView } })
-  const config = { scope: 'reports:write', cache: 'none', minimal: true, problems: ['CALLBACK_URL_BLOCKED'] } as const
+  const problems = ['CALLBACK_URL_BLOCKED'] as const
+  const config = { scope: 'reports:write', cache: 'none', minimal: true, problems } as const
   app.post('/api/reports', { schema, config }, async (request, reply) => {
     const { db, queue, now, random } = options
     const owner = callerOf(request)
