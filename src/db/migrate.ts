@@ -6,6 +6,7 @@ import { auth } from './migrations/0003-auth.ts'
 import { webhooks } from './migrations/0004-webhooks.ts'
 import { answers } from './migrations/0005-answers.ts'
 import { resourceTables } from './migrations/0006-resource-tables.ts'
+import { accounts } from './migrations/0007-accounts.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -19,6 +20,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0004-webhooks', webhooks],
   ['0005-answers', answers],
   ['0006-resource-tables', resourceTables],
+  ['0007-accounts', accounts],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
 import type { AnswersTable } from './answers.ts'
+import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
@@ -136,43 +137,13 @@ export interface AttemptsTable {
   responseStart: string | null
 }
 
-export interface ClientsTable {
-  id: string
-  name: string
-  secretHash: string | null
-  scopes: string
-  grants: string
-  redirectUris: string
-  createdAt: string
-  revokedAt: string | null
-}
-
-/** Everything the authorization server remembers, whatever its kind. */
-export interface AuthRecordsTable {
-  kind: string
-  id: string
-  payload: string
-  grantId: string | null
-  uid: string | null
-  userCode: string | null
-  consumedAt: string | null
-  expiresAt: string | null
-}
-
-export interface SigningKeysTable {
-  kid: string
-  alg: string
-  privateSealed: string
-  createdAt: string
-}
-
 /** Small values that all nodes share, such as the sealed cookie keys. */
 export interface SettingsTable {
   name: string
   value: string
 }
 
-export interface Tables {
+export interface Tables extends AuthTables {
   users: UsersTable
   products: ProductsTable
   books: BooksTable
@@ -183,9 +154,6 @@ export interface Tables {
   events: EventsTable
   deliveries: DeliveriesTable
   attempts: AttemptsTable
-  clients: ClientsTable
-  authRecords: AuthRecordsTable
-  signingKeys: SigningKeysTable
   settings: SettingsTable
   resourceTables: ResourceTablesTable
   answers: AnswersTable
