@@ -30,7 +30,7 @@ export const errors = fastifyPlugin<ErrorsOptions>(
 )
 
 /** Whatever was thrown as a problem that may be shown. */
-export function toProblem(error: unknown, { isUnavailable }: ErrorsOptions): Problem {
+export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions, 'isUnavailable'>): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
     const headers = { 'retry-after': retrySeconds }
