@@ -14,6 +14,9 @@ export interface RegisteredClient {
   scopes: string[]
   grants: string[]
   redirectUris: string[]
+  postLogoutRedirectUris: string[]
+  firstParty: boolean
+  trusted: boolean
   createdAt: string
   revokedAt: string | null
 }
@@ -26,6 +29,9 @@ export interface Sources {
 
 const token = (random: (size: number) => Uint8Array, bytes: number) => Buffer.from(random(bytes)).toString('base64url')
 
+/** What a client is unless it is said. */
+const unsaid = { redirectUris: [], postLogoutRedirectUris: [], firstParty: false, trusted: false }
+
 /** Where a client's secret is digested for (`sealer.digest`). */
 export const secretPlace = (id: string) => `client:${id}`
 
@@ -37,14 +43,15 @@ export async function createClient(
   db: Database,
   sealer: Sealer,
   known: Scopes,
-  { secret: given, redirectUris = [], ...wanted }: NewClient,
+  { secret: given, ...said }: NewClient,
   { now = Date.now, random = randomBytes }: Sources = {},
 ): Promise<{ client: RegisteredClient; secret: string | null }> {
+  const wanted = { ...unsaid, ...said }
   const id = wanted.id ?? `cli_${token(random, 16)}`
   const secret = given === undefined ? token(random, 32) : given
-  refuseWrong({ ...wanted, id, secret, redirectUris }, known)
+  refuseWrong({ ...wanted, id, secret }, known)
   const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
-  const row = { ...packed({ ...wanted, redirectUris }), id, secretHash, createdAt: new Date(now()).toISOString() }
+  const row = { ...packed(wanted), id, secretHash, createdAt: new Date(now()).toISOString() }
   await insert(db, { ...row, revokedAt: null })
   return { client: unpacked({ ...row, revokedAt: null }), secret }
 }
@@ -88,12 +95,8 @@ export async function ensureBootstrapClient(
   secret: string,
   { now = Date.now }: Sources = {},
 ): Promise<void> {
-  const wanted = {
-    name: 'Bootstrap client',
-    scopes: Object.keys(known),
-    grants: ['client_credentials'],
-    redirectUris: [],
-  }
+  const scopes = Object.keys(known)
+  const wanted = { ...unsaid, name: 'Bootstrap client', scopes, grants: ['client_credentials'] }
   refuseWrong({ ...wanted, id, secret }, known)
   const values = { ...packed(wanted), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
   const row = { ...values, id, createdAt: new Date(now()).toISOString() }
@@ -115,12 +118,28 @@ async function insert(db: Database, row: Client): Promise<void> {
   }
 }
 
-function packed({ name, scopes, grants, redirectUris }: Required<Omit<NewClient, 'id' | 'secret'>>) {
+function packed(client: Required<Omit<NewClient, 'id' | 'secret'>>) {
   const words = (list: readonly string[]) => [...new Set(list)].join(' ')
-  return { name, scopes: words(scopes), grants: words(grants), redirectUris: words(redirectUris) }
+  return {
+    name: client.name,
+    scopes: words(client.scopes),
+    grants: words(client.grants),
+    redirectUris: words(client.redirectUris),
+    postLogoutRedirectUris: words(client.postLogoutRedirectUris),
+    firstParty: Number(client.firstParty),
+    trusted: Number(client.trusted),
+  }
 }
 
 function unpacked(row: Client): RegisteredClient {
   const words = (text: string) => text.split(' ').filter(Boolean)
-  return { ...row, scopes: words(row.scopes), grants: words(row.grants), redirectUris: words(row.redirectUris) }
+  return {
+    ...row,
+    scopes: words(row.scopes),
+    grants: words(row.grants),
+    redirectUris: words(row.redirectUris),
+    postLogoutRedirectUris: words(row.postLogoutRedirectUris),
+    firstParty: row.firstParty === 1,
+    trusted: row.trusted === 1,
+  }
 }

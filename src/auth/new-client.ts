@@ -1,5 +1,5 @@
 import { type FieldError, Problem } from '../http/problem.ts'
-import { isRedirectUri } from './redirect-uris.ts'
+import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 import { type Scopes, unknownScopes } from './scopes.ts'
 
 /** What is said of a client to register it. */
@@ -10,11 +10,20 @@ export interface NewClient {
   scopes: readonly string[]
   grants: readonly string[]
   redirectUris?: readonly string[]
+  /** Where people may be sent after they logged out (OpenID Connect RP-Initiated Logout §3.1). */
+  postLogoutRedirectUris?: readonly string[]
+  /** The operator's own: nobody is asked for consent. */
+  firstParty?: boolean
+  /** May be told a person's password, which the grant `password` needs. */
+  trusted?: boolean
   /** Made when not given; null registers a public client, which has none (RFC 6749 §2.1). */
   secret?: string | null
 }
 
-const grantTypes = ['client_credentials', 'authorization_code', 'refresh_token']
+/** Every grant type a client can have; `password` and `implicit` are deprecated (RFC 9700 §2.1.2, §2.4). */
+export const grantTypes = ['client_credentials', 'authorization_code', 'refresh_token', 'password', 'implicit']
+/** Those that send a person's browser back to the client. */
+const redirectGrants = ['authorization_code', 'implicit']
 const idPattern = /^[A-Za-z0-9._~-]{1,128}$/
 const namePattern = /^\P{C}{1,200}$/u
 const secretPattern = /^[\x20-\x7e]{1,256}$/
@@ -26,15 +35,14 @@ export function refuseWrong(client: Required<NewClient>, known: Scopes): void {
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
 }
 
-function mistakes(
-  { id, name, secret, scopes, grants, redirectUris }: Required<NewClient>,
-  known: Scopes,
-): FieldError[] {
+type Rule = [broken: boolean, field: string, message: string]
+
+function mistakes(client: Required<NewClient>, known: Scopes): FieldError[] {
+  const { id, name, secret, scopes, grants } = client
   const unknown = unknownScopes(known, scopes)
   const unknownGrants = grants.filter((grant) => !grantTypes.includes(grant))
-  const wrongUris = redirectUris.filter((uri) => !isRedirectUri(uri))
   const isPublic = secret === null
-  const rules: [broken: boolean, field: string, message: string][] = [
+  const rules: Rule[] = [
     [!idPattern.test(id), 'id', 'must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ -'],
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
     [!isPublic && !secretPattern.test(secret), 'secret', 'must be 1 to 256 printable ASCII characters'],
@@ -47,8 +55,24 @@ function mistakes(
       `must not name ${unknownGrants}; the grant types are ${grantTypes.join(', ')}`,
     ],
     [isPublic && grants.includes('client_credentials'), 'grants', 'must not name client_credentials without a secret'],
-    [wrongUris.length > 0, 'redirectUris', `must be https, loopback http or private-use addresses, not ${wrongUris}`],
-    [redirectUris.length === 0 && grants.includes('authorization_code'), 'redirectUris', 'must hold an address'],
+    [!client.trusted && grants.includes('password'), 'grants', 'may name password only for a trusted client'],
+    ...addressRules(client),
   ]
   return rules.filter(([broken]) => broken).map(([, field, message]) => ({ field, message }))
+}
+
+function addressRules({ secret, grants, redirectUris, postLogoutRedirectUris }: Required<NewClient>): Rule[] {
+  const addresses: [string, readonly string[]][] = Object.entries({ redirectUris, postLogoutRedirectUris })
+  const perField = addresses.flatMap(([field, uris]): Rule[] => {
+    const wrong = uris.filter((uri) => !isRedirectUri(uri))
+    const apps = secret === null ? [] : uris.filter((uri) => isRedirectUri(uri) && isPrivateUse(uri))
+    const open = grants.includes('implicit') ? uris.filter((uri) => isRedirectUri(uri) && !isPublicHttps(uri)) : []
+    return [
+      [wrong.length > 0, field, `must be https, loopback http or private-use addresses, not ${wrong}`],
+      [apps.length > 0, field, `must not name the scheme of an app for a client with a secret: ${apps}`],
+      [open.length > 0, field, `must be https addresses of other hosts for the implicit grant, not ${open}`],
+    ]
+  })
+  const needsAddress = grants.some((grant) => redirectGrants.includes(grant))
+  return [...perField, [redirectUris.length === 0 && needsAddress, 'redirectUris', 'must hold an address']]
 }

@@ -78,12 +78,21 @@ function accepted({ client_id, sub, scope }: AccessTokenClaims): Verification {
   return { caller: { clientId: client_id, subject: sub, scopes: new Set(scope.split(' ')) } }
 }
 
-/** Whether the token's client is still registered, and neither the token nor the grant behind it was revoked. */
+/**
+ * Whether the token's client is still registered, the user it speaks for still there, and neither the token nor the
+ * grant behind it revoked.
+ */
 function liveness(db: Database): (claims: AccessTokenClaims) => Promise<boolean> {
   const client = db.read.selectFrom('clients').select('id').where('id', '=', '').where('revokedAt', 'is', null)
   const live = db.prepare(client.where(({ exists, not }) => not(exists(revokedToken(db)))))
-  return async ({ client_id, jti }) => (await live.all([client_id, jti, ...accessTokenKinds, 'Grant'])).length > 0
+  const user = db.prepare(db.read.selectFrom('users').select('id').where('id', '=', 0))
+  return async ({ client_id, jti, sub }) => {
+    if ((await live.all([client_id, jti, ...accessTokenKinds, 'Grant'])).length === 0) return false
+    return sub === client_id || (isUserId(sub) && (await user.all([Number(sub)])).length > 0)
+  }
 }
+
+const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
 function revokedToken({ read }: Database) {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')
