@@ -1,7 +1,12 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import type Provider from 'oidc-provider'
+import { interactions } from './auth/interactions.ts'
+import { invitationPage } from './auth/invitation-page.ts'
+import type { InvitationRouteOptions } from './auth/invitation-route.ts'
+import type { CurrentServer } from './auth/key-ring.ts'
 import { mount } from './auth/mount.ts'
+import type { People } from './auth/people.ts'
+import { userinfo } from './auth/userinfo.ts'
 import { keptAnswers } from './db/answers.ts'
 import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
@@ -9,6 +14,7 @@ import { acceptable } from './http/acceptable.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
+import { clientAddress } from './http/client-address.ts'
 import { compression } from './http/compression.ts'
 import { conditional } from './http/conditional.ts'
 import { cors } from './http/cors.ts'
@@ -31,12 +37,13 @@ import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { serveVersions, type VersionOptions } from './versions.ts'
 
-export interface AppOptions extends VersionOptions {
+export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOptions> {
   /** What is served. */
   definition: Definition
   verify: Verify
   /** The authorization server, where this process is one. */
-  provider: Provider | null
+  provider: CurrentServer | null
+  people: People
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
@@ -84,7 +91,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(problemPages, { baseUrl })
   await app.register(docs)
   const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
-  if (provider) await app.register(mount, { provider, issuer: baseUrl, scopes: definition.scopes, answered })
-  if (api) await serveVersions(app, definition, options)
+  if (provider) {
+    const { scopes } = definition
+    const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
+    await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
+    await app.register(userinfo, { db })
+    await app.register(interactions, { ...pages, provider, scopes, db, now, address: clientAddress(trustedProxies) })
+    await app.register(invitationPage, pages)
+  }
+  if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })
   return app
 }

@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path'
+import { peopleSettings } from './people-settings.ts'
 import {
   choice,
   cidrs,
@@ -6,6 +7,7 @@ import {
   Expected,
   flag,
   integer,
+  named,
   optional,
   origin,
   origins,
@@ -23,6 +25,7 @@ const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as
 const table = (production: boolean) => ({
   ...places(production),
   ...behaviour(production),
+  ...peopleSettings,
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',
@@ -80,8 +83,6 @@ const behaviour = (production: boolean) => ({
   webhookAllowHttp: named('PLINTH_WEBHOOK_ALLOW_HTTP', flag(!production, 'Whether callbacks may be http://')),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Least severe log line')),
 })
-
-const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setting })
 
 type Table = ReturnType<typeof table>
 type Values = { readonly [Key in keyof Table]: Table[Key] extends Setting<infer T> ? T : never }
@@ -151,6 +152,7 @@ function contradictions(values: Values): string[] {
   }
   both(values.tlsCertFile, values.tlsKeyFile, 'PLINTH_TLS_CERT_FILE and PLINTH_TLS_KEY_FILE')
   both(values.bootstrapClientId, values.bootstrapClientSecret, 'PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET')
+  both(values.smtpUrl, values.smtpFrom, 'PLINTH_SMTP_URL and PLINTH_SMTP_FROM')
   const base = values.baseUrl ?? values.authUrl
   if (values.authUrl !== null && values.authUrl !== base) {
     wrong.push(`PLINTH_AUTH_URL=${values.authUrl} is not valid: expected the origin of PLINTH_BASE_URL`)
@@ -164,6 +166,10 @@ function contradictions(values: Values): string[] {
 /** The SQLite file or PostgreSQL server to use. */
 export const databaseUrlOf = ({ databaseUrl, dataDir }: Config): string =>
   databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
+
+/** Where clients reach the service. */
+export const baseUrlOf = ({ baseUrl, authUrl, port }: Config): string =>
+  baseUrl ?? authUrl ?? `https://localhost:${port}`
 
 /** The folder of report files. */
 export const resultsFolderOf = ({ resultsUrl, dataDir }: Config): string =>

@@ -1,4 +1,4 @@
-import { endpoints } from './auth/configuration.ts'
+import { endpoints, interactionPath, invitationPath } from './auth/endpoints.ts'
 import { apiScopes } from './auth/scopes.ts'
 import type { Definition } from './definition.ts'
 import type { DocumentOptions } from './http/openapi-document.ts'
@@ -18,7 +18,7 @@ export function documentation(definition: Definition, baseUrl: string, version: 
     tags: tags(collections),
     everywhere,
     schemas: { Task: TaskView },
-    written: oauthOperations(endpoints),
+    written: oauthOperations({ ...endpoints, interaction: interactionPath, invitation: invitationPath }),
     events,
   }
 }

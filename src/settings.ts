@@ -18,6 +18,9 @@ const setting = <T>(parse: (text: string) => T, fallback: string, about: string)
   about,
 })
 
+/** A setting and the variable it is read from. */
+export const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setting })
+
 /** The same setting without a default: null when it is unset. */
 export const optional = <T>({ parse, about }: Setting<T>): Setting<T | null> => ({ parse, fallback: null, about })
 

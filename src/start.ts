@@ -4,12 +4,9 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
 import { buildApp } from './app.ts'
-import { ensureBootstrapClient } from './auth/clients.ts'
-import { signingKeys } from './auth/keys.ts'
-import { authorizationServer } from './auth/server.ts'
-import { tokenVerifier } from './auth/verify.ts'
+import { openAuthorization } from './authorization.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
-import { type Config, resultsFolderOf } from './config.ts'
+import { baseUrlOf, type Config, resultsFolderOf } from './config.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
@@ -74,8 +71,11 @@ async function start(given: Config, definition: Definition, version: string, onC
   }
   onClose(stopQueue)
   const certificates = await serverCertificates(config, stores.dataDir)
-  const baseUrl = config.baseUrl ?? config.authUrl ?? `https://localhost:${config.port}`
-  const app = await openApp(config, stores, parts, baseUrl, certificates, logs)
+  const baseUrl = baseUrlOf(config)
+  const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
+  const authorization = await openAuthorization({ config, scopes: definition.scopes, stores, baseUrl, now, report })
+  onClose(authorization.stop)
+  const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl }, certificates, logs)
   onClose(() => Promise.all([app.close(), stopQueue()]))
   if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
   await app.listen({ host: config.host, port: config.port })
@@ -116,32 +116,20 @@ function accessWriter(log: Logger, sink: LogSink): Access {
 }
 
 type Parts = Awaited<ReturnType<typeof openParts>>
+type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 
 async function openApp(
   config: Config,
-  { db, sealer }: Stores,
-  parts: Parts,
-  baseUrl: string,
+  parts: Stores & Parts & Authorization & { baseUrl: string },
   certificates: Certificates,
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
-  const keys = await signingKeys({ db, sealer, now })
-  const { scopes } = parts.definition
-  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
-  const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, roles } = config
-  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   return buildApp({
     ...parts,
-    db,
-    sealer,
-    baseUrl,
     later,
-    provider: roles.includes('auth') ? authorizationServer({ ...tokens, sealer, accessTokenSeconds, report }) : null,
-    verify: tokenVerifier(tokens),
     tls: certificates,
-    api: roles.includes('api'),
+    api: config.roles.includes('api'),
     trustedProxies: config.trustedProxies,
     corsOrigins: config.corsOrigins,
     publicRead: config.publicRead,

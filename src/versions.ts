@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-route.ts'
 import type { Database } from './db/open.ts'
 import type { Definition } from './definition.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
@@ -11,7 +12,10 @@ import { judgeTarget } from './resources/webhooks/guard.ts'
 import { type WebhooksOptions, webhooks } from './resources/webhooks/routes.ts'
 
 /** What every version works with; which events there are is told by the definition. */
-export type VersionOptions = CollectionOptions & ReportsOptions & Omit<WebhooksOptions, 'events'> & { later: Later }
+export type VersionOptions = CollectionOptions &
+  ReportsOptions &
+  InvitationRouteOptions &
+  Omit<WebhooksOptions, 'events'> & { later: Later }
 
 /** Serves every version of a definition under its prefixes. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
@@ -23,6 +27,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
       for (const { plugin } of collections) await app.register(plugin, { ...options, prefix })
       await app.register(reports, { ...options, judgeCallback, watch, prefix })
       await app.register(webhooks, { ...options, events: definition.events, prefix })
+      await app.register(invitationRoute, { ...options, prefix })
     }
   }
 }
