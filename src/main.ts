@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { clientsCommand } from './commands/clients.ts'
 import { settingsTable } from './commands/settings.ts'
+import { usersCommand } from './commands/users.ts'
 import { type Config, readConfig } from './config.ts'
 import type { Definition } from './definition.ts'
 
@@ -51,6 +52,7 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 program.addCommand(clientsCommand(configuration, () => definition(configuration())))
+program.addCommand(usersCommand(configuration))
 
 loadDotEnv()
 try {

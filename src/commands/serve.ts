@@ -1,5 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import closeWithGrace from 'close-with-grace'
 import { createClient, listClients } from '../auth/clients.ts'
+import { createFirstAdmin } from '../auth/first-admin.ts'
+import { passwords } from '../auth/passwords.ts'
 import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
 import type { Definition } from '../definition.ts'
@@ -42,10 +45,18 @@ async function greeting(service: Service, config: Config, { scopes }: Definition
       ? [`  Trust         ${authorityFile}`, `                curl --cacert ${authorityFile} ${baseUrl}/livez`]
       : []),
     ...(await firstClient(service, config, scopes)),
+    ...(await firstAdmin(service, config)),
     '',
     '',
   ]
   return lines.join('\n')
+}
+
+/** And an administrator, so that somebody can log in. */
+async function firstAdmin({ db }: Service, { bootstrapClientId }: Config): Promise<string[]> {
+  if (bootstrapClientId !== null) return []
+  const admin = await createFirstAdmin(db, passwords(randomBytes), Date.now, randomBytes)
+  return admin ? [`  Administrator ${admin.email}`, `  Password      ${admin.password}   (shown this once)`] : []
 }
 
 /** In development the first run makes a client, so that the first request can be sent at once. */

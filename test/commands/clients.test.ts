@@ -78,6 +78,10 @@ describe('plinth --help', () => {
     [['clients', 'create'], /--name <name>[\s\S]*--scope <scopes>/],
     [['clients', 'list'], /--json/],
     [['clients', 'revoke'], /<id>/],
+    [['users'], /invite .*\n[\s\S]*set-password .*\n[\s\S]*list /],
+    [['users', 'invite'], /<email>[\s\S]*--name <name>[\s\S]*--admin/],
+    [['users', 'set-password'], /standard input/],
+    [['users', 'list'], /--json/],
   ]
   it('explains every command, and needs no valid setting for that', async () => {
     const wrong = { ...env, PLINTH_PORT: 'none' }
