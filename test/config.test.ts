@@ -173,6 +173,18 @@ const rows: Record<string, Row> = {
     valid: [['silent', 'silent']],
     invalid: [['verbose', /one of fatal, error, warn, info, debug, trace, silent$/]],
   },
+  PLINTH_PRODUCT_NAME: {
+    key: 'productName',
+    development: 'Plinth',
+    valid: [['Ada & Söhne', 'Ada & Söhne']],
+    invalid: ['a\tb', 'x'.repeat(61)].map((text) => [text, /1 to 60 characters$/]),
+  },
+  PLINTH_ACCENT_COLOR: {
+    key: 'accentColor',
+    development: '#2552c8',
+    valid: [['#C00123', '#C00123']],
+    invalid: ['red', '#fff', '#2552c8;}', '2552c8'].map((text) => [text, /a colour such as #2552c8$/]),
+  },
 }
 
 /** Settings that are only right together. */
@@ -184,6 +196,10 @@ const pairs: [Environment, Partial<Config>][] = [
   [
     { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret' },
     { bootstrapClientId: 'boot', bootstrapClientSecret: 'boot secret' },
+  ],
+  [
+    { PLINTH_SMTP_URL: 'smtp://user:pass@mail.example.com:587', PLINTH_SMTP_FROM: 'plinth@example.com' },
+    { smtpUrl: 'smtp://user:pass@mail.example.com:587', smtpFrom: 'plinth@example.com' },
   ],
 ]
 
@@ -225,9 +241,18 @@ describe('readConfig', () => {
         assert.equal(readConfig({})[key as keyof Config], null)
       }
       for (const name of [one, other])
-        assert.match(message({ [name]: 'x' }), /belong together: expected both or neither$/)
+        assert.match(message({ [name]: env[name] as string }), /belong together: expected both or neither$/)
     })
   }
+
+  it('PLINTH_SMTP_URL and PLINTH_SMTP_FROM: an address each', () => {
+    const said = message({
+      PLINTH_SMTP_URL: 'https://mail.example.com',
+      PLINTH_SMTP_FROM: 'Plinth <plinth@example.com>',
+    })
+    assert.match(said, /^PLINTH_SMTP_URL=\S+ is not valid: expected smtp:/)
+    assert.match(said, /\nPLINTH_SMTP_FROM=.* is not valid: expected an e-mail address$/)
+  })
 
   it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: visible ASCII', () => {
     const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })

@@ -139,7 +139,7 @@ forEachEngine((engine) => {
     })
 
     it('400 unsupported_grant_type for an unknown grant', async () => {
-      const { status, body } = await server.token({ ...form(await registered()), grant_type: 'password' })
+      const { status, body } = await server.token({ ...form(await registered()), grant_type: 'magic' })
       assert.equal(status, 400)
       assert.equal(body.error, 'unsupported_grant_type')
     })
@@ -257,12 +257,6 @@ forEachEngine((engine) => {
       assert.equal(response.headers.get('cache-control'), 'no-store')
     })
   }
-
-  it('401 at GET /oauth/userinfo without a token, with a Bearer challenge', async () => {
-    const response = await fetch(`${server.base}/oauth/userinfo`)
-    assert.equal(response.status, 401)
-    assert.match(response.headers.get('www-authenticate') ?? '', /^Bearer/)
-  })
 
   it('GET /oauth/jwks: the public key and no part of the private one', async () => {
     const response = await fetch(`${server.base}/oauth/jwks`)

@@ -126,12 +126,23 @@ const attacks: Record<string, () => string | Promise<string>> = {
   'an empty text': () => '',
 }
 
+/** Users 1, 2 and so on: a token that names another speaks for nobody. */
+async function addUsers(db: Database, count: number): Promise<void> {
+  const at = new Date(start).toISOString()
+  const rows = Array.from({ length: count }, (_, n) => {
+    const [name, email] = [`User ${n}`, `user${n}@example.com`]
+    return { name, nameKey: name, email, emailKey: email, revision: 1, createdAt: at, updatedAt: at }
+  })
+  await db.write((tx) => tx.insertInto('users').values(rows).execute())
+}
+
 forEachEngine((engine) => {
   let db: Database
   before(async () => {
     db = await engine.database()
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
     for (const id of ['alpha', 'beta', 'gamma']) await createClient(db, sealer, builtIn.scopes, { ...machine, id })
+    await addUsers(db, 2_001)
   })
   after(() => db.close())
 
@@ -232,7 +243,7 @@ forEachEngine((engine) => {
   describe('what was revoked', () => {
     it('the token of a revoked client is refused after 30 seconds, and at once where it is not remembered', async () => {
       const { verify, pass, now } = verifier()
-      const token = await signed({ client_id: 'gamma' })
+      const token = await signed({ client_id: 'gamma', sub: 'gamma' })
       await verify(token)
       await revokeClient(db, 'gamma')
       pass(29)
@@ -240,6 +251,19 @@ forEachEngine((engine) => {
       pass(1)
       assert.deepEqual(await verify(token), invalid)
       assert.deepEqual(await tokenVerifier({ issuer, audience: issuer, keys, db, now })(token), invalid)
+    })
+
+    it('the token for a user who is gone is refused after 30 seconds, one for nobody at once', async () => {
+      const { verify, pass } = verifier()
+      const token = await signed({ sub: '2001' })
+      assert.ok('caller' in (await verify(token)))
+      await db.write((tx) => tx.deleteFrom('users').where('id', '=', 2_001).execute())
+      assert.ok('caller' in (await verify(token)))
+      pass(30)
+      assert.deepEqual(await verify(token), invalid)
+      for (const sub of ['2002', '0', '-1', '1e3', '99999999999', 'nobody']) {
+        assert.deepEqual(await verify(await signed({ sub })), invalid)
+      }
     })
 
     it('a revoked token is refused, and those of the same client are not', async () => {
@@ -278,13 +302,15 @@ forEachEngine((engine) => {
     const { verify } = verifier()
     const mine = (index: number) => (index % 2 ? 'alpha' : 'beta')
     const tokens = await Promise.all(
-      Array.from({ length: 2_000 }, (_, index) => signed({ client_id: mine(index), sub: `${index}`, jti: `${index}` })),
+      Array.from({ length: 2_000 }, (_, index) =>
+        signed({ client_id: mine(index), sub: `${index + 1}`, jti: `${index}` }),
+      ),
     )
     for (const round of ['verified', 'remembered']) {
       const answers = await Promise.all(tokens.map((token) => verify(token)))
       for (const [index, answer] of answers.entries()) {
         assert.ok('caller' in answer, round)
-        assert.deepEqual([answer.caller.clientId, answer.caller.subject], [mine(index), `${index}`])
+        assert.deepEqual([answer.caller.clientId, answer.caller.subject], [mine(index), `${index + 1}`])
       }
     }
   })

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
+import { people } from '../../src/auth/people.ts'
 import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
@@ -40,6 +41,9 @@ export interface TestApp {
   clock: { now: number }
   results: ResultStore
 }
+
+/** How the login pages look here. */
+export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Partial<
   Pick<
@@ -77,6 +81,7 @@ export async function testApp(
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),
     provider: null,
+    people: people({ db, sealer: seal, issuer: 'https://plinth.test', now, random: randomBytes, ...looks }),
     api: true,
     random: randomBytes,
     later,

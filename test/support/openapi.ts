@@ -6,11 +6,12 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { signingKeys } from '../../src/auth/keys.ts'
+import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
-import { type TestApp, testApp } from './app.ts'
+import { looks, type TestApp, testApp } from './app.ts'
 
 /** A document is read by its paths. */
 export type Json = ReturnType<typeof JSON.parse>
@@ -96,5 +97,7 @@ async function production(db: Database) {
   const report = (error: unknown) => assert.fail(String(error))
   const origin = { issuer: baseUrl, audience: baseUrl, scopes: builtIn.scopes }
   const tokens = { ...origin, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
-  return { provider: authorizationServer({ ...tokens, report }), baseUrl, version }
+  const { login, frame } = people({ ...tokens, random: randomBytes, ...looks })
+  const address = () => '127.0.0.1'
+  return { provider: { current: authorizationServer({ ...tokens, login, frame, address, report }) }, baseUrl, version }
 }
