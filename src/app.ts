@@ -8,9 +8,11 @@ import { mount } from './auth/mount.ts'
 import type { People } from './auth/people.ts'
 import { userinfo } from './auth/userinfo.ts'
 import { keptAnswers } from './db/answers.ts'
+import type { Audit } from './db/audit-buffer.ts'
 import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
 import { acceptable } from './http/acceptable.ts'
+import { actorOf } from './http/actor.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
@@ -22,14 +24,15 @@ import { docs } from './http/docs.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
-import { https } from './http/https.ts'
+import { https, type Plaintext } from './http/https.ts'
 import { idempotency } from './http/idempotency.ts'
-import { identify, type Verify } from './http/identify.ts'
+import { identify, type ReadApiKey, type Verify } from './http/identify.ts'
 import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
+import type { Problem } from './http/problem.ts'
 import { problemPages } from './http/problem-pages.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { wellFormed } from './http/well-formed.ts'
@@ -44,6 +47,10 @@ export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOp
   /** The authorization server, where this process is one. */
   provider: CurrentServer | null
   people: People
+  /** Reads X-API-Key. */
+  readApiKey?: ReadApiKey
+  /** What was refused, and secrets that travelled in the clear, are told here. */
+  audit?: Pick<Audit, 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
@@ -62,17 +69,19 @@ export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOp
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { definition, db, sealer, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log } = options
-  const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
+  const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
+  const { provider, api, log } = options
+  const { onDenied, onPlaintext } = refusals(options)
+  const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
 
   await app.register(arrival)
   await app.register(errors, failures)
-  await app.register(https, { baseUrl, trustedProxies })
+  await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(cors, { corsOrigins })
   await app.register(wellFormed, { baseUrl })
-  await app.register(identify, { verify })
+  await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
   await app.register(authorize)
   await app.register(methods)
   await app.register(acceptable)
@@ -101,4 +110,19 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   }
   if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })
   return app
+}
+
+/** Puts a credential that travelled in the clear into the audit log. */
+export const plaintextTold =
+  (audit: Pick<Audit, 'tally'>) =>
+  ({ address, header }: Plaintext): void =>
+    audit.tally({ event: 'credential.plaintext', address, details: { header } })
+
+/** What of a request that was refused goes into the audit log. */
+function refusals({ audit }: AppOptions) {
+  const onDenied = (request: FastifyRequest, { code }: Problem) => {
+    const target = `${request.method} ${request.routeOptions.url}`
+    audit?.tally({ ...actorOf(request), event: 'access.denied', target, details: { errorCode: code } })
+  }
+  return { onDenied, onPlaintext: audit && plaintextTold(audit) }
 }

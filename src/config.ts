@@ -15,6 +15,7 @@ import {
   text,
   words,
 } from './settings.ts'
+import { outsideTokens } from './token-settings.ts'
 
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
@@ -26,6 +27,7 @@ const table = (production: boolean) => ({
   ...places(production),
   ...behaviour(production),
   ...peopleSettings,
+  ...outsideTokens(production),
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',

@@ -42,6 +42,7 @@ function tags(collections: Definition['collections']): Record<string, string> {
     ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
     reports: 'Files made of the data in the background: ask, watch or be called, then download',
     webhooks: 'Who is called when something happens, with what came of each call',
+    administration: 'Clients, API keys and the audit log, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
     meta: 'The service about itself',
   }

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { auditCommand } from './commands/audit.ts'
 import { clientsCommand } from './commands/clients.ts'
+import { keysCommand } from './commands/keys.ts'
 import { settingsTable } from './commands/settings.ts'
 import { usersCommand } from './commands/users.ts'
 import { type Config, readConfig } from './config.ts'
@@ -52,7 +54,7 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 program.addCommand(clientsCommand(configuration, () => definition(configuration())))
-program.addCommand(usersCommand(configuration))
+for (const command of [usersCommand, keysCommand, auditCommand]) program.addCommand(command(configuration))
 
 loadDotEnv()
 try {

@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
-import { buildApp } from './app.ts'
+import { buildApp, plaintextTold } from './app.ts'
 import { openAuthorization } from './authorization.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 import { baseUrlOf, type Config, resultsFolderOf } from './config.ts'
+import { type Audit, openAudit } from './db/audit-buffer.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
@@ -72,14 +73,17 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(stopQueue)
   const certificates = await serverCertificates(config, stores.dataDir)
   const baseUrl = baseUrlOf(config)
+  const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'the audit log is behind') })
+  onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const authorization = await openAuthorization({ config, scopes: definition.scopes, stores, baseUrl, now, report })
+  const about = { config, scopes: definition.scopes, stores, baseUrl, audit, now, report }
+  const authorization = await openAuthorization(about)
   onClose(authorization.stop)
-  const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl }, certificates, logs)
+  const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl, audit }, certificates, logs)
   onClose(() => Promise.all([app.close(), stopQueue()]))
   if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
   await app.listen({ host: config.host, port: config.port })
-  if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl))
+  if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl, audit))
   return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }
 }
 
@@ -115,7 +119,7 @@ function accessWriter(log: Logger, sink: LogSink): Access {
   return (line) => sink.write(`{"level":30,"time":${now()},${JSON.stringify(line).slice(1)}\n`)
 }
 
-type Parts = Awaited<ReturnType<typeof openParts>>
+type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 
@@ -150,8 +154,8 @@ async function serverCertificates(config: Config, dataDir: string) {
 }
 
 /** Opens the listener that only redirects; returns how to close it. */
-async function redirecting({ host, httpPort }: Config, baseUrl: string): Promise<() => void> {
-  const redirect = redirectServer(baseUrl).listen(httpPort, host)
+async function redirecting({ host, httpPort }: Config, baseUrl: string, audit: Audit): Promise<() => void> {
+  const redirect = redirectServer(baseUrl, plaintextTold(audit)).listen(httpPort, host)
   await once(redirect, 'listening')
   return () => redirect.close()
 }

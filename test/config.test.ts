@@ -101,6 +101,40 @@ const rows: Record<string, Row> = {
     invalid: [['no', /one of on, off$/]],
   },
   PLINTH_TRUSTED_PROXIES: { key: 'trustedProxies', development: [], ...cidrs },
+  PLINTH_JWT_SHARED_SECRET: {
+    key: 'jwtSharedSecret',
+    development: null,
+    valid: [['s'.repeat(32), 's'.repeat(32)]],
+    invalid: [['s'.repeat(31), /32 to 1024 bytes$/]],
+  },
+  PLINTH_TRUSTED_ISSUER: {
+    key: 'trustedIssuer',
+    development: null,
+    valid: ['https://id.example', 'https://id.example/', 'https://id.example/realms/one'].map((text) => [text, text]),
+    invalid: [
+      'id.example',
+      'http://id.example',
+      'http://localhost.evil.example',
+      'https://me@id.example',
+      'https://id.example/?x',
+      'https://id.example/#x',
+    ].map((text) => [text, /an https:\/\/ address without query and fragment/]),
+  },
+  PLINTH_TRUSTED_ISSUER_CIDRS: {
+    key: 'trustedIssuerCidrs',
+    development: ['127.0.0.0/8', '::1/128'],
+    production: [],
+    ...cidrs,
+  },
+  PLINTH_TRUSTED_SCOPES: {
+    key: 'trustedScopes',
+    development: null,
+    valid: [['users:read,admin', ['users:read', 'admin']]],
+    invalid: [
+      ['users:read books:write', /scopes, comma-separated/],
+      [',', /scopes, comma-separated/],
+    ],
+  },
   DATABASE_URL: {
     key: 'databaseUrl',
     development: null,
@@ -217,7 +251,7 @@ describe('readConfig', () => {
       for (const [text, expected] of invalid) {
         const said = message({ [name]: text })
         assert.match(said, expected)
-        const shown = name.endsWith('KEY') ? '…' : text
+        const shown = /KEY$|SECRET$/.test(name) ? '…' : text
         assert.ok(said.startsWith(`${name}=${shown} is not valid: expected `), said)
         assert.equal(said.split('\n').length, 1)
       }

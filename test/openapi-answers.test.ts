@@ -28,6 +28,9 @@ onSqlite((engine) => {
     const user = { name: 'Ada', email: 'ada@example.com', phone: '+1' }
     const book = { title: 'Notes', author: 'Ada', genre: 'mathematics' }
     const page = { accept: 'text/html' }
+    const admin = { scopes: 'admin' }
+    const stale = { 'if-match': '"9"' }
+    const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
     const report = { reportType: 'books', format: 'csv' }
     const hook = { event: 'report.completed', callbackUrl: 'http://127.0.0.1:9/hook' }
     const post = (url: string, payload: unknown, more: object = {}) =>
@@ -45,6 +48,8 @@ onSqlite((engine) => {
       ids = {
         task: (await service.send(post('/api/reports', report))).json().taskId,
         webhook: (await service.send(post('/api/webhooks', hook))).json().id,
+        client: (await service.send(post('/api/clients', machine, admin))).json().id,
+        key: (await service.send(post('/api/keys', { name: 'Batch' }, admin))).json().id,
       }
     })
 
@@ -119,6 +124,38 @@ onSqlite((engine) => {
       [200, '/api/reports/{taskId}/status', () => ({ url: `/v1/api/reports/${ids.task}/status` })],
       [404, '/api/reports/{taskId}/status', () => ({ url: '/api/reports/tsk_none/status' })],
       [409, '/api/reports/{taskId}/download', () => ({ url: `/api/reports/${ids.task}/download` })],
+      [200, '/api/clients', () => admin],
+      [403, '/api/clients', () => ({})],
+      [201, '/api/clients', () => post('/api/clients', machine, admin)],
+      [409, '/api/clients', () => post('/api/clients', { ...machine, id: ids.client }, admin)],
+      [422, '/api/clients', () => post('/api/clients', { ...machine, scopes: ['x'] }, admin)],
+      [200, '/api/clients/{id}', () => ({ url: `/api/clients/${ids.client}`, ...admin })],
+      [200, '/api/clients/{id}', () => ({ url: `/api/clients/${ids.client}?fields=name`, ...admin })],
+      [404, '/api/clients/{id}', () => ({ url: '/api/clients/none', ...admin })],
+      [
+        200,
+        '/api/clients/{id}',
+        () => ({ method: 'PATCH', url: `/api/clients/${ids.client}`, payload: { firstParty: null }, ...admin }),
+      ],
+      [
+        200,
+        '/api/clients/{id}/rotate-secret',
+        () => ({ method: 'POST', url: `/api/clients/${ids.client}/rotate-secret`, ...admin }),
+      ],
+      [204, '/api/clients/{id}', () => ({ method: 'DELETE', url: `/api/clients/${ids.client}`, ...admin })],
+      [200, '/api/keys', () => admin],
+      [201, '/api/keys', () => post('/api/keys', { name: 'Batch', rate: '1/1', quota: null }, admin)],
+      [422, '/api/keys', () => post('/api/keys', { name: 'Batch', rate: 'x' }, admin)],
+      [200, '/api/keys/{id}', () => ({ url: `/api/keys/${ids.key}`, ...admin })],
+      [
+        200,
+        '/api/keys/{id}',
+        () => ({ method: 'PATCH', url: `/api/keys/${ids.key}`, payload: { quota: 5 }, ...admin }),
+      ],
+      [412, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, headers: stale, ...admin })],
+      [204, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, ...admin })],
+      [200, '/api/audit', () => ({ url: '/api/audit?event=key.created&limit=1', ...admin })],
+      [400, '/api/audit', () => ({ url: '/api/audit?from=x', scopes: 'audit:read' })],
       [200, '/api/webhooks', () => ({})],
       [201, '/api/webhooks', () => post('/api/webhooks', { ...hook, event: '*', description: 'All' })],
       [409, '/api/webhooks', () => post('/api/webhooks', hook)],

@@ -39,14 +39,15 @@ function metadata(client: RegisteredClient): AdapterPayload {
     grant_types: grants,
     redirect_uris: redirectUris,
     post_logout_redirect_uris: postLogoutRedirectUris,
-    response_types: responseTypes(grants),
+    response_types: responseTypesOf(grants),
     scope: scopes.join(' '),
     is_first_party: firstParty,
     is_trusted: trusted,
   }
 }
 
-function responseTypes(grants: readonly string[]): ResponseType[] {
+/** The response types that the grants of a client stand for (OpenID Connect Dynamic Registration §2). */
+export function responseTypesOf(grants: readonly string[]): ResponseType[] {
   const types: [grant: string, type: ResponseType][] = [
     ['authorization_code', 'code'],
     ['implicit', 'id_token'],

@@ -1,4 +1,5 @@
 import { type Client, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
+import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import { accountFinder } from './accounts.ts'
@@ -35,6 +36,8 @@ export interface AuthorizationServerOptions {
   login: PasswordGrantOptions['login']
   address: PasswordGrantOptions['address']
   frame: Frame
+  /** Is told of the tokens that were granted, refused and revoked. */
+  audit?: Pick<Audit, 'note' | 'tally'>
   /** Is told of each failure that is not the caller's. */
   report: (error: unknown) => void
 }

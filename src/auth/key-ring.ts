@@ -1,38 +1,63 @@
 import type Provider from 'oidc-provider'
+import { theService } from '../db/audit.ts'
 import type { AuthorizationServerOptions } from './configuration.ts'
-import { type KeySources, rotateKeys, type SigningKeys, signingKeys } from './keys.ts'
+import type { PublicKeys } from './key-algorithms.ts'
+import { type KeySources, type SigningKeys, signingKeys } from './keys.ts'
+import { rotateByTime } from './rotation.ts'
 import { authorizationServer } from './server.ts'
 
-/** The keys as they are now; `publicKeys` stays the same map. */
-export interface KeyRing {
-  readonly publicKeys: SigningKeys['publicKeys']
+/** The signing keys of a running service. */
+export interface KeyRing extends PublicKeys {
+  /** The keys of the moment: the same object until they change. */
   readonly current: SigningKeys
-  /** Rotates the keys when it is time, and takes over what this or another node has changed. */
   refresh: () => Promise<void>
+  /** Reads the keys anew. */
+  reload: () => Promise<void>
 }
 
-/** Reads the keys, makes them on the first run, and follows their rotation on every `refresh`. */
+const refreshMs = 30_000
+const careMs = 15_000
+
+/** Opens the keys, made on the first run. */
 export async function keyRing(sources: KeySources): Promise<KeyRing> {
-  await rotateKeys(sources)
-  let current = await signingKeys(sources)
-  const publicKeys = new Map(current.publicKeys)
+  let keys = await signingKeys(sources)
+  let refreshedAt = Number.NEGATIVE_INFINITY
+  let refreshing: Promise<void> | undefined
+  const reload = async () => {
+    const found = await signingKeys(sources)
+    if (JSON.stringify([found.jwks, found.cookieKeys]) !== JSON.stringify([keys.jwks, keys.cookieKeys])) keys = found
+  }
   return {
-    publicKeys,
     get current() {
-      return current
+      return keys
     },
+    get publicKeys() {
+      return keys.publicKeys
+    },
+    reload,
     refresh: async () => {
-      await rotateKeys(sources)
-      const next = await signingKeys(sources)
-      if (namesOf(next) === namesOf(current)) return
-      current = next
-      for (const kid of publicKeys.keys()) if (!next.publicKeys.has(kid)) publicKeys.delete(kid)
-      for (const [kid, key] of next.publicKeys) publicKeys.set(kid, key)
+      const now = sources.now()
+      if (now - refreshedAt >= refreshMs) {
+        refreshedAt = now
+        refreshing = reload().finally(() => {
+          refreshing = undefined
+        })
+      }
+      // Tokens that come while the keys are read wait for them.
+      await refreshing
     },
   }
 }
 
-const namesOf = ({ jwks }: SigningKeys) => jwks.keys.map(({ kid }) => kid).join(' ')
+/** Every 15 seconds: rotates the keys when their time has come, and follows what other processes did. Returns how to stop. */
+export function tendKeys(ring: KeyRing, sources: KeySources, onError: (error: unknown) => void): () => void {
+  const tend = async () => {
+    await rotateByTime({ ...sources, actor: theService })
+    await ring.reload()
+  }
+  const timer = setInterval(() => tend().catch(onError), careMs)
+  return () => clearInterval(timer)
+}
 
 /** The authorization server of the current keys: they are fixed in each oidc-provider, so another set makes another one. */
 export interface CurrentServer {
@@ -40,7 +65,10 @@ export interface CurrentServer {
 }
 
 /** Makes the server, and makes it anew when the ring has turned. */
-export function currentServer(ring: KeyRing, options: Omit<AuthorizationServerOptions, 'keys'>): CurrentServer {
+export function currentServer(
+  ring: Pick<KeyRing, 'current'>,
+  options: Omit<AuthorizationServerOptions, 'keys'>,
+): CurrentServer {
   let keys = ring.current
   let provider = authorizationServer({ ...options, keys })
   return {

@@ -2,6 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import Provider, { errors } from 'oidc-provider'
 import type { Sealer } from '../db/seal.ts'
 import { accessTokenReader } from './access-tokens.ts'
+import { auditTokens } from './audit-tokens.ts'
 import { type Api, allowClientCredentials } from './client-credentials.ts'
 import { secretPlace } from './clients.ts'
 import { type AuthorizationServerOptions, configuration } from './configuration.ts'
@@ -32,6 +33,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   leaveCorsAlone(provider)
   coverProviderPages(provider)
   handleFailures(provider, db.engine, errorRenderer(frame), report)
+  if (options.audit) auditTokens(provider, options.audit)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
   provider.use(presentByRecord(jwtEndpoints, accessTokenReader({ issuer, audience, keys: options.keys }), now))
   return provider

@@ -1,4 +1,5 @@
 import type { Generated } from 'kysely'
+import type { SigningKeysTable } from './administration-tables.ts'
 
 export interface ClientsTable {
   id: string
@@ -12,7 +13,9 @@ export interface ClientsTable {
   firstParty: Generated<number>
   /** 1: may be told a person's password (the password grant). */
   trusted: Generated<number>
+  revision: number
   createdAt: string
+  updatedAt: string
   revokedAt: string | null
 }
 
@@ -61,13 +64,6 @@ export interface AuthRecordsTable {
   userId: number | null
   consumedAt: string | null
   expiresAt: string | null
-}
-
-interface SigningKeysTable {
-  kid: string
-  alg: string
-  privateSealed: string
-  createdAt: string
 }
 
 /** What the authorization server works with, and the people who log in. */

@@ -7,6 +7,7 @@ import { webhooks } from './migrations/0004-webhooks.ts'
 import { answers } from './migrations/0005-answers.ts'
 import { resourceTables } from './migrations/0006-resource-tables.ts'
 import { accounts } from './migrations/0007-accounts.ts'
+import { administration } from './migrations/0008-administration.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -21,6 +22,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0005-answers', answers],
   ['0006-resource-tables', resourceTables],
   ['0007-accounts', accounts],
+  ['0008-administration', administration],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
+import type * as administration from './administration-tables.ts'
 import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
@@ -137,12 +138,6 @@ export interface AttemptsTable {
   responseStart: string | null
 }
 
-/** Small values that all nodes share, such as the sealed cookie keys. */
-export interface SettingsTable {
-  name: string
-  value: string
-}
-
 export interface Tables extends AuthTables {
   users: UsersTable
   products: ProductsTable
@@ -154,9 +149,12 @@ export interface Tables extends AuthTables {
   events: EventsTable
   deliveries: DeliveriesTable
   attempts: AttemptsTable
-  settings: SettingsTable
+  settings: administration.SettingsTable
   resourceTables: ResourceTablesTable
   answers: AnswersTable
+  apiKeys: administration.ApiKeysTable
+  auditEntries: administration.AuditEntriesTable
+  auditHead: administration.AuditHeadTable
 }
 
 export type Task = Selectable<TasksTable>

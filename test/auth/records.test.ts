@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Adapter, errors } from 'oidc-provider'
-import { createClient, revokeClient } from '../../src/auth/clients.ts'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { createClient } from '../../src/auth/clients.ts'
 import { records, sweepExpired } from '../../src/auth/records.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { clock, sealer } from './support.ts'
@@ -170,7 +172,7 @@ forEachEngine((engine) => {
         is_first_party: false,
         is_trusted: false,
       })
-      await revokeClient(db, client.id)
+      await revokeClient({ db, sealer, actor: operator }, client.id)
       assert.equal(await of('Client').find(client.id), undefined)
     })
 

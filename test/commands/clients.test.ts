@@ -56,7 +56,7 @@ describe('plinth clients', () => {
       ['create', '--name', 'x', '--scope', 'all:things'],
       /^plinth: scopes must not name all:things/,
     ],
-    ['a client without a name', ['create'], /required option '--name <name>' not specified/],
+    ['a client without a name', ['create'], /^plinth: Give the client a name: --name <name>\n$/],
   ]
   for (const [what, args, message] of refusals) {
     it(`exits with 1 and says why for ${what}`, async () => {

@@ -8,6 +8,7 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response
 import { buildApp } from '../../src/app.ts'
 import { people } from '../../src/auth/people.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { type Audit, openAudit } from '../../src/db/audit-buffer.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
 import type { Definition } from '../../src/definition.ts'
@@ -36,6 +37,7 @@ const verify = (text: string): Verification => {
 export interface TestApp {
   app: FastifyInstance
   faults: unknown[]
+  audit: Audit
   /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
@@ -45,12 +47,7 @@ export interface TestApp {
 /** How the login pages look here. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
-type Settings = Partial<
-  Pick<
-    Parameters<typeof buildApp>[0],
-    'definition' | 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider' | 'later'
-  >
->
+type Settings = Partial<Parameters<typeof buildApp>[0]>
 
 const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
@@ -71,9 +68,11 @@ export async function testApp(
   const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = settings.definition ?? builtIn
+  const audit = openAudit({ db, sealer: seal, now, onError: (error) => faults.push(error) })
   const app = await buildApp({
     definition,
     db,
+    audit,
     queue,
     results,
     kinds: reportKinds(db, definition),
@@ -97,6 +96,7 @@ export async function testApp(
     ...settings,
   })
   app.addHook('onClose', async () => {
+    await audit.flush()
     await queue.stop(1_000)
     rmSync(folder, { recursive: true })
   })
@@ -113,7 +113,7 @@ export async function testApp(
       },
     })
   }
-  return { app, faults, send, clock, results }
+  return { app, faults, audit, send, clock, results }
 }
 
 /**

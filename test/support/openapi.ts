@@ -29,6 +29,7 @@ export interface LiveRoute {
   /** With `{id}`, as the document writes it. */
   path: string
   scope: string | undefined
+  orScope: string | undefined
 }
 
 export interface Documented {
@@ -51,7 +52,7 @@ export async function documentedApp(db: Database): Promise<Documented> {
   const stop = onEveryRoute(({ method, url, config }) => {
     const names = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
     const path = url.replace(/:(\w+)/g, '{$1}')
-    live.push(...names.map((name) => ({ method: name, path, scope: config?.scope })))
+    live.push(...names.map((name) => ({ method: name, path, scope: config?.scope, orScope: config?.orScope })))
   })
   const service = await testApp(db, (await production(db)) as object)
   stop()
