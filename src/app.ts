@@ -50,7 +50,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOp
   /** Reads X-API-Key. */
   readApiKey?: ReadApiKey
   /** What was refused, and secrets that travelled in the clear, are told here. */
-  audit?: Pick<Audit, 'tally'>
+  audit?: Pick<Audit, 'note' | 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
@@ -70,7 +70,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOp
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
-  const { provider, api, log } = options
+  const { provider, api, audit, log } = options
   const { onDenied, onPlaintext } = refusals(options)
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
@@ -105,7 +105,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
     await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
     await app.register(userinfo, { db })
-    await app.register(interactions, { ...pages, provider, scopes, db, now, address: clientAddress(trustedProxies) })
+    const about = { provider, scopes, db, now, address: clientAddress(trustedProxies) }
+    await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
     await app.register(invitationPage, pages)
   }
   if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })

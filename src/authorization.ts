@@ -37,7 +37,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
-  const persons = peopleOf(config, stores, baseUrl, now)
+  const persons = peopleOf(options)
   const about = { accessTokenSeconds, report, audit, address: clientAddress(trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
@@ -54,12 +54,13 @@ export async function openAuthorization(options: AuthorizationOptions) {
   }
 }
 
-function peopleOf(config: Config, { db, sealer }: Pick<Stores, 'db' | 'sealer'>, issuer: string, now: () => number) {
+function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
   const { productName, accentColor, smtpUrl, smtpFrom, production } = config
   return people({
     ...{ db, sealer, issuer, now, random: randomBytes },
     branding: { productName, accentColor },
     smtp: smtpUrl !== null && smtpFrom !== null ? { url: smtpUrl, from: smtpFrom } : null,
+    audit,
     limits: production ? tryLimits : developmentTryLimits,
   })
 }

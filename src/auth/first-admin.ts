@@ -1,3 +1,4 @@
+import { passwordChanged, type RecordAudit, theService } from '../db/audit.ts'
 import type { Database } from '../db/open.ts'
 import { addUser, hasAccounts, openAccount, setPasswordHash } from './accounts.ts'
 import type { Passwords } from './passwords.ts'
@@ -14,6 +15,7 @@ export async function createFirstAdmin(
   passwords: Passwords,
   now: () => number,
   random: (size: number) => Uint8Array,
+  record: RecordAudit,
 ): Promise<{ email: string; password: string } | null> {
   if (await hasAccounts(db)) return null
   const password = Buffer.from(random(passwordBytes)).toString('base64url')
@@ -24,6 +26,7 @@ export async function createFirstAdmin(
       const userId = await addUser(tx, 'Administrator', email, at)
       await openAccount(tx, userId, 'admin', at)
       await setPasswordHash(tx, userId, hash, at)
+      await record(tx, passwordChanged(String(userId), theService))
     })
   } catch (error) {
     if (db.engine.isDuplicate(error)) return null

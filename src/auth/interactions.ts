@@ -1,6 +1,7 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import type Provider from 'oidc-provider'
 import { errors } from 'oidc-provider'
+import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import { Problem } from '../http/problem.ts'
 import { type Account, accountBySubject } from './accounts.ts'
@@ -23,6 +24,8 @@ export interface InteractionOptions extends PageFailures {
   /** Where a request comes from. */
   address: (message: FormRequest['raw']) => string
   now: () => number
+  /** Is told what was allowed to whom. */
+  audit?: Pick<Audit, 'note'>
 }
 
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
@@ -143,5 +146,6 @@ async function consent(options: InteractionOptions, interaction: Interaction, ac
   const grant = found ?? new provider.Grant({ accountId: String(account.userId), clientId })
   fillGrant(grant, [params.resource].flat().map(String), scopes, account.role)
   await rememberConsent(db, { userId: account.userId, clientId, scopes }, now())
+  options.audit?.note({ event: 'consent.granted', clientId, subject: String(account.userId), details: { scopes } })
   return grant.save()
 }

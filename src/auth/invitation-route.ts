@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
+import { actorOf } from '../http/actor.ts'
 import type { Role } from './accounts.ts'
 import type { Invitations } from './invitations.ts'
 import type { SendInvitation } from './mail.ts'
@@ -47,8 +48,9 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         request.body ??= {}
       },
     },
-    async ({ params: { id }, body: { role }, id: requestId }, reply) => {
-      const invitation = await invitations.invite(id, role)
+    async (request, reply) => {
+      const { params, body, id: requestId } = request
+      const invitation = await invitations.invite(params.id, body.role, actorOf(request))
       // The link is made, and the caller has it: a mail server that is down is the operator's to know of.
       const taken = await send(invitation).then(
         () => true,

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { type AuditActor, passwordChanged, type RecordAudit } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { Problem } from '../http/problem.ts'
 import { openAccount, type Role, setPasswordHash } from './accounts.ts'
@@ -16,7 +17,7 @@ export interface Invitation {
 
 export interface Invitations {
   /** Invites a user, and makes an account of it first where there is none; an open invitation is void then. */
-  invite: (userId: number, role?: Role) => Promise<Invitation>
+  invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
   /** Whom a link is for; undefined when it was used, is too old or never was. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password, and says why it cannot be used where it cannot; `void` when the link is worth nothing. */
@@ -30,6 +31,8 @@ export interface InvitationOptions {
   issuer: string
   now: () => number
   random: (size: number) => Uint8Array
+  /** Tells the audit log who was invited, and who has set a password. */
+  record: RecordAudit
 }
 
 const lifeMs = 30 * 60_000
@@ -38,10 +41,10 @@ const keyOf = (token: string) => hash('sha256', token, 'base64url')
 const instant = (ms: number) => new Date(ms).toISOString()
 
 /** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
-export function invitations({ db, passwords, issuer, now, random }: InvitationOptions): Invitations {
+export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
   return {
-    invite: async (userId, role) => {
+    invite: async (userId, role, actor) => {
       const user = await db.read
         .selectFrom('users')
         .select(['name', 'email'])
@@ -59,6 +62,8 @@ export function invitations({ db, passwords, issuer, now, random }: InvitationOp
           .values({ userId, ...row })
           .onConflict((conflict) => conflict.column('userId').doUpdateSet(row))
           .execute()
+        const details = { ...(role && { role }) }
+        await record(tx, { ...actor, event: 'invitation.created', target: String(userId), details })
       })
       return { url: `${issuer}${invitationPath}?token=${token}`, expiresAt, ...user }
     },
@@ -69,7 +74,11 @@ export function invitations({ db, passwords, issuer, now, random }: InvitationOp
       const mistake = passwordMistake(password, invited)
       if (mistake !== undefined) return { mistake }
       const passwordHash = await passwords.hash(password)
-      const isSet = await db.write((tx) => use(tx, token, passwordHash, now()))
+      const isSet = await db.write(async (tx) => {
+        const userId = await use(tx, token, passwordHash, now())
+        if (userId !== undefined) await record(tx, passwordChanged(String(userId)))
+        return userId !== undefined
+      })
       return isSet ? 'set' : 'void'
     },
   }
@@ -85,7 +94,7 @@ function open(db: Queryable, token: string, nowMs: number) {
 }
 
 /** Of several that use one link at once, the one whose DELETE finds it sets the password. */
-async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<boolean> {
+async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<number | undefined> {
   const used = await tx
     .deleteFrom('invitations')
     .where('tokenHash', '=', keyOf(token))
@@ -93,7 +102,7 @@ async function use(tx: Queryable, token: string, passwordHash: string, nowMs: nu
     .returning('userId')
     .executeTakeFirst()
   if (used) await setPasswordHash(tx, used.userId, passwordHash, nowMs)
-  return used !== undefined
+  return used?.userId
 }
 
 /** Removes invitations that nobody used in time. */

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
+import type { Audit } from '../db/audit-buffer.ts'
 import { fold } from '../db/fold.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
@@ -28,6 +29,8 @@ export interface LoginOptions {
   passwords: Passwords
   tries: LoginTries
   random: (size: number) => Uint8Array
+  /** Is told who logged in, and who could not; never the address that was typed, which may be a password. */
+  audit?: Pick<Audit, 'note' | 'tally'>
 }
 
 const longestEmail = 254
@@ -36,18 +39,25 @@ const longestEmail = 254
  * Makes the one way in, for the login page and the password grant alike. Unknown address, no password yet, wrong password:
  * the same answer after the same work (T-AUTH-03). A success brings an old hash up to today's cost.
  */
-export function loginJudge({ db, sealer, passwords, tries, random }: LoginOptions): Login {
+export function loginJudge({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
   return async ({ email, password, address, deviceToken }) => {
     const emailKey = fold(email.trim())
     const attempt = { emailKey, address, device: devices.read(deviceToken, emailKey) }
     const waitSeconds = await tries.count(attempt)
-    if (waitSeconds > 0) return { waitSeconds }
+    if (waitSeconds > 0) {
+      audit?.tally({ event: 'login.blocked', address })
+      return { waitSeconds }
+    }
     // Nobody has such a password or address; hashing it would only cost.
     if (isTooLong(password) || emailKey.length > longestEmail) return { waitSeconds: 0 }
     const account = await accountByEmail(db, email)
     const hash = account?.passwordHash ?? null
-    if (!(await passwords.verify(password, hash)) || !account || hash === null) return { waitSeconds: 0 }
+    if (!(await passwords.verify(password, hash)) || !account || hash === null) {
+      audit?.tally({ event: 'login.failed', address, target: account ? String(account.userId) : null })
+      return { waitSeconds: 0 }
+    }
+    audit?.note({ event: 'login.succeeded', address, subject: String(account.userId) })
     await tries.forget(attempt)
     if (passwords.isOutdated(hash)) await rehash(db, passwords, account.userId, hash, password)
     return { account, deviceToken: devices.issue(emailKey) }

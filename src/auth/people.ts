@@ -1,3 +1,5 @@
+import { auditRecorder } from '../db/audit.ts'
+import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import { type Invitations, invitations } from './invitations.ts'
@@ -18,6 +20,8 @@ export interface PeopleOptions {
   /** Null where nobody is sent any mail. */
   smtp: { url: string; from: string } | null
   limits?: TryLimits
+  /** Is told who logged in, and who could not. */
+  audit?: Pick<Audit, 'note' | 'tally'>
   cost?: PasswordCost
 }
 
@@ -31,12 +35,12 @@ export interface People {
 
 /** Makes them; once in a process, as logins share the bound on what is hashed at the same time. */
 export function people(options: PeopleOptions): People {
-  const { db, sealer, issuer, now, random, branding, smtp, limits, cost = defaultCost } = options
+  const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
   const hasher = passwords(random, cost)
   const tries = loginTries(db, sealer, now, limits)
   return {
-    login: loginJudge({ db, sealer, passwords: hasher, tries, random }),
-    invitations: invitations({ db, passwords: hasher, issuer, now, random }),
+    login: loginJudge({ db, sealer, passwords: hasher, tries, random, ...(audit && { audit }) }),
+    invitations: invitations({ db, passwords: hasher, issuer, now, random, record: auditRecorder(sealer, now) }),
     sendInvitation: smtp && invitationMail({ ...smtp, productName: branding.productName }),
     frame: pageFrame(branding),
   }

@@ -5,6 +5,7 @@ import { createFirstAdmin } from '../auth/first-admin.ts'
 import { passwords } from '../auth/passwords.ts'
 import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
+import { auditRecorder } from '../db/audit.ts'
 import type { Definition } from '../definition.ts'
 import { type Service, startService } from '../start.ts'
 
@@ -53,9 +54,10 @@ async function greeting(service: Service, config: Config, { scopes }: Definition
 }
 
 /** And an administrator, so that somebody can log in. */
-async function firstAdmin({ db }: Service, { bootstrapClientId }: Config): Promise<string[]> {
+async function firstAdmin({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<string[]> {
   if (bootstrapClientId !== null) return []
-  const admin = await createFirstAdmin(db, passwords(randomBytes), Date.now, randomBytes)
+  const record = auditRecorder(sealer, Date.now)
+  const admin = await createFirstAdmin(db, passwords(randomBytes), Date.now, randomBytes, record)
   return admin ? [`  Administrator ${admin.email}`, `  Password      ${admin.password}   (shown this once)`] : []
 }
 

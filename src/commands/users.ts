@@ -6,6 +6,7 @@ import { invitationMail } from '../auth/mail.ts'
 import { passwordMistake } from '../auth/password-policy.ts'
 import { passwords } from '../auth/passwords.ts'
 import { baseUrlOf, type Config } from '../config.ts'
+import { auditRecorder, operator, passwordChanged } from '../db/audit.ts'
 import { fold } from '../db/fold.ts'
 import type { Database } from '../db/open.ts'
 import { openStores, type Stores } from '../stores.ts'
@@ -51,12 +52,15 @@ export function usersCommand(configuration: () => Config): Command {
 
 const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
 
-async function invite({ db }: Stores, config: Config, email: string, options: Named): Promise<void> {
+async function invite({ db, sealer }: Stores, config: Config, email: string, options: Named): Promise<void> {
   const userId = await userOf(db, email, options)
   const { productName, smtpUrl, smtpFrom } = config
   const hasher = passwords(randomBytes)
-  const { invite } = invitations({ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes })
-  const invitation = await invite(userId, roleOf(options))
+  const { invite } = invitations({
+    ...{ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes },
+    record: auditRecorder(sealer, now),
+  })
+  const invitation = await invite(userId, roleOf(options), operator)
   print(`${invitation.url}\nworks once, until ${invitation.expiresAt}`)
   if (smtpUrl === null || smtpFrom === null) return
   await invitationMail({ url: smtpUrl, from: smtpFrom, productName })(invitation)
@@ -73,7 +77,7 @@ async function userOf(db: Database, email: string, { name }: Named): Promise<num
   return db.write((tx) => addUser(tx, name, email, now()))
 }
 
-async function setPassword({ db }: Stores, email: string, options: Named): Promise<void> {
+async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
   const userId = await userOf(db, email, options)
   const owner = await db.read
     .selectFrom('users')
@@ -87,6 +91,7 @@ async function setPassword({ db }: Stores, email: string, options: Named): Promi
   await db.write(async (tx) => {
     await openAccount(tx, userId, roleOf(options), now())
     await setPasswordHash(tx, userId, hash, now())
+    await auditRecorder(sealer, now)(tx, passwordChanged(String(userId), operator))
   })
   const account = await accountByEmail(db, owner.email)
   print(`${owner.email} can log in now, as ${account?.role}`)

@@ -24,6 +24,10 @@ export const operator: AuditActor = { subject: 'command line' }
 /** The service itself, doing what time or its settings ask for. */
 export const theService: AuditActor = { subject: 'service' }
 
+/** The entry of a password that its owner, or somebody else, has set. */
+export const passwordChanged = (userId: string, actor: AuditActor = { subject: userId }) =>
+  ({ ...actor, event: 'password.changed', target: userId }) as const
+
 /** Every kind of entry. */
 export const auditEvents = [
   'login.succeeded',

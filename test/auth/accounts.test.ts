@@ -7,6 +7,8 @@ import { invitations, sweepInvitations } from '../../src/auth/invitations.ts'
 import { type Login, loginJudge } from '../../src/auth/login.ts'
 import { loginTries, networkOf, sweepLoginTries, tryLimits } from '../../src/auth/login-tries.ts'
 import { defaultCost, passwords } from '../../src/auth/passwords.ts'
+import { auditRecorder, operator } from '../../src/db/audit.ts'
+import { type Audit, openAudit } from '../../src/db/audit-buffer.ts'
 import type { Database } from '../../src/db/open.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -24,6 +26,11 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
+  const record = auditRecorder(sealer, time.now)
+  const told = async (target: string) => {
+    const rows = db.read.selectFrom('auditEntries').select(['event', 'subject']).where('target', '=', target)
+    return (await rows.orderBy('sequence').execute()).map(({ event, subject }) => `${event} by ${subject}`)
+  }
   const user = async () => {
     const email = `ada${++people}@example.com`
     return { email, userId: await db.write((tx) => addUser(tx, 'Ada Lovelace', email, time.now())) }
@@ -39,12 +46,12 @@ forEachEngine((engine) => {
   }
 
   describe('invitations', () => {
-    const made = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes })
+    const made = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
     it('T-AUTH-04 256 random bits in a link to the issuer, of which only SHA-256 is kept', async () => {
       const { userId } = await user()
-      const { url, expiresAt } = await made().invite(userId)
+      const { url, expiresAt } = await made().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
       assert.equal(Date.parse(expiresAt), time.now() + 30 * 60_000)
       const rows = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
@@ -54,17 +61,21 @@ forEachEngine((engine) => {
 
     it('T-AUTH-04 a password once, for one of ten at the same time, and then a login', async () => {
       const { email, userId } = await user()
-      const token = tokenOf((await made().invite(userId)).url)
+      const token = tokenOf((await made().invite(userId, undefined, operator)).url)
       const all = await Promise.all(Array.from({ length: 10 }, () => made().accept(token, good)))
       assert.deepEqual(all.filter((outcome) => outcome === 'set').length, 1)
       assert.equal(all.filter((outcome) => outcome === 'void').length, 9)
+      assert.deepEqual(await told(String(userId)), [
+        'invitation.created by command line',
+        `password.changed by ${userId}`,
+      ])
       assert.ok(await hasher.verify(good, (await accountByEmail(db, email))?.passwordHash ?? null))
     })
 
     it('T-AUTH-04 nothing after half an hour, for a guess, and for a link that another replaced', async () => {
       const { userId } = await user()
-      const first = tokenOf((await made().invite(userId)).url)
-      const second = tokenOf((await made().invite(userId)).url)
+      const first = tokenOf((await made().invite(userId, undefined, operator)).url)
+      const second = tokenOf((await made().invite(userId, undefined, operator)).url)
       assert.equal(await made().accept(first, good), 'void')
       assert.equal(await made().accept('guess', good), 'void')
       time.pass(30 * 60)
@@ -78,7 +89,7 @@ forEachEngine((engine) => {
 
     it('the reason for a password that cannot be used, and the link still works', async () => {
       const { email, userId } = await user()
-      const token = tokenOf((await made().invite(userId)).url)
+      const token = tokenOf((await made().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
         assert.ok(typeof (await made().accept(token, password)) === 'object', password)
       }
@@ -86,7 +97,7 @@ forEachEngine((engine) => {
     })
 
     it('RESOURCE_NOT_FOUND for a user who is not there', async () => {
-      await assert.rejects(made().invite(999_999), { code: 'RESOURCE_NOT_FOUND' })
+      await assert.rejects(made().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
     })
 
     it('T-AUTH-07 another role ends the access that was given before', async () => {
@@ -98,22 +109,23 @@ forEachEngine((engine) => {
           .values({ ...row, id: 'g', userId, expiresAt: null })
           .execute(),
       )
-      await made().invite(userId, 'user')
+      await made().invite(userId, 'user', operator)
       const grants = () => db.read.selectFrom('authRecords').select('id').where('userId', '=', userId).execute()
       assert.equal((await grants()).length, 1)
-      await made().invite(userId, 'admin')
+      await made().invite(userId, 'admin', operator)
       assert.deepEqual(await grants(), [])
     })
   })
 
   describe('login', () => {
-    const judge = (limits = tryLimits, hashing = hasher): Login =>
+    const judge = (limits = tryLimits, hashing = hasher, audit?: Audit): Login =>
       loginJudge({
         db,
         sealer,
         passwords: hashing,
         tries: loginTries(db, sealer, time.now, limits),
         random: randomBytes,
+        ...(audit && { audit }),
       })
     const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }
 
@@ -123,6 +135,27 @@ forEachEngine((engine) => {
         const result = await judge(roomy)({ email: text, password, address: '192.0.2.1' })
         assert.ok('account' in result && result.account.userId === userId)
       }
+    })
+
+    it('the audit log tells who logged in, who could not, and never what was typed', async () => {
+      const audit = openAudit({ db, sealer, now: time.now, onError: (error) => assert.fail(String(error)) })
+      const { email, userId, password } = await account()
+      const login = judge(roomy, hasher, audit)
+      const address = '192.0.2.99'
+      await login({ email, password, address })
+      await login({ email, password: 'hunter2 hunter2', address })
+      await login({ email: 'typed by mistake', password: 'hunter2 hunter2', address })
+      await audit.flush()
+      const rows = await db.read.selectFrom('auditEntries').selectAll().where('address', '=', address).execute()
+      assert.deepEqual(
+        rows.map(({ event, subject, target }) => [event, subject, target]),
+        [
+          ['login.succeeded', String(userId), null],
+          ['login.failed', null, String(userId)],
+          ['login.failed', null, null],
+        ],
+      )
+      assert.doesNotMatch(JSON.stringify(rows), /hunter2|mistake|@example/)
     })
 
     it('T-AUTH-03 the same for a wrong password, an unknown address, no password, one too long', async () => {
@@ -215,14 +248,14 @@ forEachEngine((engine) => {
   it('T-AUTH-07 one administrator, however many processes start together for the first time', async () => {
     await db.write((tx) => tx.deleteFrom('users').execute())
     const made = await Promise.all(
-      Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes)),
+      Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),
     )
     const [admin, ...more] = made.filter((one) => one !== null)
     assert.ok(admin && more.length === 0)
     const found = await accountByEmail(db, admin.email)
     assert.equal(found?.role, 'admin')
     assert.ok(await hasher.verify(admin.password, found.passwordHash))
-    assert.equal(await createFirstAdmin(db, hasher, time.now, randomBytes), null)
+    assert.equal(await createFirstAdmin(db, hasher, time.now, randomBytes, record), null)
   })
 })
 
