@@ -1,8 +1,11 @@
 """What Schemathesis cannot know of the service: rules that no schema can say of any depth, and keys that are state."""
 
+import re
 import uuid
 
 import schemathesis
+
+WELL_FORMED_KEY = re.compile(r'[!#-~]([ -~]*[!-~])?|"([ !#-\[\]-~]|\\["\\])+"')
 
 
 def reads_one_way(value):
@@ -27,5 +30,5 @@ def before_call(context, case, kwargs):
         if isinstance(value, (int, float)):
             headers[name] = str(value)
         # A key that was used before belongs to the body that it was sent with (422).
-        elif name.lower() == "idempotency-key" and value.isascii() and value.isalnum():
+        elif name.lower() == "idempotency-key" and WELL_FORMED_KEY.fullmatch(value):
             headers[name] = str(uuid.uuid4())

@@ -2,7 +2,6 @@ import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { interactions } from './auth/interactions.ts'
 import { invitationPage } from './auth/invitation-page.ts'
-import type { InvitationRouteOptions } from './auth/invitation-route.ts'
 import type { CurrentServer } from './auth/key-ring.ts'
 import { mount } from './auth/mount.ts'
 import type { People } from './auth/people.ts'
@@ -40,7 +39,7 @@ import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { serveVersions, type VersionOptions } from './versions.ts'
 
-export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOptions> {
+export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
   /** What is served. */
   definition: Definition
   verify: Verify

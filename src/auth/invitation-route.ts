@@ -1,11 +1,14 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
+import type { Database } from '../db/open.ts'
 import { actorOf } from '../http/actor.ts'
+import { once } from '../http/once.ts'
 import type { Role } from './accounts.ts'
-import type { Invitations } from './invitations.ts'
+import type { Invitation, Invitations } from './invitations.ts'
 import type { SendInvitation } from './mail.ts'
 
 export interface InvitationRouteOptions {
+  db: Database
   invitations: Invitations
   /** Null where no mail server is set. */
   sendInvitation: SendInvitation | null
@@ -35,13 +38,12 @@ const params = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_6
 
 /** POST /api/users/{id}/invitation: lets a user choose a password, by a link that is shown this once. */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {
-  const { invitations, sendInvitation, report } = options
+  const { db, invitations, sendInvitation, report } = options
   const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['users'] }
-  const send = sendInvitation ?? (() => Promise.resolve())
   app.post<{ Params: { id: number }; Body: { role?: Role } }>(
     '/api/users/:id/invitation',
     {
-      config: { scope: 'admin', cache: 'none' },
+      config: { scope: 'admin', cache: 'none', bodyOptional: true },
       schema: { ...about, params, body: Wanted, response: { 201: Created } },
       // All there is to say may be left unsaid.
       preValidation: async (request) => {
@@ -49,18 +51,23 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
       },
     },
     async (request, reply) => {
-      const { params, body, id: requestId } = request
-      const invitation = await invitations.invite(params.id, body.role, actorOf(request))
+      const made: Invitation[] = []
+      const answer = await once(request, reply, db.write, async (tx) => {
+        const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, actorOf(request))
+        made.push(invitation)
+        const { url, expiresAt, email } = invitation
+        return { status: 201, headers: {}, body: { url, expiresAt, email, sent: sendInvitation !== null } }
+      })
+      // A repeated request finds the answer and makes nothing, so nothing is mailed again.
+      const [invitation] = made
+      if (!invitation || !sendInvitation) return answer
       // The link is made, and the caller has it: a mail server that is down is the operator's to know of.
-      const taken = await send(invitation).then(
-        () => true,
-        (error: unknown) => {
-          report(error, requestId)
-          return false
-        },
+      const refused = await sendInvitation(invitation).then(
+        () => null,
+        (error: unknown) => ({ error }),
       )
-      const { url, expiresAt, email } = invitation
-      return reply.code(201).send({ url, expiresAt, email, sent: taken && sendInvitation !== null })
+      if (refused) report(refused.error, request.id)
+      return { ...answer, sent: refused === null }
     },
   )
 }

@@ -18,6 +18,8 @@ export interface Invitation {
 export interface Invitations {
   /** Invites a user, and makes an account of it first where there is none; an open invitation is void then. */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
+  /** The same as part of a transaction. */
+  inviteIn: (tx: Queryable, userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
   /** Whom a link is for; undefined when it was used, is too old or never was. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password, and says why it cannot be used where it cannot; `void` when the link is worth nothing. */
@@ -43,30 +45,25 @@ const instant = (ms: number) => new Date(ms).toISOString()
 /** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
+  const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
+    const user = await tx.selectFrom('users').select(['name', 'email']).where('id', '=', userId).executeTakeFirst()
+    if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
+    const token = Buffer.from(random(tokenBytes)).toString('base64url')
+    const at = now()
+    const row = { tokenHash: keyOf(token), expiresAt: instant(at + lifeMs) }
+    await openAccount(tx, userId, role, at)
+    await tx
+      .insertInto('invitations')
+      .values({ userId, ...row })
+      .onConflict((conflict) => conflict.column('userId').doUpdateSet(row))
+      .execute()
+    const details = { ...(role && { role }) }
+    await record(tx, { ...actor, event: 'invitation.created', target: String(userId), details })
+    return { url: `${issuer}${invitationPath}?token=${token}`, expiresAt: row.expiresAt, ...user }
+  }
   return {
-    invite: async (userId, role, actor) => {
-      const user = await db.read
-        .selectFrom('users')
-        .select(['name', 'email'])
-        .where('id', '=', userId)
-        .executeTakeFirst()
-      if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
-      const token = Buffer.from(random(tokenBytes)).toString('base64url')
-      const at = now()
-      const expiresAt = instant(at + lifeMs)
-      const row = { tokenHash: keyOf(token), expiresAt }
-      await db.write(async (tx) => {
-        await openAccount(tx, userId, role, at)
-        await tx
-          .insertInto('invitations')
-          .values({ userId, ...row })
-          .onConflict((conflict) => conflict.column('userId').doUpdateSet(row))
-          .execute()
-        const details = { ...(role && { role }) }
-        await record(tx, { ...actor, event: 'invitation.created', target: String(userId), details })
-      })
-      return { url: `${issuer}${invitationPath}?token=${token}`, expiresAt, ...user }
-    },
+    invite: (userId, role, actor) => db.write((tx) => invite(tx, userId, role, actor)),
+    inviteIn: invite,
     read,
     accept: async (token, password) => {
       const invited = await read(token)

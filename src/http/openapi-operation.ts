@@ -22,6 +22,8 @@ declare module 'fastify' {
     headers?: readonly HeaderName[]
     /** Request headers it heeds, besides those that follow. */
     requestHeaders?: readonly HeaderParameterName[]
+    /** Its body may be left out. */
+    bodyOptional?: boolean
   }
 }
 
@@ -118,7 +120,7 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   const body = refer(isPatch ? mergePatchOf(replacement) : (schema.body as Schema))
   // What says most comes first: generated clients send the first media type.
   return {
-    required: true,
+    required: !config.bodyOptional,
     content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
   }
 }

@@ -85,6 +85,22 @@ forEachEngine((engine) => {
       '/books': { title: 'Notes', author: 'Ada' },
       '/api/reports': { reportType: 'books', format: 'csv' },
       '/api/webhooks': { event: '*', callbackUrl: 'http://127.0.0.1:9/every-post' },
+      '/api/clients': { name: 'Machine', grants: ['client_credentials'], scopes: ['reports:read'] },
+      '/api/clients/{id}/rotate-secret': {},
+      '/api/keys': { name: 'Partner' },
+      '/api/users/{id}/invitation': {},
+    }
+    const bearer = token(`${everyScope} admin`)
+    /** The path with the id of something that is there. */
+    const pathOf = async (path: string) => {
+      const collection = path.slice(0, path.indexOf('/{id}'))
+      if (!path.includes('{id}')) return path
+      const { id } = (await post({ ...parents[collection], bearer })).json()
+      return path.replace('{id}', id)
+    }
+    const parents: Record<string, Post> = {
+      '/api/clients': { url: '/api/clients', payload: successes['/api/clients'] as object },
+      '/api/users': { url: '/users', payload: { name: 'Ada', email: 'parent@example.com' } },
     }
 
     it('every POST of the live API takes a key and replays its answer', async () => {
@@ -97,7 +113,7 @@ forEachEngine((engine) => {
           parameters.some(({ $ref = '' }) => $ref.endsWith('/Idempotency-Key')),
           url,
         )
-        const request = { url, payload, key: newKey() }
+        const request = { url: await pathOf(url), payload, key: newKey(), bearer }
         const first = await post(request)
         assert.ok(first.statusCode < 300, `${url}: ${first.body}`)
         const second = await post(request)
