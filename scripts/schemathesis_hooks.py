@@ -24,6 +24,9 @@ def filter_body(context, body):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    # The run does not revoke, rotate or change the client that it runs as.
+    if (case.path_parameters or {}).get("id") == "schemathesis":
+        case.path_parameters["id"] = "nobody"
     headers = case.headers or {}
     for name, value in list(headers.items()):
         # An id taken from an answer may be a number, which the tool would send as it is; a header is text.
