@@ -77,7 +77,7 @@ describe('plinth keys', () => {
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
     )
-    const [, id] = /^client_id {6}(\S+)\n$/.exec(made) ?? []
+    const [, id] = /^client_id {6}(\S+)\nclient_secret {2}\(none: a public client\)\n$/.exec(made) ?? []
     const shown = async () => JSON.parse(await run('clients', 'show', id as string))
     assert.deepEqual([(await shown()).type, (await shown()).firstParty], ['public', true])
     await run('clients', 'update', id as string, '--name', 'Other', '--no-first-party')
