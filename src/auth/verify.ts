@@ -110,15 +110,18 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
  */
 function presentScope({ db, keys, trusted }: VerifierOptions): (claims: Claims) => Promise<string | undefined> {
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
-  const live = db.prepare(client.where(({ exists, not }) => not(exists(revokedToken(db)))))
-  const user = db.prepare(db.read.selectFrom('users').select('id').where('id', '=', 0))
+  const unrevoked = client.where(({ exists, not }) => not(exists(revokedToken(db))))
+  const user = db.read.selectFrom('users').select('users.id').where('users.id', '=', 0)
+  const ofClient = db.prepare(unrevoked)
+  const ofUser = db.prepare(unrevoked.where(({ exists }) => exists(user)))
   return async ({ client_id, jti, sub, kid, scope, isOutside }) => {
     const source = isOutside ? trusted?.keys : keys
     if (kid !== null && !source?.publicKeys.has(kid)) return undefined
     if (isOutside) return scope
-    const [row] = await live.all([client_id, jti, ...accessTokenKinds, 'Grant'])
-    const isSomebody = sub === client_id || (isUserId(sub) && (await user.all([Number(sub)])).length > 0)
-    if (row === undefined || !isSomebody) return undefined
+    if (sub !== client_id && !isUserId(sub)) return undefined
+    const named = [client_id, jti, ...accessTokenKinds, 'Grant']
+    const [row] = await (sub === client_id ? ofClient.all(named) : ofUser.all([...named, Number(sub)]))
+    if (row === undefined) return undefined
     const allowed = row.scopes.split(' ')
     return scope
       .split(' ')

@@ -214,7 +214,14 @@ forEachEngine((engine) => {
       const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(form)))
       assert.equal(answers.filter(({ status }) => status === 200).length, 1)
       const refused = answers.filter(({ status }) => status !== 200)
-      assert.ok(refused.every(({ status, body }) => status === 400 && body.error === 'invalid_grant'))
+      // A database that is too busy to be asked says nothing about the code: 503, and try again.
+      const isRefusal = ({ status, body }: (typeof refused)[0]) =>
+        (status === 400 && body.error === 'invalid_grant') ||
+        (status === 503 && body.error === 'temporarily_unavailable')
+      assert.deepEqual(
+        refused.filter((answer) => !isRefusal(answer)),
+        [],
+      )
     }
   })
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { createPublicKey } from 'node:crypto'
+import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { SignJWT } from 'jose'
 import { revokeClient } from '../../src/auth/client-changes.ts'
@@ -189,18 +189,24 @@ forEachEngine((engine) => {
   })
 
   it('T-JWT-07 the right caller each time for 2 clients with 1,000 tokens each', async () => {
-    const { verify } = verifier()
+    // Made in a fraction of the time that RSA takes.
+    const quick = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+    const { verify } = verifier({ keys: { publicKeys: new Map([['quick', quick.publicKey]]) } })
+    const header = { alg: 'ES256', kid: 'quick' }
     const mine = (index: number) => (index % 2 ? 'alpha' : 'beta')
-    const tokens = await Promise.all(
-      Array.from({ length: 2_000 }, (_, index) =>
-        signed({ client_id: mine(index), sub: `${index + 1}`, jti: `${index}` }),
-      ),
-    )
+    const claims = Array.from({ length: 2_000 }, (_, index) => ({
+      ...{ client_id: mine(index), sub: `${index + 1}`, jti: `${index}` },
+    }))
+    const tokens = await Promise.all(claims.map((each) => signed(each, header, quick.privateKey)))
     for (const round of ['verified', 'remembered']) {
-      const answers = await Promise.all(tokens.map((token) => verify(token)))
-      for (const [index, answer] of answers.entries()) {
-        assert.ok('caller' in answer, round)
-        assert.deepEqual([answer.caller.clientId, answer.caller.subject], [mine(index), `${index + 1}`])
+      // A hundred at once: more only wait for connections to the database, and that has a time limit of its own.
+      for (let first = 0; first < tokens.length; first += 100) {
+        const answers = await Promise.all(tokens.slice(first, first + 100).map((token) => verify(token)))
+        for (const [index, answer] of answers.entries()) {
+          assert.ok('caller' in answer, round)
+          const { clientId, subject } = answer.caller
+          assert.deepEqual([clientId, subject], [mine(first + index), `${first + index + 1}`])
+        }
       }
     }
   })
