@@ -38,13 +38,19 @@ export interface AppOptions extends Served {
   /** The release, as the OpenAPI document names it. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
+  /** Told of each answered request whose client is known. */
+  count: (clientId: string) => void
 }
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { db, verify, now, baseUrl, trustedProxies, provider, api, log } = options
+  const { db, verify, now, baseUrl, trustedProxies, provider, api, log, count } = options
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
   const app = Fastify(serverOptions(options.tls, failures))
+  const access: Access = (line) => {
+    if (line.client !== undefined) count(line.client)
+    log.access(line)
+  }
 
   await app.register(arrival)
   await app.register(errors, failures)
@@ -56,13 +62,13 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(fields)
   await app.register(caching, { now })
   await app.register(conditional)
-  await app.register(accessLog, { write: log.access })
+  await app.register(accessLog, { write: access })
 
   await app.register(openapi, documentation(baseUrl, options.version ?? 'development'))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
-  const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
+  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
   if (provider) await app.register(mount, { provider, issuer: baseUrl, answered })
   if (api) await serveVersions(app, options)
   return app

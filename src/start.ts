@@ -9,15 +9,17 @@ import { signingKeys } from './auth/keys.ts'
 import { authorizationServer } from './auth/server.ts'
 import { tokenVerifier } from './auth/verify.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
-import { type Config, resultsFolderOf } from './config.ts'
+import { type Config, resultsUrlOf } from './config.ts'
+import { requestCounter } from './db/request-counts.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
+import { inThread } from './resources/reports/in-thread.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
-import { folderResults } from './results/folder.ts'
+import { openResults } from './results/open.ts'
 import { openStores, type Stores } from './stores.ts'
 import { reportKinds } from './versions.ts'
 import { startWork } from './worker.ts'
@@ -61,6 +63,7 @@ async function start(given: Config, version: string, onClose: (closer: () => unk
   onClose(stores.db.close)
   const parts = await openParts(config, stores, version, log)
   onClose(parts.sender.close)
+  onClose(parts.counter.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
   const stopQueue = () => {
@@ -81,15 +84,19 @@ async function start(given: Config, version: string, onClose: (closer: () => unk
 /** What both the HTTP service and the background service work with. */
 async function openParts(config: Config, { db, sealer }: Stores, version: string, log: Logger) {
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
-  const results = folderResults(resultsFolderOf(config))
+  const resultsUrl = resultsUrlOf(config)
+  const results = await openResults(resultsUrl)
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
   return {
+    counter: requestCounter({ db, now, onError }),
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
-    kinds: reportKinds(db),
+    kinds: reportKinds(),
+    produce: inThread({ databaseUrl: db.url, resultsUrl }),
+    pdfFont: config.pdfFont,
     sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
     webhookKeys: keys,
     resultSeconds: config.resultSeconds,
@@ -137,6 +144,7 @@ async function openApp(
     trustedProxies: config.trustedProxies,
     publicRead: config.publicRead,
     requireIfMatch: config.requireIfMatch,
+    count: parts.counter.count,
     log: {
       access,
       fault: (error, requestId) => log.error({ err: error, requestId }, 'a request failed'),

@@ -4,6 +4,7 @@ import { resources } from './migrations/0001-resources.ts'
 import { tasks } from './migrations/0002-tasks.ts'
 import { auth } from './migrations/0003-auth.ts'
 import { webhooks } from './migrations/0004-webhooks.ts'
+import { reports } from './migrations/0009-reports.ts'
 import type { Database } from './open.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
@@ -14,6 +15,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0002-tasks', tasks],
   ['0003-auth', auth],
   ['0004-webhooks', webhooks],
+  ['0009-reports', reports],
 ]
 
 /**

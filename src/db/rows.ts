@@ -107,7 +107,7 @@ interface Filterable {
 }
 
 /** The demands as conditions of the statement: the check cannot be separated from the change. */
-function demand<Q>(query: Q, { matches, differs, unchangedBefore }: RowPrecondition): Q {
+export function demand<Q>(query: Q, { matches, differs, unchangedBefore }: RowPrecondition): Q {
   let met = query as Filterable
   if (matches !== undefined && matches !== 'any') met = met.where('revision', 'in', matches.length > 0 ? matches : [-1])
   if (differs === 'any') met = met.where('revision', '<', 0)

@@ -49,6 +49,9 @@ export interface JobsTable {
   /** Fencing token: grows with each claim; only its newest holder may finish the job. */
   fence: Generated<number>
   attempts: Generated<number>
+  /** Whose job it is, where jobs of one owner shall not hold up those of others; low turns go first. */
+  groupId: string | null
+  turn: Generated<number>
 }
 
 export interface TasksTable extends Owned {
@@ -67,6 +70,12 @@ export interface TasksTable extends Owned {
   errorCode: string | null
   errorMessage: string | null
   versionPrefix: string
+  /** The task that this one repeats. */
+  retryOf: string | null
+  /** 1 when whoever asked holds scope `admin`, and the report may show what others own. */
+  asAdmin: Generated<number>
+  /** Where it stands among the waiting tasks of all clients. */
+  turn: Generated<number>
   revision: number
   createdAt: string
   updatedAt: string
@@ -160,6 +169,13 @@ export interface SigningKeysTable {
   createdAt: string
 }
 
+/** How many requests each client sent on each day (UTC). */
+export interface RequestCountsTable {
+  day: string
+  clientId: string
+  requests: number
+}
+
 /** Small values that all nodes share, such as the sealed cookie keys. */
 export interface SettingsTable {
   name: string
@@ -181,6 +197,7 @@ export interface Tables {
   authRecords: AuthRecordsTable
   signingKeys: SigningKeysTable
   settings: SettingsTable
+  requestCounts: RequestCountsTable
 }
 
 export type Task = Selectable<TasksTable>

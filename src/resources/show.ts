@@ -52,15 +52,19 @@ export const listShow =
   }
 
 /** The report of a resource: its table's columns, without the fields that only some callers see. */
-export function reportOf({ path, table, body, hides, publicRead }: Declaration) {
+export function reportOf({ path, table, body, hides, publicRead, ...rules }: Declaration) {
+  const { filters, ranges, search, folded = [], sorts } = rules
   const shown = Object.entries(body.properties).filter(([name]) => !hides?.fields.includes(name))
   const columns = shown.map(([name, schema]) => ({ name, type: (schema as { type: 'string' | 'number' }).type }))
   const instants = ['createdAt', 'updatedAt'].map((name) => ({ name, type: 'instant' as const }))
-  const scope = publicRead ? null : `${path.slice(1)}:read`
   return {
     name: path.slice(1),
     table,
-    scope,
+    scope: publicRead ? null : `${path.slice(1)}:read`,
     columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants],
+    ...(filters && { filters }),
+    ...(ranges && { ranges }),
+    folded: [...search, ...folded],
+    sorts,
   }
 }

@@ -48,7 +48,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     db,
     queue,
     results: folderResults(folder),
-    kinds: reportKinds(db),
+    kinds: reportKinds(),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),
@@ -62,6 +62,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     trustedProxies: ['127.0.0.1'],
     publicRead: true,
     requireIfMatch: false,
+    count: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
     ...settings,
   })

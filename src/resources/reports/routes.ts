@@ -1,26 +1,42 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
-import { newId, type RandomBytes } from '../../db/ids.ts'
+import type { RandomBytes } from '../../db/ids.ts'
 import type { Database } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
-import { lacksScope } from '../../http/authorize.ts'
-import { type Caller, callerOf } from '../../http/identify.ts'
-import { limitOf } from '../../http/paging.ts'
-import { type FieldError, Problem } from '../../http/problem.ts'
+import { preconditionOf } from '../../http/conditional.ts'
+import { callerOf } from '../../http/identify.ts'
+import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
+import { type Asking, judge } from './accept.ts'
 import { download } from './download.ts'
+import { streamEvents } from './events.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
-import { ReportRequest, ReportType, TaskListQuery, TaskParams, TaskQuery, TaskView } from './schemas.ts'
-import { createTask, findTask, instant, isFinished, listTasks, pollSeconds, statusPath, taskView } from './tasks.ts'
+import { cancel, remove } from './life.ts'
+import { listTasks, TaskListQuery } from './listing.ts'
+import { parametersSchema } from './parameters.ts'
+import { ReportRequest, ReportType, TaskParams, TaskQuery, TaskView } from './schemas.ts'
+import {
+  askedOf,
+  createTask,
+  findTask,
+  instant,
+  isFinished,
+  pollSeconds,
+  readTask,
+  statusPath,
+  taskView,
+} from './tasks.ts'
+import type { TaskWatch } from './watch.ts'
 
 export interface ReportsOptions {
   db: Database
   queue: Queue
   results: ResultStore
   kinds: readonly ReportKind[]
+  watch: TaskWatch
   now: () => number
   random: RandomBytes
   /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
@@ -32,9 +48,10 @@ type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; respon
 
 /** Report tasks over HTTP: ask for a report, watch it, download it; mounted once per prefix of the API. */
 export const reports: FastifyPluginAsyncTypebox<ReportsOptions> = async (app, options) => {
-  createRoute(app, options)
+  createRoutes(app, options)
   listRoutes(app, options)
   readRoutes(app, options)
+  endRoutes(app, options)
   downloadRoute(app, options)
 }
 
@@ -46,51 +63,45 @@ const about = <T extends Schemas>(operationId: string, summary: string, schemas:
 })
 
 const reading = { scope: 'reports:read', cache: 'private', fields: true } as const
+const writing = { scope: 'reports:write', cache: 'none' } as const
 
-function createRoute(app: App, options: ReportsOptions): void {
-  const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
-  app.post('/api/reports', { schema, config: { scope: 'reports:write', cache: 'none' } }, async (request, reply) => {
-    const task = await accept(options, request.body, callerOf(request), app.prefix)
+function createRoutes(app: App, options: ReportsOptions): void {
+  const { db, queue, now } = options
+  const accept = async (body: Static<typeof ReportRequest>, asking: Asking, reply: FastifyReply) => {
+    const wanted = await judge(options, body, asking)
+    const at = instant(now())
+    const task = await db.write((tx) => createTask(tx, queue, wanted, asking.owner, at))
     reply.code(202).headers({ location: statusPath(task), 'retry-after': '1' })
     return taskView(task)
+  }
+  const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
+  app.post('/api/reports', { schema, config: writing }, (request, reply) =>
+    accept(request.body, { owner: callerOf(request), versionPrefix: app.prefix }, reply),
+  )
+  const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response: { 202: TaskView } })
+  app.post('/api/reports/:taskId/retry', { schema: retry, config: writing }, async (request, reply) => {
+    const task = await ownTask(options, request)
+    if (!isFinished(task)) throw new Problem('TASK_NOT_COMPLETED', 'Only a task that has ended can be repeated')
+    const { reportType, format, webhookUrl, id: retryOf } = task
+    const body = { reportType, format, parameters: askedOf(task), ...(webhookUrl !== null && { webhookUrl }) }
+    return accept(body, { owner: callerOf(request), versionPrefix: app.prefix, retryOf }, reply)
   })
 }
-
-async function accept(options: ReportsOptions, body: Static<typeof ReportRequest>, owner: Caller, prefix: string) {
-  const { db, queue, kinds, now, random, judgeCallback } = options
-  const { reportType, format, webhookUrl = null } = body
-  const names = kinds.map(({ name }) => name)
-  const errors = [
-    ...unlessOneOf('reportType', reportType, names),
-    ...unlessOneOf('format', format, [...formats.keys()]),
-  ]
-  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
-  const scope = kinds.find(({ name }) => name === reportType)?.scope
-  if (scope && !owner.scopes.has(scope)) throw lacksScope(scope)
-  const verdict = webhookUrl !== null && judgeCallback ? await judgeCallback(webhookUrl) : { ok: true as const }
-  if (!verdict.ok) {
-    const refused = [{ field: 'webhookUrl', message: verdict.reason }]
-    throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors: refused })
-  }
-  const task = { id: newId('tsk', random), reportType, format, webhookUrl, versionPrefix: prefix }
-  const at = instant(now())
-  return db.write((tx) => createTask(tx, queue, task, owner, at))
-}
-
-const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>
-  allowed.includes(value) ? [] : [{ field, message: `must be one of: ${allowed.join(', ')}` }]
 
 function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
   const querystring = TaskListQuery
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
-  app.get('/api/reports', { schema: tasks, config: reading }, async (request) =>
-    (await listTasks(db, callerOf(request), limitOf(request.query.limit))).map(taskView),
-  )
+  app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
+    const { page, link } = await listTasks(db, callerOf(request), request.query, `${app.prefix}/api/reports`)
+    reply.header('link', link)
+    return page.map(taskView)
+  })
   const types = about('listReportTypes', 'List the report types', { response: { 200: Type.Array(ReportType) } })
-  const offered = kinds.map(({ name, columns }) => ({
-    reportType: name,
+  const offered = kinds.map((kind) => ({
+    ...{ reportType: kind.name, title: kind.title, ...(kind.scope && { scope: kind.scope }) },
     formats: [...formats.keys()],
-    columns: columns.map((column) => ({ name: column.name, type: column.type })),
+    columns: kind.columns.map(({ name, type }) => ({ name, type })),
+    parameters: parametersSchema(kind),
   }))
   app.get('/api/report-types', { schema: types, config: { ...reading, fields: false } }, async () => offered)
 }
@@ -106,6 +117,27 @@ function readRoutes(app: App, options: ReportsOptions): void {
   app.get('/api/reports/:taskId', { schema, config: reading }, handler)
   const status = about('readReportStatus', 'Read the status of a report task', common)
   app.get('/api/reports/:taskId/status', { schema: status, config: reading }, handler)
+  const content = { 'text/event-stream': { schema: Type.String() } }
+  const response = { 200: { description: 'Its progress and its end', content }, 204: Type.Null() }
+  const events = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
+  const config = { scope: 'reports:read', cache: 'none' } as const
+  const find = (id: string) => readTask(options.db, id)
+  app.get('/api/reports/:taskId/events', { schema: events, config }, async (request, reply) =>
+    streamEvents({ ...options, find }, await ownTask(options, request), request, reply),
+  )
+}
+
+function endRoutes(app: App, options: ReportsOptions): void {
+  const schema = about('cancelReport', 'Cancel a report', { params: TaskParams, response: { 200: TaskView } })
+  app.post('/api/reports/:taskId/cancel', { schema, config: writing }, async (request) =>
+    taskView(await cancel(options, await ownTask(options, request))),
+  )
+  const gone = { description: 'The task and its result are gone', type: 'null' }
+  const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: gone } })
+  app.delete('/api/reports/:taskId', { schema: deletion, config: writing }, async (request, reply) => {
+    await remove(options, await ownTask(options, request), preconditionOf(request, false))
+    return reply.code(204).send()
+  })
 }
 
 async function ownTask({ db }: ReportsOptions, request: FastifyRequest): Promise<Task> {

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { ReportParameters } from './parameters.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 
@@ -6,6 +7,7 @@ export const ReportRequest = Type.Object({
   reportType: Type.String({ description: 'One of /api/report-types' }),
   format: Type.String({ description: 'One of the formats of the report type' }),
   webhookUrl: Type.Optional(Type.String({ maxLength: 2_048, description: 'Called when the task is finished' })),
+  parameters: Type.Optional(ReportParameters),
 })
 
 const Link = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
@@ -18,6 +20,8 @@ export const TaskView = Type.Partial(
     resultUrl: Type.String({ description: 'Path of the download, once completed' }),
     reportType: Type.String(),
     format: Type.String(),
+    parameters: Type.Object({}, { additionalProperties: true, description: 'As they were understood' }),
+    retryOf: Type.String({ description: 'The task that this one repeats' }),
     progress: Type.Integer({ minimum: 0, maximum: 100 }),
     createdAt: Instant,
     startedAt: Instant,
@@ -34,18 +38,16 @@ export const TaskView = Type.Partial(
 export const ReportType = Type.Partial(
   Type.Object({
     reportType: Type.String(),
+    title: Type.String(),
+    scope: Type.String({ description: 'The scope it takes besides reports:write' }),
     formats: Type.Array(Type.String()),
     columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
+    parameters: Type.Object({}, { additionalProperties: true, description: 'JSON Schema of the parameters' }),
   }),
 )
 
 export const TaskParams = Type.Object({ taskId: Type.String() })
 
-const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
-
-export const TaskQuery = Type.Object({ fields })
-
-export const TaskListQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Tasks to return: 50 without it, 200 at most' })),
-  fields,
+export const TaskQuery = Type.Object({
+  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
 })
