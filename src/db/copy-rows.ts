@@ -17,7 +17,7 @@ interface Socket {
 
 /**
  * The rows of `copy … to stdout` in pages. The server is held up, by not reading from its connection, while nobody asks
- * for the next page.
+ * for the next page: one who stops asking has to close the client.
  */
 export async function* copyRows(
   client: pg.Client,
@@ -25,12 +25,8 @@ export async function* copyRows(
   types: readonly CellType[],
   pageRows: number,
 ): AsyncIterable<unknown[][]> {
-  const copy = copying(client, text, rowReader(types), pageRows)
-  try {
-    for (let page = await copy.next(); page.length > 0; page = await copy.next()) yield page
-  } finally {
-    copy.resume()
-  }
+  const next = copying(client, text, rowReader(types), pageRows)
+  for (let page = await next(); page.length > 0; page = await next()) yield page
 }
 
 function copying(client: pg.Client, text: string, read: (line: string) => unknown[], pageRows: number) {
@@ -63,20 +59,17 @@ function copying(client: pg.Client, text: string, read: (line: string) => unknow
     },
   }
   client.query(query as unknown as pg.Submittable)
-  return {
-    next: async () => {
-      while (rows.length < pageRows && !ended) {
-        const { promise, resolve } = Promise.withResolvers<void>()
-        wake = resolve
-        socket?.resume()
-        await promise
-      }
-      if (failure) throw failure
-      const page = rows
-      rows = []
-      return page
-    },
-    resume: () => socket?.resume(),
+  return async () => {
+    while (rows.length < pageRows && !ended) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      wake = resolve
+      socket?.resume()
+      await promise
+    }
+    if (failure) throw failure
+    const page = rows
+    rows = []
+    return page
   }
 }
 

@@ -16,6 +16,7 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   client.on('error', () => {})
   await client.connect()
   await client.query('begin isolation level repeatable read read only')
+  await client.query('set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0')
   return {
     count: async ({ count }) => {
       const { rows } = await client.query({ text: count.sql, values: [...count.values], rowMode: 'array' })

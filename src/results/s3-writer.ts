@@ -54,12 +54,6 @@ export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
     uploading.catch(() => {})
   })
 
-  async function complete(last: Buffer): Promise<void> {
-    if (last.length > 0) await upload(last, parts.length + 1)
-    const upload_ = { ...place, UploadId: uploadId, MultipartUpload: { Parts: parts } }
-    await client.send(new CompleteMultipartUploadCommand(upload_))
-  }
-
   return {
     write: gathered.write,
     finish: async () => {
@@ -68,8 +62,11 @@ export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
       sizeBytes += last.length
       const sha256 = whole.digest('base64')
       await uploading
-      if (uploadId !== undefined) await complete(last)
-      else await client.send(new PutObjectCommand({ ...place, Body: last, ChecksumSHA256: sha256 }))
+      if (uploadId !== undefined) {
+        if (last.length > 0) await upload(last, parts.length + 1)
+        const done = { ...place, UploadId: uploadId, MultipartUpload: { Parts: parts } }
+        await client.send(new CompleteMultipartUploadCommand(done))
+      } else await client.send(new PutObjectCommand({ ...place, Body: last, ChecksumSHA256: sha256 }))
       uploadId = undefined
       await expectSize(client, place, sizeBytes)
       return { sizeBytes, sha256 }

@@ -20,7 +20,6 @@ const places = [
 ]
 
 /** Helvetica, which needs no file, shows the characters of Windows-1252. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the range begins behind them
 const western = /^[\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]*$/
 const outside = /[^\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]/gu
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
