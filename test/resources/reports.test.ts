@@ -155,6 +155,8 @@ forEachEngine((engine) => {
         _links: {
           self: { href: `/api/reports/${task.taskId}` },
           status: { href: `/api/reports/${task.taskId}/status` },
+          events: { href: `/api/reports/${task.taskId}/events` },
+          cancel: { href: `/api/reports/${task.taskId}/cancel`, method: 'POST' },
         },
       })
       assert.deepEqual(enqueued, [{ taskId: task.taskId }])
@@ -261,6 +263,8 @@ forEachEngine((engine) => {
             self: { href: `/v1/api/reports/${id}` },
             status: { href: `/v1/api/reports/${id}/status` },
             download: { href: `/v1/api/reports/${id}/download` },
+            retry: { href: `/v1/api/reports/${id}/retry`, method: 'POST' },
+            delete: { href: `/v1/api/reports/${id}`, method: 'DELETE' },
           },
         })
       })
@@ -454,7 +458,20 @@ forEachEngine((engine) => {
       const answer = await get('/v1/api/report-types')
       assert.equal(answer.statusCode, 200)
       assert.deepEqual(answer.json(), [
-        { reportType: 'numbers', formats: ['json', 'csv'], columns: [{ name: 'n', type: 'integer' }] },
+        {
+          ...{ reportType: 'numbers', title: 'Numbers', formats: ['json', 'csv', 'ndjson', 'xlsx', 'pdf'] },
+          columns: [{ name: 'n', type: 'integer' }],
+          parameters: {
+            type: 'object',
+            properties: {
+              fields: {
+                anyOf: [{ type: 'array', items: { type: 'string', enum: ['n'] } }, { type: 'string' }],
+                description: 'The columns to show, in this order; or one text with commas',
+              },
+            },
+            additionalProperties: false,
+          },
+        },
       ])
     })
   })
@@ -480,6 +497,10 @@ forEachEngine((engine) => {
         'GET /api/reports/:taskId': ['reports:read', 'private', 'readReport'],
         'GET /api/reports/:taskId/status': ['reports:read', 'private', 'readReportStatus'],
         'GET /api/reports/:taskId/download': ['reports:read', 'none', 'downloadReport'],
+        'GET /api/reports/:taskId/events': ['reports:read', 'none', 'watchReport'],
+        'POST /api/reports/:taskId/retry': ['reports:write', 'none', 'retryReport'],
+        'POST /api/reports/:taskId/cancel': ['reports:write', 'none', 'cancelReport'],
+        'DELETE /api/reports/:taskId': ['reports:write', 'none', 'deleteReport'],
       })
       await bare.close()
     })
