@@ -68,7 +68,7 @@ export async function countUpTo(db: Database, kind: ReportKind, asked: Asked, vi
   const met = where.length > 0 ? sql`where ${sql.join(where as RawBuilder<unknown>[], sql` and `)}` : sql``
   const counting = sql<{
     rows: number
-  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${most}) as some`
+  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${most}) as found`
   const { rows } = await counting.execute(db.read)
   return Number(rows[0]?.rows)
 }
