@@ -110,11 +110,14 @@ export function readConfig(env: Environment): Config {
   const values = Object.fromEntries(rows.map(([key, row]) => [key, read(row as Named<unknown>)])) as unknown as Values
   if (wrong.length === 0) wrong.push(...contradictions(values))
   if (wrong.length > 0) throw new ConfigError(wrong.join('\n'))
-  const names = new Set(['PLINTH_PROFILE', ...rows.map(([, { name }]) => name)])
+  const names = new Set(['PLINTH_PROFILE', ...ofCommands, ...rows.map(([, { name }]) => name)])
   const unknown = Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !names.has(name))
   for (const value of Object.values(values)) Object.freeze(value)
   return Object.freeze({ ...values, production, unknown })
 }
+
+/** What commands read that speak to a service as a client. */
+const ofCommands = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const profile = (env: Environment) =>
   named(

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { clientsCommand } from './commands/clients.ts'
+import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
 import { ConfigError, readConfig } from './config.ts'
 
@@ -32,6 +33,7 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 program.addCommand(clientsCommand(configuration))
+program.addCommand(reportCommand(configuration))
 
 loadDotEnv()
 try {
