@@ -4,8 +4,8 @@ import { type Layout, page, shownCell, textSize } from './pdf-layout.ts'
 const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
 const titleSize = 16
 const smallSize = 8
-/** From the top of a line to the top of its text. */
-const inset = 3.5
+/** From the top of a line to the foot of its text, on which all fonts stand. */
+const baseline = 10
 /** How far the coloured lines reach beyond their text. */
 const overhang = 4
 
@@ -52,8 +52,8 @@ function drawTitle(drawing: Drawing): void {
   const { sheet, place, y } = drawing
   const rows = `${sheet.rowCount.toLocaleString('en')} ${sheet.rowCount === 1 ? 'row' : 'rows'}`
   const made = `${sheet.madeAt.slice(0, 19).replace('T', ' ')} UTC`
-  write(drawing, place.fonts.choose(sheet.title, true), page.margin, y, titleSize, colours.text)
-  write(drawing, place.fonts.choose(`${made}  ·  ${rows}`), page.margin, y + 22, smallSize, colours.muted)
+  write(drawing, place.fonts.choose(sheet.title, true), page.margin, y + 13, titleSize, colours.text)
+  write(drawing, place.fonts.choose(`${made}  ·  ${rows}`), page.margin, y + 29, smallSize, colours.muted)
   drawing.y += page.titleHeight
 }
 
@@ -67,7 +67,7 @@ function drawHeader(drawing: Drawing): void {
 
 function drawFooter(drawing: Drawing): void {
   const { document, sheet, place, pages } = drawing
-  const y = page.height - page.margin + 8
+  const y = page.height - page.margin + 15
   const number = place.fonts.choose(`Page ${pages} of ${place.pageCount}`)
   const x = page.width - page.margin - document.fontSize(smallSize).widthOfString(number)
   write(drawing, number, x, y, smallSize, colours.muted)
@@ -80,7 +80,7 @@ function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): v
   const { x, width, alignRight } = place.columns[at] as Layout['columns'][number]
   const shown = place.fonts.choose(bold ? value : place.fonts.cut(value, textSize, width), bold)
   const start = alignRight ? x + width - document.fontSize(textSize).widthOfString(shown) : x
-  write(drawing, shown, start, y + inset, textSize, colours.text)
+  write(drawing, shown, start, y + baseline, textSize, colours.text)
 }
 
 function band({ document, y }: Drawing, height: number, colour: string): void {
@@ -90,5 +90,5 @@ function band({ document, y }: Drawing, height: number, colour: string): void {
 
 /** Writes a text in the font that was chosen for it last. */
 function write({ document }: Drawing, text: string, x: number, y: number, size: number, colour: string): void {
-  document.fontSize(size).fillColor(colour).text(text, x, y, { lineBreak: false })
+  document.fontSize(size).fillColor(colour).text(text, x, y, { lineBreak: false, baseline: 'alphabetic' })
 }

@@ -2,7 +2,7 @@ import { isNumeric, type Pages, type ReportColumn } from './format.ts'
 import { xmlText } from './xml-text.ts'
 
 /** Which entry of the workbook's style table a cell names. */
-export const styles = { header: 1, instant: 2, date: 3 } as const
+export const styles = { header: 1, instant: 2, date: 3, numberHeader: 4 } as const
 
 /** 1,048,576 lines are the most that a sheet can have, and one is the header. */
 export const rowsPerSheet = 1_048_575

@@ -58,7 +58,7 @@ function workbook({ title }: Sheet, sheets: number): string {
 /** A name of a sheet has 31 characters at most, and some that it may not have. */
 const sheetName = (title: string) => title.replace(/[\\/*?:[\]]/g, ' ').slice(0, 26) || 'report'
 
-/** Four formats of cells: plain; the header, bold on grey; an instant; a day. */
+/** Formats of cells: plain; the header, bold on grey; an instant; a day; the header of numbers. */
 const styleSheet = [
   `<styleSheet xmlns="${main}">`,
   '<numFmts count="2"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/>',
@@ -67,8 +67,9 @@ const styleSheet = [
   '<font><b/><sz val="11"/><name val="Calibri"/></font></fonts>',
   '<fills count="3"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill>',
   '<fill><patternFill patternType="solid"><fgColor rgb="FFE8ECF1"/></patternFill></fill></fills>',
-  '<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs count="4">',
+  '<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs count="5">',
   '<xf xfId="0"/><xf xfId="0" fontId="1" fillId="2" applyFont="1" applyFill="1"/>',
   '<xf xfId="0" numFmtId="164" applyNumberFormat="1"/><xf xfId="0" numFmtId="165" applyNumberFormat="1"/>',
-  '</cellXfs></styleSheet>',
+  '<xf xfId="0" fontId="1" fillId="2" applyFont="1" applyFill="1" applyAlignment="1">',
+  '<alignment horizontal="right"/></xf></cellXfs></styleSheet>',
 ].join('')
