@@ -16,9 +16,12 @@ export const pdf: ReportFormat = {
     const info = { Title: title, Creator: 'Plinth', CreationDate: new Date(madeAt) }
     const { width, height } = page
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
+    const output = document as unknown as Readable
+    // Whoever reads the output gets the error; until then it must not end the process.
+    output.on('error', () => {})
     const drawn = draw(document, sheet, pages)
-    drawn.catch((error) => (document as unknown as Readable).destroy(error))
-    yield* document as unknown as AsyncIterable<Buffer>
+    drawn.catch((error) => output.destroy(error))
+    yield* output
     await drawn
   },
 }

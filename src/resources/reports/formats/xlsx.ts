@@ -17,6 +17,8 @@ export const xlsx: ReportFormat = {
     const zip = new ZipFile()
     const output = zip.outputStream as Readable
     zip.on('error', (error) => output.destroy(error as Error))
+    // Whoever reads the output gets the error; until then it must not end the process.
+    output.on('error', () => {})
     const options = { mtime: new Date(sheet.madeAt), compressionLevel }
     const sheets = Math.max(Math.ceil(sheet.rowCount / rowsPerSheet), 1)
     for (const [path, text] of parts(sheet, sheets)) zip.addBuffer(Buffer.from(text), path, options)
