@@ -16,14 +16,15 @@ export const xlsx: ReportFormat = {
     const { ZipFile } = await import('yazl')
     const zip = new ZipFile()
     const output = zip.outputStream as Readable
-    zip.on('error', (error) => output.destroy(error as Error))
+    const fail = (error: unknown) => void output.destroy(error as Error)
+    zip.on('error', fail)
     // Whoever reads the output gets the error; until then it must not end the process.
     output.on('error', () => {})
     const options = { mtime: new Date(sheet.madeAt), compressionLevel }
     const sheets = Math.max(Math.ceil(sheet.rowCount / rowsPerSheet), 1)
     for (const [path, text] of parts(sheet, sheets)) zip.addBuffer(Buffer.from(text), path, options)
     for (const [at, part] of split(sheet, pages, sheets).entries()) {
-      zip.addReadStreamLazy(sheetPath(at), options, (done) => done(null, blocks(part)))
+      zip.addReadStreamLazy(sheetPath(at), options, (done) => done(null, blocks(part).on('error', fail)))
     }
     zip.end()
     yield* output
