@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import { Type } from 'typebox'
-import { listQuerySchema } from '../src/resources/list.ts'
+import { listQuerySchema } from '../src/resources/list-query.ts'
 import { products } from '../src/resources/products.ts'
 import { representation } from '../src/resources/show.ts'
 

@@ -12,4 +12,5 @@ if (major < 24) {
 }
 // Compiled code is kept from one start to the next: a quicker start in less memory.
 module.enableCompileCache?.()
-await import('../src/main.ts')
+const { load } = await import('./code.js')
+await load('main')

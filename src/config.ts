@@ -8,6 +8,7 @@ import {
   integer,
   optional,
   origin,
+  origins,
   type Setting,
   text,
   words,
@@ -41,6 +42,10 @@ const table = (production: boolean) => ({
 })
 
 const places = (production: boolean) => ({
+  definitionFile: named(
+    'PLINTH_DEFINITION',
+    optional(text('', 'File of the service to serve; users, products and books without it')),
+  ),
   dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
   host: named('PLINTH_HOST', text(production ? '0.0.0.0' : '127.0.0.1', 'Address to listen on')),
   port: named('PLINTH_PORT', integer(0, 65_535, 8443, 'Port of the service; 0 lets the system choose')),
@@ -74,6 +79,10 @@ const behaviour = (production: boolean) => ({
   roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
   publicRead: named('PLINTH_PUBLIC_READ', flag(true, 'Whether the catalogue can be read without a token')),
   requireIfMatch: named('PLINTH_REQUIRE_IF_MATCH', flag(false, 'Whether writes must be conditional (428)')),
+  corsOrigins: named(
+    'PLINTH_CORS_ORIGINS',
+    origins(!production, '', 'Origins whose pages may call, such as https://app.example.com'),
+  ),
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
   pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that PDF itself does not know'))),
@@ -96,7 +105,9 @@ export interface Config extends Values {
 }
 
 /** Thrown for wrong settings, all at once: each line has the name, the value and what was expected. */
-export class ConfigError extends Error {}
+export class ConfigError extends Error {
+  readonly exitCode = 2
+}
 
 type Environment = Readonly<Record<string, string | undefined>>
 type Named<T> = Setting<T> & { name: string }

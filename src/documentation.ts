@@ -1,39 +1,53 @@
 import { endpoints } from './auth/configuration.ts'
-import { apiScopes, scopes } from './auth/scopes.ts'
+import { apiScopes } from './auth/scopes.ts'
+import type { Definition } from './definition.ts'
+import type { DocumentOptions } from './http/openapi-document.ts'
+import type { Everywhere } from './http/openapi-everywhere.ts'
 import { oauthOperations } from './http/openapi-oauth.ts'
-import type { Extra } from './http/openapi-operation.ts'
+import type { Declaration } from './resources/declaration.ts'
 import { TaskView } from './resources/reports/schemas.ts'
-import { eventTypes } from './resources/webhooks/event-types.ts'
-import { versions } from './versions.ts'
 
 /** What the OpenAPI document tells besides the facts of the routes. */
-export function documentation(baseUrl: string, version: string) {
+export function documentation(definition: Definition, baseUrl: string, version: string): DocumentOptions {
+  const { versions, scopes, events, collections } = definition
   return {
     baseUrl,
     version,
-    prefixes: versions.v1!.prefixes,
-    scopes: Object.fromEntries(apiScopes.map((scope) => [scope, scopes[scope]])),
+    prefixes: versions.v1?.prefixes ?? [],
+    scopes: {
+      machine: Object.fromEntries(apiScopes(scopes).map((name) => [name, scopes[name] as string])),
+      person: scopes,
+    },
+    tags: tags(collections.map(({ declaration }) => declaration)),
+    everywhere,
     schemas: { Task: TaskView },
-    extras,
     written: oauthOperations(endpoints),
-    events: eventTypes,
+    events,
   }
 }
 
-const duplicate: Extra = { problems: ['DUPLICATE_RESOURCE'] }
-const polled: Extra = { headers: ['Retry-After'] }
-
-/** What an operation can answer besides what its route's facts say. */
-const extras: Record<string, Extra> = {
-  createUser: duplicate,
-  replaceUser: duplicate,
-  patchUser: duplicate,
-  createReport: { problems: ['CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] },
-  retryReport: { problems: ['TASK_NOT_COMPLETED', 'CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] },
-  cancelReport: { problems: ['TASK_ALREADY_FINISHED'] },
-  readReport: polled,
-  readReportStatus: polled,
-  downloadReport: { problems: ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] },
-  createWebhook: { problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] },
-  readyz: { problems: ['SERVICE_UNAVAILABLE'] },
+/** What the policies of `app.ts` add to every operation. */
+const everywhere: Everywhere = {
+  requestHeaders: ['X-Request-Id'],
+  headers: [
+    'X-Request-Id',
+    'Cache-Control',
+    'Vary',
+    'Strict-Transport-Security',
+    'X-Content-Type-Options',
+    'Referrer-Policy',
+  ],
+  problems: ['INVALID_INPUT'],
 }
+
+function tags(declarations: readonly Declaration[]): Record<string, string> {
+  return {
+    ...Object.fromEntries(declarations.map(({ name, noun }) => [name, about(noun)])),
+    reports: 'Files made of the data in the background: ask, watch or be called, then download',
+    webhooks: 'Who is called when something happens, with what came of each call',
+    oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
+    meta: 'The service about itself',
+  }
+}
+
+const about = (noun: string) => `Each ${noun} by its id, and lists to page through, filter and sort`

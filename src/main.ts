@@ -3,11 +3,19 @@ import { Command } from 'commander'
 import { clientsCommand } from './commands/clients.ts'
 import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
-import { ConfigError, readConfig } from './config.ts'
+import { type Config, readConfig } from './config.ts'
+import type { Definition } from './definition.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
 const configuration = () => readConfig(process.env)
+const definitionHelp = 'file whose default export is made by service(); PLINTH_DEFINITION without it'
+
+/** What is served: the file that is named, else the one that the settings name, else users, products and books. */
+async function definition(config: Config, file?: string): Promise<Definition> {
+  const { loadDefinition } = await import('./commands/definition.ts')
+  return loadDefinition(file ?? config.definitionFile)
+}
 
 // Commands are loaded when they run: help is quick, and the service does not carry the demo in memory.
 const program = new Command('plinth')
@@ -16,12 +24,23 @@ const program = new Command('plinth')
   .addHelpText('after', '\nSettings come from the environment and from .env; `plinth settings` lists them.')
 program
   .command('serve')
+  .argument('[definition]', definitionHelp)
   .description('Start the service; the first run makes its database, keys and certificates')
-  .action(async () => (await import('./commands/serve.ts')).serve(configuration(), version))
+  .action(async (file) => {
+    const config = configuration()
+    const { serve } = await import('./commands/serve.ts')
+    await serve(config, await definition(config, file), version)
+  })
 program
   .command('migrate')
+  .argument('[definition]', definitionHelp)
+  .option('--plan', 'say what would be done, and do nothing')
   .description('Bring the database schema up to date and end')
-  .action(async () => (await import('./commands/migrate.ts')).runMigrations(configuration()))
+  .action(async (file, options) => {
+    const config = configuration()
+    const { runMigrations } = await import('./commands/migrate.ts')
+    await runMigrations(config, await definition(config, file), options)
+  })
 program
   .command('demo')
   .description('Show the main flow: a token, a report, a signed webhook, a download')
@@ -32,7 +51,7 @@ program
   .action(() => {
     process.stdout.write(settingsTable(configuration(), process.env))
   })
-program.addCommand(clientsCommand(configuration))
+program.addCommand(clientsCommand(configuration, () => definition(configuration())))
 program.addCommand(reportCommand(configuration))
 
 loadDotEnv()
@@ -40,7 +59,8 @@ try {
   await program.parseAsync()
 } catch (error) {
   process.stderr.write(`plinth: ${error instanceof Error ? error.message : String(error)}\n`)
-  process.exitCode = error instanceof ConfigError ? 2 : 1
+  // 2 where something outside of the service must be set right before it can start.
+  process.exitCode = (error as { exitCode?: number } | null)?.exitCode ?? 1
 }
 
 /** Settings of `.env` in the current folder, below those of the environment. */

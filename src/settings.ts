@@ -91,6 +91,31 @@ export const words = <const W extends string>(allowed: readonly W[], fallback: s
     about,
   )
 
+const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** What a browser sends as Origin: nothing but scheme, host and a port that is not the scheme's own. */
+function isOrigin(text: string, allowLoopback: boolean): boolean {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || url.origin !== text || !/^[a-z0-9.:[\]-]+$/.test(url.hostname)) return false
+  return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
+}
+
+/** Origins as browsers send them: https, and http on loopback addresses where that is allowed. */
+export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      const wrong = parts.find((part) => !isOrigin(part, allowLoopback))
+      if (wrong !== undefined) {
+        const loopbackToo = allowLoopback ? ' (or http:// on a loopback host)' : ''
+        throw new Expected(`origins such as https://app.example.com${loopbackToo}, comma-separated (${wrong} is none)`)
+      }
+      return parts
+    },
+    fallback,
+    about,
+  )
+
 const isCidr = (entry: string): boolean => {
   const [address = '', bits, more] = entry.split('/')
   const most = isIP(address) === 6 ? 128 : 32

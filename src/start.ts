@@ -11,6 +11,7 @@ import { tokenVerifier } from './auth/verify.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 import { type Config, resultsUrlOf } from './config.ts'
 import { requestCounter } from './db/request-counts.ts'
+import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
@@ -35,17 +36,21 @@ export interface Service extends Stores {
 }
 
 const now = Date.now
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
 const drainMs = 18_000
 const hourMs = 3_600_000
 
-/** Starts everything the configuration asks for; resolves when requests are answered, rejects with nothing left open. */
-export async function startService(config: Config, version: string): Promise<Service> {
+/** Starts a definition as configured; resolves when requests are answered, rejects with nothing left open. */
+export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer()
   }
   try {
-    return { ...(await start(config, version, (closer) => closers.push(closer))), close }
+    return { ...(await start(config, definition, version, (closer) => closers.push(closer))), close }
   } catch (error) {
     await close()
     throw error
@@ -53,15 +58,15 @@ export async function startService(config: Config, version: string): Promise<Ser
 }
 
 /** Opens part after part; what is opened last is closed first. */
-async function start(given: Config, version: string, onClose: (closer: () => unknown) => void) {
+async function start(given: Config, definition: Definition, version: string, onClose: (closer: () => unknown) => void) {
   const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
   const sink = logSink(process.stdout)
   onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const logs = { log, access: accessWriter(log, sink) }
-  const stores = await openStores(config)
+  const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
-  const parts = await openParts(config, stores, version, log)
+  const parts = await openParts(config, definition, stores, version, log)
   onClose(parts.sender.close)
   onClose(parts.counter.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
@@ -82,7 +87,7 @@ async function start(given: Config, version: string, onClose: (closer: () => unk
 }
 
 /** What both the HTTP service and the background service work with. */
-async function openParts(config: Config, { db, sealer }: Stores, version: string, log: Logger) {
+async function openParts(config: Config, definition: Definition, { db, sealer }: Stores, version: string, log: Logger) {
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
   const resultsUrl = resultsUrlOf(config)
   const results = await openResults(resultsUrl)
@@ -91,10 +96,11 @@ async function openParts(config: Config, { db, sealer }: Stores, version: string
   const keys = await webhookKeys(db, sealer)
   return {
     counter: requestCounter({ db, now, onError }),
+    definition,
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
-    kinds: reportKinds(),
+    kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
     pdfFont: config.pdfFont,
     sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
@@ -128,20 +134,23 @@ async function openApp(
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
   const keys = await signingKeys({ db, sealer, now })
-  const tokens = { issuer: baseUrl, audience: baseUrl, db, keys, now }
+  const { scopes } = parts.definition
+  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, roles } = config
-  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, id, secret)
+  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   return buildApp({
     ...parts,
     db,
     sealer,
     baseUrl,
+    later,
     provider: roles.includes('auth') ? authorizationServer({ ...tokens, sealer, accessTokenSeconds, report }) : null,
     verify: tokenVerifier(tokens),
     tls: certificates,
     api: roles.includes('api'),
     trustedProxies: config.trustedProxies,
+    corsOrigins: config.corsOrigins,
     publicRead: config.publicRead,
     requireIfMatch: config.requireIfMatch,
     count: parts.counter.count,

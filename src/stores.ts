@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { type Config, databaseUrlOf } from './config.ts'
 import { migrate } from './db/migrate.ts'
 import { type Database, openDatabase } from './db/open.ts'
+import type { ResourceTable } from './db/resource-tables.ts'
 import { type Sealer, sealer } from './db/seal.ts'
 import { masterKey } from './master-key.ts'
 
@@ -14,11 +15,17 @@ export interface Stores {
   dataDir: string
 }
 
-/** Opens the database and the keys, making what the first run lacks. */
-export async function openStores(config: Config): Promise<Stores> {
+/**
+ * Opens the database and the keys, making what the first run lacks, the tables of declared resources included. Rejects
+ * with nothing left open.
+ */
+export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   const dataDir = resolve(config.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const db = await openDatabase(databaseUrlOf(config))
-  await migrate(db)
+  await migrate(db, { tables }).catch(async (error) => {
+    await db.close()
+    throw error
+  })
   return { db, dataDir, sealer: sealer(masterKey(config.masterKey, dataDir), randomBytes) }
 }

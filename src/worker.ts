@@ -1,4 +1,5 @@
 import { sweepExpired } from './auth/records.ts'
+import { sweepAnswers } from './db/answers.ts'
 import type { RandomBytes } from './db/ids.ts'
 import type { Database } from './db/open.ts'
 import { expireRequestCounts } from './db/request-counts.ts'
@@ -50,6 +51,7 @@ export function startWork(options: WorkerOptions): () => void {
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
     () => expireRequestCounts(db, now),
+    () => sweepAnswers(db, now),
   ])
 }
 

@@ -80,6 +80,7 @@ const hex = 'ab'.repeat(32)
 const base64 = Buffer.alloc(32, 7).toString('base64')
 
 const rows: Record<string, Row> = {
+  PLINTH_DEFINITION: { key: 'definitionFile', development: null, ...anyText('./service.ts') },
   PLINTH_DATA_DIR: { key: 'dataDir', development: './data', ...anyText('/var/lib/plinth') },
   PLINTH_HOST: { key: 'host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
   PLINTH_PORT: { key: 'port', development: 8_443, ...integer(0, 65_535) },
@@ -119,6 +120,23 @@ const rows: Record<string, Row> = {
   },
   PLINTH_PUBLIC_READ: { key: 'publicRead', development: true, ...flag },
   PLINTH_REQUIRE_IF_MATCH: { key: 'requireIfMatch', development: false, ...flag },
+  PLINTH_CORS_ORIGINS: {
+    key: 'corsOrigins',
+    development: [],
+    valid: [
+      [
+        'https://app.example.com, https://b.example.com:8443',
+        ['https://app.example.com', 'https://b.example.com:8443'],
+      ],
+      ['http://localhost:5173,http://127.0.0.1:3000', ['http://localhost:5173', 'http://127.0.0.1:3000']],
+      ['http://[::1]:5173,http://app.localhost', ['http://[::1]:5173', 'http://app.localhost']],
+    ],
+    invalid: [
+      ...['*', 'null', 'app.example.com', 'https://*.example.com', 'https://app.example.com/', 'https://a.b/path'],
+      ...['https://App.example.com', 'https://app.example.com:443', 'https://user@app.example.com', 'ftp://a.b'],
+      ...['http://app.example.com', 'http://localhost.example.com', 'https://', 'https://a.b?x', 'https://a.b#x'],
+    ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
+  },
   PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
   PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
   PLINTH_PDF_FONT: { key: 'pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
@@ -211,6 +229,14 @@ describe('readConfig', () => {
       wrong,
       'PLINTH_BOOTSTRAP_CLIENT_ID=a b is not valid: expected visible ASCII\n' +
         'PLINTH_BOOTSTRAP_CLIENT_SECRET=… is not valid: expected 1 to 256 printable ASCII characters',
+    )
+  })
+
+  it('allows no page over plain HTTP in production, not even a local one', () => {
+    const env = { PLINTH_PROFILE: 'production', PLINTH_CORS_ORIGINS: 'http://localhost:5173' }
+    assert.match(
+      message(env),
+      /^PLINTH_CORS_ORIGINS=\S+ is not valid: expected origins such as \S+, comma-separated \(/,
     )
   })
 

@@ -1,69 +1,35 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import formats from 'ajv-formats'
-import type { LightMyRequestResponse as Answer, InjectOptions } from 'fastify'
-import { createClient } from '../src/auth/clients.ts'
-import { signingKeys } from '../src/auth/keys.ts'
-import { authorizationServer } from '../src/auth/server.ts'
+import { builtIn } from '../src/built-in.ts'
 import type { Database } from '../src/db/open.ts'
-import { sealer } from '../src/db/seal.ts'
-import { type TestApp, testApp } from './support/app.ts'
+import { documentation } from '../src/documentation.ts'
+import { documentOf } from '../src/http/openapi-document.ts'
+import { testApp } from './support/app.ts'
 import { onSqlite } from './support/engines.ts'
-
-/** A document is read by its paths. */
-type Json = ReturnType<typeof JSON.parse>
+import { baseUrl, type Documented, documentedApp, type Json, methods } from './support/openapi.ts'
 
 const place = new URL('../openapi.json', import.meta.url)
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
-const baseUrl = 'https://localhost:8443'
-const seal = sealer(Buffer.alloc(32, 1), randomBytes)
-const methods = ['get', 'put', 'post', 'delete', 'patch']
-
-/** Live routes that are meant for browsers and OpenID Connect clients, which follow links and discovery. */
-const leftOut = [
-  'GET /oauth/authorize/{uid}',
-  'GET /oauth/logout',
-  'GET /oauth/logout/success',
-  'POST /oauth/logout/confirm',
-  'GET /oauth/userinfo',
-  'POST /oauth/userinfo',
-]
 
 onSqlite((engine) => {
   let db: Database
-  let service: TestApp
+  let documented: Documented
+  let service: Documented['service']
   let document: Json
-  let ajv: Ajv2020
   before(async () => {
     db = await engine.database()
-    service = await testApp(db, (await production(db)) as object)
-    document = (await service.send({ url: '/openapi.json', scopes: null })).json()
-    // Binary fractions: 24.5 is not a multiple of 0.01 to the last bit.
-    ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
-    ajv.addSchema({ ...document, $id: 'openapi.json' })
+    documented = await documentedApp(db)
+    service = documented.service
+    document = documented.document
   })
   after(async () => {
     await service.app.close()
     await db.close()
   })
-
-  const operations = (): { path: string; method: string; operation: Json }[] =>
-    Object.entries<Json>(document.paths).flatMap(([path, item]) =>
-      methods.filter((method) => item[method]).map((method) => ({ path, method, operation: item[method] })),
-    )
-  const at = (pointer: string): Json =>
-    pointer
-      .slice(2)
-      .split('/')
-      .reduce((value: Json, part) => value?.[part.replaceAll('~1', '/').replaceAll('~0', '~')], document)
-  const resolve = (value: Json): Json => (value.$ref ? at(value.$ref) : value)
-  const check = (schema: Json, value: unknown, where: string) => {
-    const validate = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')))
-    assert.ok(validate(value), `${where}: ${ajv.errorsText(validate.errors)} in ${JSON.stringify(value)}`)
-  }
+  const operations = () => documented.operations()
+  const at = (pointer: string) => documented.at(pointer)
+  const resolve = (value: Json) => documented.resolve(value)
+  const check: Documented['check'] = (...args) => documented.check(...args)
 
   describe('GET /openapi.json', () => {
     it('200 for everybody, and kept by caches', async () => {
@@ -87,16 +53,23 @@ onSqlite((engine) => {
   })
 
   describe('the document', () => {
-    it('has every live route once, but for pages and OpenID Connect', () => {
-      const documented = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
-      const live = liveRoutes(service.app.printRoutes({ commonPrefix: false }))
-      const bare = new Set(live.map((route) => route.replace(' /v1/', ' /')))
-      assert.deepEqual(documented.sort(), [...bare].filter((route) => !leftOut.includes(route)).sort())
-      assert.deepEqual(
-        leftOut.filter((route) => !bare.has(route)),
-        [],
-        'left out, but not live',
-      )
+    it('has every live route, and no other (T-API-09)', () => {
+      const routes = documented.live.map(({ method, path }) => `${method} ${path.replace(/^\/v1\//, '/')}`)
+      const told = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
+      assert.deepEqual(told.sort(), [...new Set(routes)].sort())
+    })
+
+    const ways = (scopes: (string | undefined)[]) => [{ oauth2: scopes }, { openIdConnect: scopes }, { bearer: [] }]
+
+    it('demands of each operation exactly the scope that its route does', () => {
+      for (const { method, path, scope } of documented.live.filter(({ path }) => !path.startsWith('/v1/'))) {
+        const { security } = document.paths[path][method.toLowerCase()]
+        const scopes = security.flatMap((way: Record<string, string[]>) => Object.values(way).flat())
+        if (scope === 'own') assert.ok(!scopes.some((name: string) => name !== 'openid'), path)
+        else if (scope === 'public') assert.deepEqual(security, [{}, ...ways([])], path)
+        else if (scope === 'any') assert.deepEqual(security, ways([]), path)
+        else assert.deepEqual(security, ways([scope]), path)
+      }
     })
 
     it('has every operation live under every server it names', () => {
@@ -114,7 +87,7 @@ onSqlite((engine) => {
         assert.ok(document.paths[path], path)
       }
       assert.deepEqual(document.servers, [{ url: baseUrl }, { url: `${baseUrl}/v1` }])
-      assert.deepEqual(Object.keys(document.webhooks), ['report.completed', 'report.failed'])
+      assert.deepEqual(Object.keys(document.webhooks), Object.keys(builtIn.events))
     })
 
     it('consists of what OpenAPI 3.1 knows', () => {
@@ -177,7 +150,9 @@ onSqlite((engine) => {
       for (const { operation, path } of operations()) {
         for (const requirement of operation.security as Json[]) {
           for (const [scheme, scopes] of Object.entries<string[]>(requirement)) {
-            const known = Object.keys(schemes[scheme].flows?.clientCredentials.scopes ?? {})
+            const known = Object.keys(
+              schemes[scheme].flows?.authorizationCode.scopes ?? schemes.oauth2.flows.authorizationCode.scopes,
+            )
             assert.deepEqual(
               scopes.filter((scope) => !known.includes(scope)),
               [],
@@ -187,8 +162,10 @@ onSqlite((engine) => {
         }
       }
       assert.equal(schemes.oauth2.flows.clientCredentials.tokenUrl, `${baseUrl}/oauth/token`)
-      assert.deepEqual(document.paths['/books'].get.security, [{}, { oauth2: [] }])
-      assert.deepEqual(document.paths['/books'].post.security, [{ oauth2: ['books:write'] }])
+      const { authorizationCode, clientCredentials } = schemes.oauth2.flows
+      assert.equal(authorizationCode.authorizationUrl, `${baseUrl}/oauth/authorize`)
+      assert.ok('openid' in authorizationCode.scopes && !('openid' in clientCredentials.scopes))
+      assert.equal(schemes.openIdConnect.openIdConnectUrl, `${baseUrl}/.well-known/openid-configuration`)
     })
 
     it('has schemas that compile and examples that they allow', () => {
@@ -206,17 +183,16 @@ onSqlite((engine) => {
             Object.values<Json>(value.examples).map((example) => example.value),
             where,
           )
-        } else if (value.schema)
-          ajv.compile(JSON.parse(JSON.stringify(value.schema).replaceAll('"#/', '"openapi.json#/')))
+        } else if (value.schema) documented.compile(value.schema)
       })
       for (const name of Object.keys(document.components.schemas))
-        ajv.getSchema(`openapi.json#/components/schemas/${name}`)
+        documented.compile({ $ref: `#/components/schemas/${name}` })
       assert.ok(examples > 60, String(examples))
     })
 
     it('has an example of each object', () => {
       for (const [name, schema] of Object.entries<Json>(document.components.schemas)) {
-        if (['ErrorCode', 'Problem', 'CodeError'].includes(name)) continue
+        if (['ErrorCode', 'Problem', 'CodeError'].includes(name) || name.endsWith('Part')) continue
         assert.ok(schema.examples?.length > 0, name)
       }
     })
@@ -227,6 +203,50 @@ onSqlite((engine) => {
       const { schema } = content['application/merge-patch+json']
       check(schema, { phone: null }, 'UserPatch')
       assert.throws(() => check(schema, { email: null }, 'UserPatch'))
+    })
+
+    it('tells what a whole answer always has, and that fields may leave less of it', () => {
+      const { schema } = document.paths['/users/{id}'].get.responses['200'].content['application/json']
+      assert.deepEqual(
+        schema.anyOf.map((one: Json) => one.$ref),
+        ['#/components/schemas/User', '#/components/schemas/UserPart'],
+      )
+      const { User, UserPart } = document.components.schemas
+      assert.deepEqual(User.required, ['id', 'name', 'email', 'createdAt', 'updatedAt'])
+      assert.equal(UserPart.required, undefined)
+      assert.deepEqual(UserPart.properties, User.properties)
+      const created = document.paths['/users'].post.responses['201'].content['application/json'].schema
+      assert.deepEqual(created, { $ref: '#/components/schemas/User' })
+    })
+
+    it('tells closed sets as enums and numbers as numbers', () => {
+      const { Task, ReportCreate, WebhookCreate } = document.components.schemas
+      assert.deepEqual(Task.properties.status.enum, ['pending', 'in_progress', 'completed', 'failed'])
+      assert.deepEqual(ReportCreate.properties.reportType.enum, [
+        ...['users', 'products', 'books', 'inventory', 'activity', 'deliveries'],
+      ])
+      assert.deepEqual(ReportCreate.properties.format.enum, ['json', 'csv', 'ndjson', 'xlsx', 'pdf'])
+      assert.ok(WebhookCreate.properties.event.enum.includes('report.*'))
+      const parameters = document.paths['/products'].get.parameters.map(resolve)
+      for (const name of ['minPrice', 'maxPrice'])
+        assert.equal(parameters.find((one: Json) => one.name === name).schema.type, 'number')
+    })
+
+    it('describes each tag, and each tag is used', () => {
+      const used = new Set(operations().flatMap(({ operation }) => operation.tags))
+      assert.deepEqual(document.tags.map(({ name }: Json) => name).sort(), [...used].sort())
+      for (const { name, description } of document.tags) assert.ok(description, name)
+    })
+
+    it('tells of limits in their one-field body once a policy answers with them', () => {
+      const options = documentation(builtIn, baseUrl, '1.0.0')
+      const everywhere = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }
+      const route = { method: 'GET', path: '/things', config: { scope: 'any' }, schema: { operationId: 'listThings' } }
+      const { components, paths } = documentOf([route], { ...options, everywhere })
+      const { TooManyRequests } = components.responses as Json
+      assert.deepEqual(Object.keys(TooManyRequests.content), ['application/json'])
+      assert.deepEqual(TooManyRequests.content['application/json'].schema, { $ref: '#/components/schemas/LimitError' })
+      assert.ok('Retry-After' in TooManyRequests.headers && '429' in (paths['/things'] as Json).get.responses)
     })
 
     it('is as sound without the authorization server and without the API', async () => {
@@ -241,168 +261,7 @@ onSqlite((engine) => {
       }
     })
   })
-
-  describe('answers are as documented', () => {
-    const json = { 'content-type': 'application/json' }
-    const form = { 'content-type': 'application/x-www-form-urlencoded' }
-    const product = { name: 'Lamp', price: 24.5 }
-    const user = { name: 'Ada', email: 'ada@example.com', phone: '+1' }
-    const report = { reportType: 'books', format: 'csv' }
-    const hook = { event: 'report.completed', callbackUrl: 'http://127.0.0.1:9/hook' }
-    const post = (url: string, payload: unknown, more: object = {}) =>
-      ({ method: 'POST', url, payload, headers: json, ...more }) as Request
-    let credentials: string
-    let ids: Record<string, string>
-    before(async () => {
-      const client = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
-      const created = await createClient(db, seal, client)
-      credentials = `client_id=${created.client.id}&client_secret=${created.secret}`
-      await service.send(post('/users', user))
-      await service.send(post('/products', product))
-      ids = {
-        task: (await service.send(post('/api/reports', report))).json().taskId,
-        webhook: (await service.send(post('/api/webhooks', hook))).json().id,
-      }
-    })
-
-    type Request = InjectOptions & { scopes?: string | null; token?: string }
-    const cases: [status: number, path: string, request: () => Request][] = [
-      [200, '/livez', () => ({})],
-      [200, '/readyz', () => ({ scopes: null })],
-      [401, '/livez', () => ({ token: 'expired' })],
-      [200, '/openapi.json', () => ({})],
-      [200, '/problems/{code}', () => ({ url: '/problems/auth-required' })],
-      [200, '/problems/{code}', () => ({ url: '/problems/auth-required', headers: { accept: 'application/json' } })],
-      [404, '/problems/{code}', () => ({ url: '/problems/none' })],
-      [200, '/.well-known/webhook-keys.json', () => ({})],
-      [200, '/users', () => ({ url: '/users?fields=name&limit=1', headers: { prefer: 'count=exact' } })],
-      [400, '/users', () => ({ url: '/users?limit=x' })],
-      [401, '/users', () => ({ scopes: null })],
-      [401, '/users', () => ({ token: 'invalid' })],
-      [403, '/users', () => ({ scopes: 'books:write' })],
-      [201, '/users', () => post('/users', { ...user, email: 'bob@example.com' })],
-      [400, '/users', () => post('/users', { name: 1 })],
-      [400, '/users', () => post('/users', { name: 'Ada' })],
-      [409, '/users', () => post('/users', user)],
-      [413, '/users', () => post('/users', { name: 'x'.repeat(1_100_000) })],
-      [415, '/users', () => post('/users', 'x', { headers: { 'content-type': 'text/plain' } })],
-      [422, '/users', () => post('/users', { ...user, email: 'no' })],
-      [
-        422,
-        '/users',
-        () => post('/users', { ...user, email: 'no' }, { headers: { ...json, accept: 'application/json' } }),
-      ],
-      [200, '/users/{id}', () => ({ url: '/users/1' })],
-      [304, '/users/{id}', () => ({ url: '/users/1', headers: { 'if-none-match': '*' } })],
-      [400, '/users/{id}', () => ({ url: '/users/one' })],
-      [404, '/users/{id}', () => ({ url: '/v1/users/99' })],
-      [200, '/users/{id}', () => ({ method: 'PATCH', url: '/users/1', payload: { phone: null } })],
-      [409, '/users/{id}', () => ({ method: 'PATCH', url: '/users/1', payload: { email: 'bob@example.com' } })],
-      [200, '/products', () => ({ scopes: null })],
-      [200, '/products/{id}', () => ({ method: 'PUT', url: '/products/1', payload: product })],
-      [412, '/products/{id}', () => ({ method: 'DELETE', url: '/products/1', headers: { 'if-match': '"99"' } })],
-      [204, '/products/{id}', () => ({ method: 'DELETE', url: '/products/1' })],
-      [202, '/api/reports', () => post('/api/reports', report)],
-      [422, '/api/reports', () => post('/api/reports', { ...report, webhookUrl: 'http://10.0.0.1/' })],
-      [200, '/api/reports', () => ({})],
-      [200, '/api/report-types', () => ({})],
-      [200, '/api/reports/{taskId}', () => ({ url: `/api/reports/${ids.task}?fields=status` })],
-      [200, '/api/reports/{taskId}/status', () => ({ url: `/v1/api/reports/${ids.task}/status` })],
-      [404, '/api/reports/{taskId}/status', () => ({ url: '/api/reports/tsk_none/status' })],
-      [409, '/api/reports/{taskId}/download', () => ({ url: `/api/reports/${ids.task}/download` })],
-      [200, '/api/webhooks', () => ({})],
-      [201, '/api/webhooks', () => post('/api/webhooks', { ...hook, event: '*', description: 'All' })],
-      [409, '/api/webhooks', () => post('/api/webhooks', hook)],
-      [200, '/api/webhooks/{id}', () => ({ url: `/api/webhooks/${ids.webhook}` })],
-      [404, '/api/webhooks/{id}', () => ({ url: '/api/webhooks/none' })],
-      [200, '/api/webhooks/{id}/deliveries', () => ({ url: `/api/webhooks/${ids.webhook}/deliveries` })],
-      [204, '/api/webhooks/{id}', () => ({ method: 'DELETE', url: `/api/webhooks/${ids.webhook}` })],
-      [200, '/api/webhooks/secret', () => ({})],
-      [200, '/api/event-types', () => ({})],
-      [
-        200,
-        '/oauth/token',
-        () => post('/oauth/token', `grant_type=client_credentials&${credentials}`, { headers: form, scopes: null }),
-      ],
-      [
-        400,
-        '/oauth/token',
-        () => post('/oauth/token', `grant_type=magic&${credentials}`, { headers: form, scopes: null }),
-      ],
-      [
-        401,
-        '/oauth/token',
-        () => post('/oauth/token', 'grant_type=client_credentials&client_id=x', { headers: form, scopes: null }),
-      ],
-      [413, '/oauth/token', () => post('/oauth/token', 'x'.repeat(60_000), { headers: form, scopes: null })],
-      [
-        200,
-        '/oauth/introspect',
-        () => post('/oauth/introspect', `token=x&${credentials}`, { headers: form, scopes: null }),
-      ],
-      [200, '/oauth/revoke', () => post('/oauth/revoke', `token=x&${credentials}`, { headers: form, scopes: null })],
-      [
-        400,
-        '/oauth/authorize',
-        () => ({ url: '/oauth/authorize?client_id=x', headers: { accept: 'text/html' }, scopes: null }),
-      ],
-      [200, '/oauth/jwks', () => ({})],
-      [200, '/.well-known/openid-configuration', () => ({})],
-      [200, '/.well-known/oauth-authorization-server', () => ({})],
-      [200, '/.well-known/oauth-protected-resource', () => ({})],
-    ]
-    for (const [status, path, request] of cases) {
-      it(`${status} at ${path}`, async () => {
-        const sent = { url: path, method: 'GET' as const, ...request() }
-        const answer = await service.send(sent)
-        assert.equal(answer.statusCode, status, answer.body)
-        const operation = document.paths[path][sent.method.toLowerCase()]
-        const documented = operation.responses[status]
-        assert.ok(documented, `${status} is not documented`)
-        checkAnswer(answer, documented)
-      })
-    }
-
-    /** Headers of every answer, which say nothing about an operation. */
-    const common =
-      /^(strict-transport-security|x-content-type-options|referrer-policy|content-security-policy|cross-origin-.*|content-(type|length)|date|connection|vary|pragma)$/
-
-    function checkAnswer(answer: Answer, documented: Json) {
-      const { content, headers = {} } = resolve(documented)
-      const known = Object.keys(headers).map((name) => name.toLowerCase())
-      const unknown = Object.keys(answer.headers).filter((name) => !common.test(name) && !known.includes(name))
-      assert.deepEqual(unknown, [], 'headers that are not documented')
-      const [type = ''] = String(answer.headers['content-type'] ?? '').split(';')
-      if (answer.body === '') return assert.equal(content, undefined)
-      assert.ok(content?.[type], `${type} is not documented`)
-      const body = type.endsWith('json') ? answer.json() : answer.body
-      check(content[type].schema, body, type)
-      if (answer.statusCode >= 400 && body.errorCode && documented.description)
-        assert.ok(documented.description.includes(`${body.errorCode}:`))
-    }
-  })
 })
-
-/** What makes the tested app the one that production serves: an authorization server, an address, a release. */
-async function production(db: Database) {
-  const keys = await signingKeys({ db, sealer: seal, now: Date.now })
-  const report = (error: unknown) => assert.fail(String(error))
-  const tokens = { issuer: baseUrl, audience: baseUrl, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
-  return { provider: authorizationServer({ ...tokens, report }), baseUrl, version }
-}
-
-/** `GET /users/{id}` and so on, from the tree that the framework prints. */
-function liveRoutes(tree: string): string[] {
-  const parts: string[] = []
-  return tree.split('\n').flatMap((line) => {
-    const [, indent, part, names = ''] = /^([│ ]*)[├└]── (\S+)(?: \((.*)\))?$/.exec(line) ?? []
-    if (indent === undefined || part === undefined) return []
-    parts.splice(indent.length / 4, Number.POSITIVE_INFINITY, part)
-    const path = parts.join('').replace(/:(\w+)/g, '{$1}')
-    const told = names.split(', ').filter((name) => !['', 'HEAD', 'OPTIONS'].includes(name))
-    return told.map((name) => `${name} ${path}`)
-  })
-}
 
 function walk(value: unknown, visit: (value: Json, where: string) => void, where = '#'): void {
   if (typeof value !== 'object' || value === null) return
@@ -417,7 +276,7 @@ const objects: Record<
   { must: string[]; may?: string[]; lists?: Record<string, string>; maps?: Record<string, string> }
 > = {
   document: {
-    must: ['openapi', 'info', 'servers', 'tags', 'paths', 'webhooks', 'components'],
+    must: ['openapi', 'info', 'externalDocs', 'servers', 'tags', 'paths', 'webhooks', 'components'],
     lists: { servers: 'server', tags: 'tag' },
     maps: { paths: 'path', webhooks: 'path' },
   },

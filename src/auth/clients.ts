@@ -4,7 +4,7 @@ import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import { Problem } from '../http/problem.ts'
 import { type NewClient, refuseWrong } from './new-client.ts'
-import { allScopes } from './scopes.ts'
+import type { Scopes } from './scopes.ts'
 
 /** A client as registered; one without a secret hash is public and proves itself with PKCE alone. */
 export interface RegisteredClient {
@@ -31,17 +31,18 @@ export const secretPlace = (id: string) => `client:${id}`
 
 /**
  * Registers a client and returns it with its secret, which is kept only as a digest and so never shown again.
- * Throws VALIDATION_ERROR naming each wrong field, DUPLICATE_RESOURCE when the id is taken.
+ * Throws VALIDATION_ERROR naming each wrong field, a scope that is not `known` included, DUPLICATE_RESOURCE when the id is taken.
  */
 export async function createClient(
   db: Database,
   sealer: Sealer,
+  known: Scopes,
   { secret: given, redirectUris = [], ...wanted }: NewClient,
   { now = Date.now, random = randomBytes }: Sources = {},
 ): Promise<{ client: RegisteredClient; secret: string | null }> {
   const id = wanted.id ?? `cli_${token(random, 16)}`
   const secret = given === undefined ? token(random, 32) : given
-  refuseWrong({ ...wanted, id, secret, redirectUris })
+  refuseWrong({ ...wanted, id, secret, redirectUris }, known)
   const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
   const row = { ...packed({ ...wanted, redirectUris }), id, secretHash, createdAt: new Date(now()).toISOString() }
   await insert(db, { ...row, revokedAt: null })
@@ -82,12 +83,18 @@ export async function revokeClient(db: Database, id: string, { now = Date.now }:
 export async function ensureBootstrapClient(
   db: Database,
   sealer: Sealer,
+  known: Scopes,
   id: string,
   secret: string,
   { now = Date.now }: Sources = {},
 ): Promise<void> {
-  const wanted = { name: 'Bootstrap client', scopes: allScopes, grants: ['client_credentials'], redirectUris: [] }
-  refuseWrong({ ...wanted, id, secret })
+  const wanted = {
+    name: 'Bootstrap client',
+    scopes: Object.keys(known),
+    grants: ['client_credentials'],
+    redirectUris: [],
+  }
+  refuseWrong({ ...wanted, id, secret }, known)
   const values = { ...packed(wanted), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
   const row = { ...values, id, createdAt: new Date(now()).toISOString() }
   await db.write((tx) =>

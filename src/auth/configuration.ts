@@ -7,13 +7,15 @@ import { isPresented, recordIssued } from './issued.ts'
 import type { SigningKeys } from './keys.ts'
 import { page, pagePolicy } from './page.ts'
 import { records } from './records.ts'
-import { allScopes } from './scopes.ts'
+import type { Scopes } from './scopes.ts'
 
 export interface AuthorizationServerOptions {
   /** The origin it is reached at, such as `https://localhost:8443`: every URL it makes starts with it. */
   issuer: string
   /** What access tokens are for: the origin of the API. */
   audience: string
+  /** Every scope of the service. */
+  scopes: Scopes
   db: Database
   sealer: Sealer
   keys: SigningKeys
@@ -51,7 +53,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api): Co
     jwks: keys.jwks as Configuration['jwks'],
     routes: endpoints,
     cookies: { keys: keys.cookieKeys },
-    scopes: allScopes,
+    scopes: Object.keys(options.scopes),
     claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
     responseTypes: ['code'],

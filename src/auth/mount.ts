@@ -2,11 +2,13 @@ import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, F
 import type Provider from 'oidc-provider'
 import { endpoints } from './configuration.ts'
 import { withBody } from './message.ts'
-import { apiScopes } from './scopes.ts'
+import { apiScopes, type Scopes } from './scopes.ts'
 
 export interface MountOptions {
   provider: Provider
   issuer: string
+  /** Every scope of the service. */
+  scopes: Scopes
   /** The origin of the API, when it is not the issuer's. */
   audience?: string
   /** Is told of each answer of the provider, which the service's own policies do not see. */
@@ -29,7 +31,7 @@ const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oaut
  */
 export const mount: FastifyPluginAsync<MountOptions> = async (
   app,
-  { provider, issuer, audience = issuer, answered },
+  { provider, issuer, scopes, audience = issuer, answered },
 ) => {
   takeRawBodies(app)
   const answer = provider.callback()
@@ -46,16 +48,16 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   for (const path of browsers) app.get(path, { config }, handle('no-store'))
   for (const path of documents) app.get(path, { config }, handle(publicDocuments))
   app.get('/.well-known/oauth-protected-resource', { config }, (_request, reply) =>
-    reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience)),
+    reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience, apiScopes(scopes))),
   )
 }
 
 /** RFC 9728 §2. */
-function protectedResource(issuer: string, resource: string) {
+function protectedResource(issuer: string, resource: string, scopes: string[]) {
   return {
     resource,
     authorization_servers: [issuer],
-    scopes_supported: apiScopes,
+    scopes_supported: scopes,
     bearer_methods_supported: ['header'],
   }
 }

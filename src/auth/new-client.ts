@@ -1,6 +1,6 @@
 import { type FieldError, Problem } from '../http/problem.ts'
 import { isRedirectUri } from './redirect-uris.ts'
-import { allScopes, unknownScopes } from './scopes.ts'
+import { type Scopes, unknownScopes } from './scopes.ts'
 
 /** What is said of a client to register it. */
 export interface NewClient {
@@ -20,14 +20,17 @@ const namePattern = /^\P{C}{1,200}$/u
 const secretPattern = /^[\x20-\x7e]{1,256}$/
 
 /** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
-export function refuseWrong(client: Required<NewClient>): void {
-  const errors = mistakes(client)
+export function refuseWrong(client: Required<NewClient>, known: Scopes): void {
+  const errors = mistakes(client, known)
   const detail = errors.map(({ field, message }) => `${field} ${message}`).join('; ')
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
 }
 
-function mistakes({ id, name, secret, scopes, grants, redirectUris }: Required<NewClient>): FieldError[] {
-  const unknown = unknownScopes(scopes)
+function mistakes(
+  { id, name, secret, scopes, grants, redirectUris }: Required<NewClient>,
+  known: Scopes,
+): FieldError[] {
+  const unknown = unknownScopes(known, scopes)
   const unknownGrants = grants.filter((grant) => !grantTypes.includes(grant))
   const wrongUris = redirectUris.filter((uri) => !isRedirectUri(uri))
   const isPublic = secret === null
@@ -36,7 +39,7 @@ function mistakes({ id, name, secret, scopes, grants, redirectUris }: Required<N
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
     [!isPublic && !secretPattern.test(secret), 'secret', 'must be 1 to 256 printable ASCII characters'],
     [scopes.length === 0, 'scopes', 'must name at least one scope'],
-    [unknown.length > 0, 'scopes', `must not name ${unknown}; the scopes are ${allScopes.join(', ')}`],
+    [unknown.length > 0, 'scopes', `must not name ${unknown}; the scopes are ${Object.keys(known).join(', ')}`],
     [grants.length === 0, 'grants', 'must name at least one grant type'],
     [
       unknownGrants.length > 0,

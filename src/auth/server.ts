@@ -7,12 +7,12 @@ import { secretPlace } from './clients.ts'
 import { type AuthorizationServerOptions, configuration, endpoints } from './configuration.ts'
 import { handleFailures } from './failures.ts'
 import { presentByRecord } from './issued.ts'
-import { allScopes } from './scopes.ts'
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
   const { issuer, audience, db, sealer, now, report } = options
-  const api: Api = { audience, scope: allScopes.join(' '), accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
+  const scope = Object.keys(options.scopes).join(' ')
+  const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
   const provider = new Provider(issuer, configuration(options, api))
   answerAs(provider, new URL(issuer))
   compareDigests(provider, sealer)

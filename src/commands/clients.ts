@@ -1,13 +1,14 @@
 import { Command } from 'commander'
 import { createClient, listClients, revokeClient } from '../auth/clients.ts'
-import { apiScopes } from '../auth/scopes.ts'
+import { apiScopes, type Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
+import type { Definition } from '../definition.ts'
 import { openStores, type Stores } from '../stores.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 
 /** `plinth clients create|list|revoke`: works beside a running service, which sees the change at once. */
-export function clientsCommand(configuration: () => Config): Command {
+export function clientsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   const using = async (work: (stores: Stores) => Promise<void>) => {
     const stores = await openStores(configuration())
     await work(stores).finally(() => stores.db.close())
@@ -18,8 +19,11 @@ export function clientsCommand(configuration: () => Config): Command {
     .description('Register a machine client and print its id and secret once')
     .requiredOption('--name <name>', 'what people call it')
     .option('--id <id>', 'its client_id (made up without it)')
-    .option('--scope <scopes>', 'space-separated scopes', apiScopes.join(' '))
-    .action((options) => using((stores) => create(stores, options)))
+    .option('--scope <scopes>', 'space-separated scopes (all that guard the API without it)')
+    .action(async (options) => {
+      const { scopes } = await definition()
+      await using((stores) => create(stores, scopes, options))
+    })
   clients
     .command('list')
     .description('List all clients')
@@ -33,10 +37,16 @@ export function clientsCommand(configuration: () => Config): Command {
   return clients
 }
 
-async function create({ db, sealer }: Stores, options: { name: string; id?: string; scope: string }): Promise<void> {
-  const scopes = options.scope.split(/[\s,]+/).filter((scope) => scope !== '')
+interface Wanted {
+  name: string
+  id?: string
+  scope?: string
+}
+
+async function create({ db, sealer }: Stores, known: Scopes, options: Wanted): Promise<void> {
+  const scopes = options.scope?.split(/[\s,]+/).filter((scope) => scope !== '') ?? apiScopes(known)
   const wanted = { ...(options.id && { id: options.id }), name: options.name, scopes, grants: ['client_credentials'] }
-  const { client, secret } = await createClient(db, sealer, wanted)
+  const { client, secret } = await createClient(db, sealer, known, wanted)
   print(`client_id      ${client.id}\nclient_secret  ${secret}`)
 }
 

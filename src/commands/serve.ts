@@ -1,22 +1,23 @@
 import closeWithGrace from 'close-with-grace'
 import { createClient, listClients } from '../auth/clients.ts'
-import { allScopes } from '../auth/scopes.ts'
+import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
+import type { Definition } from '../definition.ts'
 import { type Service, startService } from '../start.ts'
 
 const stopLimitMs = 24_000
 const parentLookMs = 500
 
-/** Serves until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
-export async function serve(config: Config, version: string): Promise<void> {
-  const service = await startService(config, version)
+/** Serves a definition until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
+export async function serve(config: Config, definition: Definition, version: string): Promise<void> {
+  const service = await startService(config, definition, version)
   const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err }) => {
     if (err) process.stderr.write(`plinth: stopping because of ${err.stack ?? err}\n`)
     await service.close()
   })
   stopWithParent(close)
   for (const name of config.unknown) process.stderr.write(`plinth: ${name} is not a setting of this release\n`)
-  if (!config.production) process.stdout.write(await greeting(service, config))
+  if (!config.production) process.stdout.write(await greeting(service, config, definition))
 }
 
 /** npm does not pass SIGTERM on: a service that `npm start` started ends when its parent does. */
@@ -31,7 +32,7 @@ function stopWithParent(close: () => void): void {
   watch.unref()
 }
 
-async function greeting(service: Service, config: Config): Promise<string> {
+async function greeting(service: Service, config: Config, { scopes }: Definition): Promise<string> {
   const { baseUrl, authorityFile, dataDir } = service
   const lines = [
     '',
@@ -40,7 +41,7 @@ async function greeting(service: Service, config: Config): Promise<string> {
     ...(authorityFile
       ? [`  Trust         ${authorityFile}`, `                curl --cacert ${authorityFile} ${baseUrl}/livez`]
       : []),
-    ...(await firstClient(service, config)),
+    ...(await firstClient(service, config, scopes)),
     '',
     '',
   ]
@@ -48,9 +49,9 @@ async function greeting(service: Service, config: Config): Promise<string> {
 }
 
 /** In development the first run makes a client, so that the first request can be sent at once. */
-async function firstClient({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<string[]> {
+async function firstClient({ db, sealer }: Service, { bootstrapClientId }: Config, scopes: Scopes): Promise<string[]> {
   if (bootstrapClientId !== null || (await listClients(db)).some(({ revokedAt }) => revokedAt === null)) return []
-  const wanted = { name: 'Development client', scopes: [...allScopes], grants: ['client_credentials'] }
-  const { client, secret } = await createClient(db, sealer, wanted)
+  const wanted = { name: 'Development client', scopes: Object.keys(scopes), grants: ['client_credentials'] }
+  const { client, secret } = await createClient(db, sealer, scopes, wanted)
   return ['', `  Client        ${client.id}`, `  Secret        ${secret}   (shown this once)`]
 }

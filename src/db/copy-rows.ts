@@ -76,6 +76,7 @@ function copying(client: pg.Client, text: string, read: (line: string) => unknow
 /** Reads a line of the text format: cells between tabs, `\N` for null, backslashes before what would end a cell. */
 export function rowReader(types: readonly CellType[]): (line: string) => unknown[] {
   const isNumber = types.map((type) => type === 'integer' || type === 'number')
+  const isTruth = types.map((type) => type === 'boolean')
   return (line) => {
     const row: unknown[] = line.split('\t')
     const escaped = line.includes('\\')
@@ -83,6 +84,7 @@ export function rowReader(types: readonly CellType[]): (line: string) => unknown
       const cell = row[at] as string
       if (escaped && cell.includes('\\')) row[at] = cell === '\\N' ? null : unescaped(cell)
       if (isNumber[at] && row[at] !== null) row[at] = Number(row[at])
+      else if (isTruth[at] && row[at] !== null) row[at] = row[at] === '1'
     }
     return row
   }

@@ -10,10 +10,17 @@ export interface Engine {
   keyType: RawBuilder<unknown>
   /** Run first by a migration: no limits on its time, and one process at a time. */
   beforeMigration: readonly string[]
+  /** The columns of a table with their types, and its indexes by their first column. No rows without the table. */
+  columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
+  indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
   /** True when an error says that a unique index already holds the value. */
   isDuplicate: (error: unknown) => boolean
+  /** The column whose value another row has already, of such an error; undefined when it does not say. */
+  duplicateColumn: (error: unknown) => string | undefined
   /** True when an error says that the store cannot take work now: full, locked, unreachable. */
   isUnavailable: (error: unknown) => boolean
+  /** True when an error says that another transaction held a row for too long. */
+  isLockTimeout: (error: unknown) => boolean
 }
 
 const field = (error: unknown, name: string): unknown =>
@@ -28,8 +35,16 @@ export const sqlite: Engine = {
   identity: (column) => column.primaryKey().autoIncrement(),
   keyType: sql`text`,
   beforeMigration: [],
+  columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
+  indexesOf: (table) => sql`
+    select info.name as "column", list."unique" and list.partial = 0
+      and not exists (select 1 from pragma_index_info(list.name) where seqno = 1) as "unique"
+    from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info on info.seqno = 0`,
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
+  duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  // Writers wait for the whole file, before their transaction begins.
+  isLockTimeout: () => false,
 }
 
 /** Class 08 connection, 53 resources, 57P shutdown, 55P03 lock, 57014 timeout; and the socket's own errors. */
@@ -49,10 +64,21 @@ export const postgres: Engine = {
     'set local statement_timeout = 0',
     `select pg_advisory_xact_lock(${migrationLock})`,
   ],
+  columnsOf: (table) => sql`
+    select column_name as name, data_type as type from information_schema.columns
+    where table_schema = current_schema() and table_name = ${table} order by ordinal_position`,
+  indexesOf: (table) => sql`
+    select a.attname as "column", i.indisunique and i.indnkeyatts = 1 and i.indpred is null as "unique"
+    from pg_index i join pg_class t on t.oid = i.indrelid and t.relname = ${table}
+      and t.relnamespace = current_schema()::regnamespace
+    join pg_attribute a on a.attrelid = t.oid and a.attnum = i.indkey[0]
+    where i.indisvalid`,
   isDuplicate: (error) => field(error, 'code') === '23505',
+  duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
   isUnavailable: (error) =>
     postgresUnavailable.test(String(field(error, 'code') ?? '')) ||
     /Connection terminated|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(field(error, 'message') ?? ''),
     ),
+  isLockTimeout: (error) => field(error, 'code') === '55P03',
 }

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 
-/** What a cell of a long read is: a number, or text (instants and days are text too). */
-export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date'
+/** What a cell of a long read is: a number, or text (instants, days and JSON are text too), or a truth, which tables keep as 1 or 0. */
+export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
 /** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row a page starts behind. */
 export interface Statement {

@@ -4,8 +4,11 @@ import { resources } from './migrations/0001-resources.ts'
 import { tasks } from './migrations/0002-tasks.ts'
 import { auth } from './migrations/0003-auth.ts'
 import { webhooks } from './migrations/0004-webhooks.ts'
+import { answers } from './migrations/0005-answers.ts'
+import { resourceTables } from './migrations/0006-resource-tables.ts'
 import { reports } from './migrations/0009-reports.ts'
-import type { Database } from './open.ts'
+import type { Database, Queryable } from './open.ts'
+import { type ResourceTable, reconcile } from './resource-tables.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
 
@@ -15,27 +18,51 @@ const migrations: [name: string, run: Migration][] = [
   ['0002-tasks', tasks],
   ['0003-auth', auth],
   ['0004-webhooks', webhooks],
+  ['0005-answers', answers],
+  ['0006-resource-tables', resourceTables],
   ['0009-reports', reports],
 ]
 
+/** Ends the transaction of a plan: everything was run, and nothing is to stay. */
+class PlanOnly extends Error {}
+
+export interface MigrateOptions {
+  /** The tables that the served definition declares; those that are missing are made. */
+  tables?: readonly ResourceTable[]
+  /** Runs everything and keeps nothing. */
+  plan?: boolean
+}
+
 /**
- * Brings the schema up to date in one transaction under a lock, and returns the names of what was run.
- * Throws, and changes nothing, when the database was made by a newer release.
+ * Brings the schema up to date in one transaction under a lock, and returns what was done: the names of migrations, then
+ * the statements for declared tables. Throws, and changes nothing, when the database was made by a newer release or
+ * when a declared table is there in another form (`TableMismatch`).
  */
-export async function migrate(database: Database): Promise<string[]> {
-  return database.write(async (tx) => {
+export async function migrate(database: Database, { tables = [], plan = false }: MigrateOptions = {}) {
+  let done: string[] = []
+  const unit = async (tx: Queryable) => {
     for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
-    await sql`create table if not exists migrations (name text primary key)`.execute(tx)
-    const { rows } = await sql<{ name: string }>`select name from migrations`.execute(tx)
-    const done = new Set(rows.map((row) => row.name))
-    const known = new Set(migrations.map(([name]) => name))
-    const newer = [...done].filter((name) => !known.has(name))
-    if (newer.length > 0) throw new Error(`The database was made by a newer release (it has ${newer.join(', ')})`)
-    const due = migrations.filter(([name]) => !done.has(name))
-    for (const [name, run] of due) {
-      await run(tx as unknown as Kysely<unknown>, database.engine)
-      await sql`insert into migrations (name) values (${name})`.execute(tx)
-    }
-    return due.map(([name]) => name)
+    done = [...(await runDue(tx, database.engine)), ...(await reconcile(tx, database.engine, tables))]
+    if (plan) throw new PlanOnly()
+    return done
+  }
+  return database.write(unit).catch((error) => {
+    if (error instanceof PlanOnly) return done
+    throw error
   })
+}
+
+async function runDue(tx: Queryable, engine: Engine): Promise<string[]> {
+  await sql`create table if not exists migrations (name text primary key)`.execute(tx)
+  const { rows } = await sql<{ name: string }>`select name from migrations`.execute(tx)
+  const done = new Set(rows.map((row) => row.name))
+  const known = new Set(migrations.map(([name]) => name))
+  const newer = [...done].filter((name) => !known.has(name))
+  if (newer.length > 0) throw new Error(`The database was made by a newer release (it has ${newer.join(', ')})`)
+  const due = migrations.filter(([name]) => !done.has(name))
+  for (const [name, run] of due) {
+    await run(tx as unknown as Kysely<unknown>, engine)
+    await sql`insert into migrations (name) values (${name})`.execute(tx)
+  }
+  return due.map(([name]) => name)
 }

@@ -25,10 +25,13 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
   // An idle connection that breaks is replaced on the next use; the failing query reports what matters.
   pool.on('error', () => {})
   // So does one that breaks while it is lent out; without a listener the process would end.
-  pool.on('connect', (client) => client.on('error', () => {}))
+  const names = new Map<string, string>()
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    useNames(client, names)
+  })
   await pool.query('select 1')
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
-  let prepared = 0
   return {
     engine: postgres,
     url,
@@ -36,7 +39,8 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
     write: (unit) => read.transaction().execute(unit),
     prepare: (query) => {
       const text = query.compile().sql
-      const name = `plinth_${++prepared}`
+      const name = names.get(text) ?? `plinth_${names.size + 1}`
+      names.set(text, name)
       return {
         all: async (values) => (await pool.query({ name, text, values: [...values] })).rows,
         in: async (tx, values) => {
@@ -48,4 +52,14 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
     ping: async () => void (await sql`select 1`.execute(read)),
     close: () => read.destroy(),
   }
+}
+
+/** Statements that were prepared are sent by name inside of transactions too: the server then plans them once. */
+function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
+  const query = client.query.bind(client) as (...given: unknown[]) => unknown
+  const named = (text: unknown, values: unknown, ...rest: unknown[]) => {
+    const name = typeof text === 'string' && Array.isArray(values) ? names.get(text) : undefined
+    return name === undefined ? query(text, values, ...rest) : query({ name, text, values }, ...rest)
+  }
+  Object.assign(client, { query: named })
 }

@@ -1,7 +1,8 @@
-import { type RawBuilder, type ReferenceExpression, sql } from 'kysely'
-import { fold } from './fold.ts'
+import { type RawBuilder, sql } from 'kysely'
+import { type Coding, codecsOf } from './coding.ts'
+import { type Lists, listsOf } from './list.ts'
 import type { Database, Queryable } from './open.ts'
-import type { Tables } from './tables.ts'
+import { foldValue, snake } from './page.ts'
 
 /** A row of a served resource: its own fields besides these. */
 export interface Row {
@@ -19,91 +20,119 @@ export interface RowPrecondition {
   unchangedBefore?: string
 }
 
-export interface Sort {
-  field: string
-  descending: boolean
-}
-
-export interface ListQuery {
-  filters: { field: string; op: '=' | '>=' | '<=' | '>' | 'contains'; value: string | number }[]
-  sort: Sort[]
-  /** Values of the sort fields of the row to start behind. */
-  after: readonly (string | number)[] | null
-  /** Walk towards the start of the list instead. */
-  backwards: boolean
-  limit: number
-}
-
 export interface RowsOptions {
-  table: 'users' | 'products' | 'books'
+  table: string
   /** Fields of the resource's body, in the order they are shown. */
   fields: readonly string[]
   /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
   folded: readonly string[]
+  /** What a page of a list holds of each row; everything without it. */
+  listed?: readonly string[] | undefined
+  /** Fields that are kept otherwise than they are shown. */
+  coded?: Readonly<Record<string, Coding>>
+  /** Looked at in the very statement of each change: whether somebody is to be told of it; nobody without it. */
+  heard?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
+}
+
+/** A row as a change left it, and whether somebody is to be told. */
+export interface Changed {
+  row: Row
+  heard: boolean
 }
 
 /** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
-export interface Rows {
+export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
-  list: (query: ListQuery) => Promise<Row[]>
-  count: (filters: ListQuery['filters']) => Promise<number>
-  insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Row>
+  insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Undefined when there is no such row or it does not meet the demands. */
-  update: (tx: Queryable, id: number, values: object, demands: RowPrecondition, now: string) => Promise<Row | undefined>
-  remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<boolean>
+  update: (
+    tx: Queryable,
+    id: number,
+    values: object,
+    demands: RowPrecondition,
+    now: string,
+  ) => Promise<Changed | undefined>
+  remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<{ heard: boolean } | undefined>
 }
 
-export function rowsOf(db: Database, { table, fields, folded }: RowsOptions): Rows {
+const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
+
+export function rowsOf(
+  db: Database,
+  { table, fields, folded, listed, coded = {}, heard = unheard }: RowsOptions,
+): Rows {
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const columns = shown.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
-  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
-  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
-  const add = db.read.withoutPlugins().insertInto(name).values(Object.fromEntries(blank))
-  const addRow = db.prepare(add.returning('id'))
-  const withKeys = (values: Record<string, unknown>) => {
-    const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
-    return { ...values, ...Object.fromEntries(keys) }
-  }
+  const { isCoded, encode, decode } = codecsOf(coded)
+  const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
     find: (id) => {
       const rows = byId.all([id])
-      return rows instanceof Promise ? rows.then(first) : first(rows)
+      return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
-    list: (query) => list(db, name, shown, folded, query),
-    count: async (filters) => {
-      const query = db.read.selectFrom(name).select((row) => row.fn.countAll<number>().as('count'))
-      return Number((await where(query, filters, folded).executeTakeFirstOrThrow()).count)
-    },
-    insert: async (tx, values, now) => {
-      const cells: unknown[] = fields.map((field) => values[field] ?? null)
-      for (const field of folded) cells.push(foldValue(values[field]) ?? null)
-      cells.push(1, now, now)
-      const { rows } = await addRow.in(tx, cells)
-      return { id: (rows[0] as { id: number }).id, ...values, revision: 1, createdAt: now, updatedAt: now }
-    },
+    ...(isCoded ? { ...lists, page: (query) => decodedPage(lists.page(query), decode) } : lists),
+    insert: inserter(db, name, fields, folded, encode, heard.created),
     update: async (tx, id, values, demands, now) => {
-      const change = { ...withKeys(values as Record<string, unknown>), updatedAt: now }
+      const change = { ...encode(withKeys(values as Record<string, unknown>, folded)), updatedAt: now }
       const query = tx.updateTable(name).set((row) => ({ ...change, revision: row('revision', '+', 1) }))
       const met = demand(query.where('id', '=', id), demands)
-      return (await met.returning(shown as never).executeTakeFirst()) as Row | undefined
+      const returning = met.returning(shown as never).returning(heard.updated.as('heard'))
+      const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
+      if (changed === undefined) return undefined
+      const { heard: isHeard, ...row } = changed
+      return { row: decode(row as Row) as Row, heard: Boolean(isHeard) }
     },
     remove: async (tx, id, demands) => {
-      const { numDeletedRows } = await demand(tx.deleteFrom(name).where('id', '=', id), demands).executeTakeFirst()
-      return numDeletedRows === 1n
+      const met = demand(tx.deleteFrom(name).where('id', '=', id), demands)
+      const gone = await met.returning(heard.deleted.as('heard')).executeTakeFirst()
+      return gone && { heard: Boolean(gone.heard) }
     },
   }
 }
 
-const snake = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+/** Prepared once: creating is the write that must be quick. */
+function inserter(
+  db: Database,
+  table: 'products',
+  fields: readonly string[],
+  folded: readonly string[],
+  encode: (values: Record<string, unknown>) => Record<string, unknown>,
+  heard: RawBuilder<boolean>,
+): Rows['insert'] {
+  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
+  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
+  const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
+  const addRow = db.prepare(add.returning('id').returning(heard.as('heard')))
+  return async (tx, values, now) => {
+    const kept = encode(values)
+    const cells: unknown[] = fields.map((field) => kept[field] ?? null)
+    for (const field of folded) cells.push(foldValue(values[field]) ?? null)
+    cells.push(1, now, now)
+    const { rows } = await addRow.in(tx, cells)
+    const added = rows[0] as { id: number; heard: boolean | number }
+    const row = { id: added.id, ...values, revision: 1, createdAt: now, updatedAt: now }
+    return { row, heard: Boolean(added.heard) }
+  }
+}
+
+function withKeys(values: Record<string, unknown>, folded: readonly string[]): Record<string, unknown> {
+  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
+  return { ...values, ...Object.fromEntries(keys) }
+}
+
+const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {
+  const each = (read: Row[]) => read.map((row) => decode(row) as Row)
+  return rows instanceof Promise ? rows.then(each) : each(rows)
+}
+
 const first = (rows: unknown[]) => rows[0] as Row | undefined
-const foldValue = (value: unknown) => (typeof value === 'string' ? fold(value) : value)
 
 interface Filterable {
-  where: (condition: string | RawBuilder<unknown>, op?: string, value?: unknown) => Filterable
+  where: (column: string, op: string, value: unknown) => Filterable
 }
 
 /** The demands as conditions of the statement: the check cannot be separated from the change. */
@@ -114,49 +143,4 @@ export function demand<Q>(query: Q, { matches, differs, unchangedBefore }: RowPr
   else if (differs !== undefined && differs.length > 0) met = met.where('revision', 'not in', differs)
   if (unchangedBefore !== undefined) met = met.where('updatedAt', '<', unchangedBefore)
   return met as Q
-}
-
-function where<Q>(query: Q, filters: ListQuery['filters'], folded: readonly string[]): Q {
-  let met = query as Filterable
-  for (const { field, op, value } of filters) {
-    const isFolded = folded.includes(field)
-    const column = isFolded ? `${field}Key` : field
-    const wanted = isFolded ? foldValue(value) : value
-    if (op === 'contains') met = met.where(sql`${sql.ref(column)} like ${likePattern(String(wanted))} escape '!'`)
-    else met = met.where(column, op, wanted)
-  }
-  return met as Q
-}
-
-/** Any text around this one, its own wildcards made literal. */
-const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
-
-type Column = ReferenceExpression<Tables, 'products'>
-
-async function list(db: Database, table: 'products', shown: string[], folded: readonly string[], query: ListQuery) {
-  const order = [...query.sort, { field: 'id', descending: false }].map(({ field, descending }) => ({
-    column: (folded.includes(field) ? `${field}Key` : field) as Column,
-    descending: descending !== query.backwards,
-  }))
-  let statement = db.read.selectFrom(table).select(shown as never)
-  statement = where(statement, query.filters, folded)
-  const { after } = query
-  if (after) statement = statement.where((row) => behind(row as never, order, after) as never)
-  for (const { column, descending } of order) statement = statement.orderBy(column, descending ? 'desc' : 'asc')
-  const rows = (await statement.limit(query.limit).execute()) as Row[]
-  return query.backwards ? rows.reverse() : rows
-}
-
-type Compare = ((column: Column, op: string, value: unknown) => unknown) & {
-  or: (parts: unknown[]) => unknown
-  and: (parts: unknown[]) => unknown
-}
-
-/** Keyset condition for mixed directions: behind in the first field, or equal there and behind in the next, … */
-function behind(compare: Compare, order: { column: Column; descending: boolean }[], after: readonly unknown[]) {
-  const steps = order.map(({ column, descending }, at) => {
-    const equal = order.slice(0, at).map((before, index) => compare(before.column, '=', after[index]))
-    return compare.and([...equal, compare(column, descending ? '<' : '>', after[at])])
-  })
-  return compare.or(steps)
 }

@@ -15,13 +15,16 @@ export function sqliteSnapshot(path: string): Snapshot {
   }
   return {
     count: async ({ count }) => Number(prepare(count)()[0]?.[0]),
-    pages: async function* ({ firstPage, nextPage, keyAt, pageRows }: LongRead) {
+    pages: async function* ({ firstPage, nextPage, keyAt, pageRows, types }: LongRead) {
+      const truths = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
       let page = prepare(firstPage)()
       const next = prepare(nextPage)
       while (page.length > 0) {
-        yield page
         const last = page[page.length - 1] as unknown[]
-        page = page.length < pageRows ? [] : next(keyAt.map((at) => last[at]))
+        const keys = keyAt.map((at) => last[at])
+        if (truths.length > 0) for (const row of page) readTruths(row, truths)
+        yield page
+        page = page.length < pageRows ? [] : next(keys)
       }
     },
     close: async () => db.close(),
@@ -33,3 +36,8 @@ const bound = (values: readonly unknown[], keys: readonly unknown[]): SQLInputVa
     const isKey = typeof value === 'object' && value !== null && 'key' in value
     return (isKey ? keys[(value as { key: number }).key] : value) as SQLInputValue
   })
+
+/** Tables keep truth as 1 or 0. */
+function readTruths(row: unknown[], places: readonly number[]): void {
+  for (const at of places) if (row[at] !== null) row[at] = row[at] === 1
+}

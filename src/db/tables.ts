@@ -1,4 +1,6 @@
 import type { ColumnType, Selectable } from 'kysely'
+import type { AnswersTable } from './answers.ts'
+import type { ResourceTablesTable } from './resource-tables.ts'
 import type { JobsTable, RequestCountsTable, TasksTable } from './task-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
@@ -50,6 +52,8 @@ export interface WebhooksTable extends Owned {
   payloadStyle: 'plain' | 'envelope'
   status: 'active' | 'paused' | 'disabled'
   statusReason: string | null
+  /** The scopes of the token that registered it; null for registrations older than resource events. */
+  scopes: string | null
   secretSealed: string
   failingSince: string | null
   revision: number
@@ -70,6 +74,8 @@ export interface EventsTable extends Owned {
   body: string
   /** Address given with the request that caused the event, called besides the registered ones. */
   callbackUrl: string | null
+  /** Who hears of it besides its owner: nobody (null), `any` registration, or those whose client has this scope. */
+  audience: string | null
   createdAt: string
 }
 
@@ -148,6 +154,8 @@ export interface Tables {
   signingKeys: SigningKeysTable
   settings: SettingsTable
   requestCounts: RequestCountsTable
+  resourceTables: ResourceTablesTable
+  answers: AnswersTable
 }
 
 export type Task = Selectable<TasksTable>

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { getCACertificates } from 'node:tls'
+import { builtIn } from '../built-in.ts'
 import type { Config } from '../config.ts'
 import { freePort } from '../free-port.ts'
 import { type Service, startService } from '../start.ts'
@@ -31,7 +32,7 @@ export async function reach(
   if (await answers(address, config, signal)) return { address, own: null, send: connected(address, signal, defer) }
   signal.throwIfAborted()
   tell('starting')
-  const own = await startService(ownSettings(config, address.port), version)
+  const own = await startService(ownSettings(config, address.port), builtIn, version)
   defer(own.close)
   // Only now there is an authority on a first run.
   const started = addressOf(config, address.port)

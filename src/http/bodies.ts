@@ -1,7 +1,9 @@
-import type { FastifySchemaValidationError } from 'fastify'
+import { isUtf8 } from 'node:buffer'
+import type { FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { readJson } from './json.ts'
 import { Problem } from './problem.ts'
 
 declare module 'fastify' {
@@ -12,53 +14,71 @@ declare module 'fastify' {
 }
 
 export const mergePatch = 'application/merge-patch+json'
+const json = 'application/json'
 
 /**
- * Which bodies are read and how input is judged: uncompressed JSON only (415 otherwise), nested 32 levels at most,
- * prototype keys refused, no type coercion; path and query integers are canonical decimals; text in bodies is trimmed
- * before its rules apply.
+ * Which bodies are read and how input is judged: uncompressed JSON in UTF-8 only (415 otherwise), as `readJson` takes
+ * it; no type coercion; path and query integers are canonical decimals, numbers are JSON's; text in bodies is trimmed
+ * before its rules apply. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
  */
 export const bodies = fastifyPlugin(
   async (app) => {
     app.removeAllContentTypeParsers()
-    const parser = app.getDefaultJsonParser('error', 'error')
-    const parse: typeof parser = (request, body, done) => {
-      const coding = request.headers['content-encoding'] ?? 'identity'
-      if (coding !== 'identity') return done(unsupported('Send the body uncompressed'), undefined)
-      if (isTooDeep(body)) return done(tooDeep(), undefined)
-      return parser(request, body, done)
-    }
-    app.addContentTypeParser('application/json', { parseAs: 'string' }, parse)
-    app.addContentTypeParser(mergePatch, { parseAs: 'string' }, (request, body, done) => {
-      if (request.routeOptions.config.accepts?.includes(mergePatch)) return parse(request, body as string, done)
-      done(unsupported('Send the body as application/json'), undefined)
+    app.addContentTypeParser(json, { parseAs: 'buffer' }, (request, body, done) => {
+      done(null, takesBody(request) ? read(request, body as Buffer) : undefined)
     })
+    app.addContentTypeParser(mergePatch, { parseAs: 'buffer' }, (request, body, done) => {
+      if (!takesBody(request)) return done(null, undefined)
+      if (!request.routeOptions.config.accepts?.includes(mergePatch)) return done(otherType(request), undefined)
+      done(null, read(request, body as Buffer))
+    })
+    app.addContentTypeParser('*', (request, _body, done) =>
+      takesBody(request) ? done(otherType(request), undefined) : done(null, undefined),
+    )
     app.setValidatorCompiler<TSchema>(({ schema, httpPart }) => inputValidator(schema, httpPart ?? 'body'))
   },
   { name: 'bodies', dependencies: ['errors', 'authorize'] },
 )
 
-const unsupported = (detail: string) => new Problem('UNSUPPORTED_MEDIA_TYPE', detail)
+const takesBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
-const depthAllowed = 32
-const tooDeep = () => new Problem('INVALID_INPUT', `The body is nested deeper than ${depthAllowed} levels`)
-const [quote, backslash] = [0x22, 0x5c]
-const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
-
-/** True when brackets outside of strings nest too deep; told from the text, before anything is built of it. */
-function isTooDeep(text: string): boolean {
-  let depth = 0
-  let isString = false
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === backslash) at++
-    else if (code === quote) isString = !isString
-    else if (isString) continue
-    else if (code === openList || code === openObject) depth++
-    else if (code === closeList || code === closeObject) depth--
-    if (depth > depthAllowed) return true
+/** The value of a JSON body. Throws 415 for another coding or charset, INVALID_INPUT for bytes that are no text. */
+function read({ headers }: FastifyRequest, body: Buffer): unknown {
+  const coding = headers['content-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw unsupported('Send the body uncompressed', { 'accept-encoding': 'identity' })
   }
-  return false
+  const type = headers['content-type'] as string
+  if (type !== json && !isUtf8Type(type)) throw unsupported('Send the body in UTF-8, without another charset')
+  if (!isUtf8(body)) throw new Problem('INVALID_INPUT', 'The body is not well-formed UTF-8')
+  return readJson(body.toString())
+}
+
+const unsupported = (detail: string, headers?: Record<string, string>) =>
+  new Problem('UNSUPPORTED_MEDIA_TYPE', detail, { headers })
+
+/** Tells what the route would take (RFC 9110 §15.5.16, RFC 5789 §2.2). */
+function otherType({ method, routeOptions: { config } }: FastifyRequest): Problem {
+  const types = [...(config.accepts ?? []), json].join(', ')
+  return unsupported(`Send the body as ${types}`, {
+    accept: types,
+    ...(method === 'PATCH' && { 'accept-patch': types }),
+  })
+}
+
+const parameter = /\s*;\s*(?:([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))?/gy
+const usual = /^application\/json; ?charset=utf-8$/i
+
+/** Whether the parameters of a media type are well-formed and name no charset but UTF-8 (RFC 9110 §8.3.1). */
+function isUtf8Type(type: string): boolean {
+  if (usual.test(type)) return true
+  const parameters = type.slice(type.search(/;|$/)).trimEnd()
+  let end = 0
+  for (const [text, name = '', value = ''] of parameters.matchAll(parameter)) {
+    if (name.toLowerCase() === 'charset' && !/^("utf-8"|utf-8)$/i.test(value)) return false
+    end += text.length
+  }
+  return end === parameters.length
 }
 
 type Properties = Record<string, { type?: string }>
@@ -68,10 +88,12 @@ export function inputValidator(schema: TSchema, part: string) {
   const check = Compile(schema)
   const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
   const integers = part === 'body' ? [] : ofType(properties, 'integer')
+  const numbers = part === 'body' ? [] : ofType(properties, 'number')
   const texts = part === 'body' ? ofType(properties, 'string') : []
   return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
     if (typeof data === 'object' && data !== null) {
-      readIntegers(data as Record<string, unknown>, integers)
+      readNumbers(data as Record<string, unknown>, integers, canonicalInteger)
+      readNumbers(data as Record<string, unknown>, numbers, jsonNumber)
       trimTexts(data as Record<string, unknown>, texts)
     }
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
@@ -83,10 +105,13 @@ const ofType = (properties: [string, { type?: string }][], type: string): string
 
 const canonicalInteger = /^(0|-?[1-9][0-9]{0,14})$/
 
-function readIntegers(data: Record<string, unknown>, names: string[]): void {
+/** As RFC 8259 §6 writes them; what is too large for a number is none. */
+const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
+
+function readNumbers(data: Record<string, unknown>, names: string[], form: RegExp): void {
   for (const name of names) {
     const text = data[name]
-    if (typeof text === 'string' && canonicalInteger.test(text)) data[name] = Number(text)
+    if (typeof text === 'string' && form.test(text)) data[name] = Number(text)
   }
 }
 

@@ -1,4 +1,5 @@
 import fastifyPlugin from 'fastify-plugin'
+import { addVary } from './vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -14,7 +15,10 @@ const directives = {
   none: 'no-store',
 }
 
-/** Cache-Control and Expires from the route (RFC 9111 §5.2, §5.3); errors set their own. */
+/** What led to an answer that is kept: 200 or 406, the coding, and what only this caller is shown. */
+const variants = { public: 'Accept, Accept-Encoding', private: 'Accept, Accept-Encoding, Authorization' }
+
+/** Cache-Control, Expires and Vary from the route (RFC 9111 §4.1, §5.2, §5.3); errors set their own. */
 export const caching = fastifyPlugin<{ now: () => number }>(
   async (app, { now }) => {
     const expires = expiresHeader(now)
@@ -24,6 +28,7 @@ export const caching = fastifyPlugin<{ now: () => number }>(
       const cache = (isRead && request.routeOptions.config.cache) || 'none'
       reply.header('cache-control', directives[cache])
       if (cache === 'public') reply.header('expires', expires())
+      if (cache !== 'none') addVary(reply, variants[cache])
       done(null, payload)
     })
   },

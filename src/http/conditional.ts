@@ -2,15 +2,18 @@ import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { plainTag, takesCoding } from './codings.ts'
+import { namesTag, tagsOf } from './entity-tags.ts'
 import { isNarrowed } from './fields.ts'
+import { parseHttpDate } from './http-date.ts'
 import { Problem } from './problem.ts'
 
 /** What handlers leave on a single resource for this policy to read; response schemas keep it from leaving. */
 export interface Revised {
   revision: number
   updatedAt: string
-  /** Names the representation when the same revision has several, such as a reduced view. */
-  view?: string
+  /** Names the representation when the same revision has another one than the whole. */
+  view?: 'reduced'
 }
 
 /** What a write demands of the row it changes (RFC 9110 §13.1), in a form that fits into the UPDATE. */
@@ -41,19 +44,23 @@ export const conditional = fastifyPlugin(
       reply.header('etag', etag)
       if (isRead(request.method)) {
         if (!isAsDemanded(request, etag, updatedAt)) return done(outdated())
-        if (isUnchanged(request, etag, updatedAt)) reply.code(304)
+        if (isUnchanged(request, etag, updatedAt)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
       }
       if (reply.statusCode !== 304 && updatedAt) reply.header('last-modified', httpDate(updatedAt))
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
       if (reply.statusCode === 304) return done(null, withoutContent(request, reply))
-      const plain = typeof payload === 'string' && reply.statusCode === 200 && isRead(request.method)
-      if (!plain || reply.hasHeader('etag') || (request.routeOptions.config.cache ?? 'none') === 'none')
-        return done(null, payload)
-      const etag = `W/"${hash('sha1', payload, 'base64url')}"`
-      reply.header('etag', etag)
-      if (!isUnchanged(request, etag, undefined)) return done(null, payload)
+      if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
+      const known = reply.getHeader('etag') as string | undefined
+      // A strong tag was judged before its representation was made.
+      if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
+      const isKept = (request.routeOptions.config.cache ?? 'none') !== 'none'
+      const etag = known ?? (isKept ? weakTag(payload) : undefined)
+      if (etag !== undefined) reply.header('etag', etag)
+      const match = request.headers['if-match']
+      if (match !== undefined && !namesTag(match, etag ?? '', 'strong')) return done(outdated())
+      if (etag === undefined || !isUnchanged(request, etag, undefined)) return done(null, payload)
       reply.code(304)
       done(null, withoutContent(request, reply))
     })
@@ -71,7 +78,7 @@ export function answersUnchanged(request: FastifyRequest, reply: FastifyReply, r
   if (headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined) return false
   const etag = strongTag(resource)
   if (!isUnchanged(request, etag, undefined)) return false
-  reply.code(304).header('etag', etag)
+  reply.code(304).header('etag', heldTag(request, etag) ?? etag)
   return true
 }
 
@@ -83,6 +90,9 @@ function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readab
 }
 
 const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
+
+/** The tag of an answer that has no revision, made of its content. */
+export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
 
 const datesKept = 1_000
 
@@ -104,49 +114,48 @@ const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not
 /** If-Match by strong comparison; without it If-Unmodified-Since. */
 function isAsDemanded({ headers }: FastifyRequest, etag: string, updatedAt: string): boolean {
   const match = headers['if-match']
-  if (match !== undefined) return match.trim() === '*' || strongTags(match).includes(etag)
+  if (match !== undefined) return namesRevision(match, etag)
   const since = headers['if-unmodified-since']
   return since === undefined || !updatedAt || !(wholeSeconds(Date.parse(updatedAt)) > parseHttpDate(since))
 }
 
-function isUnchanged({ headers }: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+function isUnchanged(request: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+  const { headers } = request
   const noneMatch = headers['if-none-match']
   if (noneMatch === etag) return true
-  if (noneMatch !== undefined) return noneMatch.trim() === '*' || weakTags(noneMatch).includes(opaque(etag))
+  if (noneMatch !== undefined) return noneMatch.trim() === '*' || heldTag(request, etag) !== undefined
   const since = headers['if-modified-since']
   if (since === undefined || updatedAt === undefined) return false
   return wholeSeconds(Date.parse(updatedAt)) <= parseHttpDate(since)
 }
 
-const currentDate =
-  /^([A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4}|[A-Z][a-z]+day, \d\d-[A-Z][a-z]{2}-\d\d) \d\d:\d\d:\d\d GMT$/
-const ansiDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/
+/** If-Match by strong comparison; the tag of any coding names the revision. */
+function namesRevision(match: string, etag: string): boolean {
+  const tags = tagsOf(match)
+  if (tags === 'any') return true
+  return tags?.some(({ opaque, isWeak }) => !isWeak && plainTag(opaque)[0] === etag) ?? false
+}
 
-/** The three forms of an HTTP date (RFC 9110 §5.6.7) as epoch ms; NaN for anything else, which is to be ignored. */
-function parseHttpDate(text: string): number {
-  if (currentDate.test(text)) return Date.parse(text)
-  return ansiDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN
+/**
+ * The tag of what the client holds, if that is the current representation: plain, or in a coding that this request
+ * takes too. Which of them is the selected one is ours to say (RFC 9110 §12.1), so it is the one the client has.
+ */
+function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
+  const sent = headers['if-none-match'] ?? ''
+  if (sent === etag) return etag
+  const tags = tagsOf(sent)
+  if (tags === null || tags === 'any') return undefined
+  if (tags.some(({ opaque }) => opaque === (etag.startsWith('W/') ? etag.slice(2) : etag))) return etag
+  return tags.find(({ opaque }) => {
+    const [plain, coding] = plainTag(opaque)
+    return plain === etag && coding !== undefined && takesCoding(headers['accept-encoding'], coding)
+  })?.opaque
 }
 
 const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
-const opaque = (etag: string) => etag.replace(/^W\//, '')
-const entityTag = /(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"/g
-
-/** The opaque parts of a list of entity tags, for weak comparison (RFC 9110 §8.8.3.2). */
-const weakTags = (list: string): string[] => [...list.matchAll(entityTag)].map(([, , tag]) => `"${tag}"`)
-
-/** The strong tags of a list, for strong comparison. */
-const strongTags = (list: string): string[] =>
-  [...list.matchAll(entityTag)].filter(([, weak]) => !weak).map(([tag]) => tag)
-
-/** The revisions named by the strong tags of a list: weak ones never match a write. */
-const strongRevisions = (list: string): number[] => strongTags(list).map((tag) => revisionOf(tag.slice(1, -1)))
-
-const weakRevisions = (list: string): number[] =>
-  [...list.matchAll(entityTag)].map(([, , tag]) => revisionOf(tag as string))
 
 /** The revision inside one of our tags; -1, which no row has, for any other. */
-const revisionOf = (tag: string): number => Number(/^([1-9][0-9]{0,8})(\.[a-z]+)?$/.exec(tag)?.[1] ?? -1)
+const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
 
 /**
  * The demands of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only without
@@ -160,8 +169,28 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
     throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision you have read')
   }
   const demands: Precondition = {}
-  if (match !== undefined) demands.matches = match.trim() === '*' ? 'any' : strongRevisions(match)
+  if (match !== undefined) demands.matches = revisionsOf(match, true) ?? []
   else if (!Number.isNaN(since)) demands.unchangedBefore = new Date(wholeSeconds(since) + 1_000).toISOString()
-  if (noneMatch !== undefined) demands.differs = noneMatch.trim() === '*' ? 'any' : weakRevisions(noneMatch)
+  // A condition that cannot be read is not met.
+  if (noneMatch !== undefined) demands.differs = revisionsOf(noneMatch, false) ?? 'any'
   return demands
+}
+
+/** The revisions that a list names; for strong comparison without those of its weak tags, which match no write. */
+function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
+  const tags = tagsOf(list)
+  if (tags === 'any' || tags === null) return tags
+  return [...new Set(tags.filter(({ isWeak }) => !(isStrong && isWeak)).map(({ opaque }) => revisionOf(opaque)))]
+}
+
+/**
+ * Judges a POST by the collection it adds to, which exists and has no date: `If-None-Match: *` fails, and so does every
+ * If-Match but `*`, since the tags of lists are weak. Throws PRECONDITION_FAILED.
+ */
+export function judgeAddition({ headers }: FastifyRequest): void {
+  const match = headers['if-match']
+  const noneMatch = headers['if-none-match']
+  if (match === undefined && noneMatch === undefined) return
+  const met = (match === undefined || tagsOf(match) === 'any') && Array.isArray(tagsOf(noneMatch ?? ''))
+  if (!met) throw new Problem('PRECONDITION_FAILED', 'The collection does not meet the conditions of the request')
 }

@@ -1,8 +1,10 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { fromFramework } from './framework-errors.ts'
 import { names, weightOf } from './negotiate.ts'
-import { Problem, problems } from './problem.ts'
+import { Problem, problems, problemUrl } from './problem.ts'
+import { addVary } from './vary.ts'
 
 export interface ErrorsOptions {
   baseUrl: string
@@ -56,15 +58,32 @@ export function render(
   reply: FastifyReply,
   { baseUrl, now }: ErrorsOptions,
 ) {
-  const codeForm = prefersCodeForm(request.headers.accept)
+  const isLimit = problem.code === 'RATE_LIMIT_EXCEEDED'
+  const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
+  leaveConnection(request.raw, reply)
   reply
     .code(problem.status)
-    .headers({ 'cache-control': 'no-store', vary: 'Accept', 'x-error-code': problem.code, ...problem.headers })
+    .headers({ 'cache-control': 'no-store', 'x-error-code': problem.code, ...problem.headers })
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
+  addVary(reply, 'Accept')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
+  // Limits have a body of their own, one form for all.
+  if (isLimit) return reply.send({ error: problem.message })
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
+}
+
+const mostBytesLeft = 1_048_576
+
+/**
+ * A body nobody will read is read past, so that the next request can follow; where that may take long the connection is
+ * closed instead (RFC 9112 §9.6). The framework would close it after every body that cannot be parsed.
+ */
+function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
+  const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > mostBytesLeft
+  if (!complete && isLong) reply.header('connection', 'close')
+  else if (!reply.raw.hasHeader('connection')) reply.removeHeader('connection')
 }
 
 interface Common {
@@ -75,7 +94,7 @@ interface Common {
 /** Problem details (RFC 9457). */
 export function problemBody({ code, status, message, errors }: Problem, baseUrl: string, common: Common) {
   return {
-    type: `${baseUrl}/problems/${code.toLowerCase().replaceAll('_', '-')}`,
+    type: problemUrl(baseUrl, code),
     title: problems[code][1],
     status,
     detail: message,

@@ -9,22 +9,30 @@ export interface HealthOptions {
 }
 
 const rememberMs = 1_000
-const Status = Type.Object({ status: Type.String() })
+const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
 /** `/livez`: the process answers, no I/O. `/readyz`: the store answers too, asked at most once a second. */
 export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, now }) => {
-  const config = { scope: 'public', cache: 'none' } as const
+  // Whoever asks, and however: an answer to a probe is always one.
+  const config = { scope: 'public', cache: 'none', produces: [] } as const
   const response = { 200: Status }
   const tags = ['meta']
   let asked = { at: -rememberMs, answer: Promise.resolve() }
   const live = { operationId: 'livez', summary: 'The process is alive', tags, response }
   app.get('/livez', { config, schema: live, logLevel: 'silent' }, async () => ({ status: 'ok' }))
   const ready = { operationId: 'readyz', summary: 'The service can take requests', tags, response }
-  app.get('/readyz', { config, schema: ready, logLevel: 'silent' }, async () => {
-    if (now() - asked.at >= rememberMs) asked = { at: now(), answer: check() }
-    await asked.answer.catch((cause) => {
-      throw new Problem('SERVICE_UNAVAILABLE', 'The store does not answer', { headers: { 'retry-after': '2' }, cause })
-    })
-    return { status: 'ok' }
-  })
+  app.get(
+    '/readyz',
+    { config: { ...config, problems: ['SERVICE_UNAVAILABLE'] }, schema: ready, logLevel: 'silent' },
+    async () => {
+      if (now() - asked.at >= rememberMs) asked = { at: now(), answer: check() }
+      await asked.answer.catch((cause) => {
+        throw new Problem('SERVICE_UNAVAILABLE', 'The store does not answer', {
+          headers: { 'retry-after': '2' },
+          cause,
+        })
+      })
+      return { status: 'ok' }
+    },
+  )
 }

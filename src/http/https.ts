@@ -1,9 +1,7 @@
-import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { Problem } from './problem.ts'
 
 export interface HttpsOptions {
   /** Where clients reach the service, without a path: redirects name it, never the Host that was sent. */
@@ -19,37 +17,39 @@ export const securityHeaders = {
   'referrer-policy': 'no-referrer',
 }
 
-const urlLimitCharacters = 8_192
-
 const always = Object.entries(securityHeaders)
 
-/** Headers that a request may carry only once: with two, a proxy and we could each believe another one. */
-const single = new Set(['host', 'authorization', 'content-length', 'content-type'])
-
-/** Plain HTTP → 301; over HTTPS the security headers and the request id; 400 for ambiguous requests (RFC 9112 §3.2). */
+/** Plain HTTP → 301; over HTTPS the security headers; on both the request id. */
 export const https = fastifyPlugin<HttpsOptions>(
-  async (app, { baseUrl, trustedProxies }) => {
-    const isTrusted = trustedPeers(proxyList(trustedProxies))
+  async (app, options) => {
+    const { secures, redirect } = transport(options)
     app.addHook('onRequest', (request, reply, done) => {
-      reply.header('x-request-id', request.id)
-      if (!isSecure(request, isTrusted)) {
-        reply
-          .code(301)
-          .header('location', baseUrl + pathOf(request.url))
-          .header('cache-control', 'no-store')
-          .send()
-        return
-      }
-      for (const [name, value] of always) reply.header(name, value)
-      if (request.url.length > urlLimitCharacters) {
-        return done(new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`))
-      }
-      const repeated = repeatedHeader(request.raw)
-      done(repeated ? new Problem('INVALID_INPUT', `The header ${repeated} may be sent only once`) : undefined)
+      secures(request, reply) ? done() : redirect(request, reply)
     })
   },
   { name: 'https' },
 )
+
+/** How a request travelled, for the policy and for what the router refuses before any policy. */
+export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
+  const isTrusted = trustedPeers(proxyList(trustedProxies))
+  return {
+    /** Puts on an answer what every answer has, and what those over HTTPS have; tells whether this is one. */
+    secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
+      reply.header('x-request-id', request.id)
+      if (!isSecure(request, isTrusted)) return false
+      for (const [name, value] of always) reply.header(name, value)
+      return true
+    },
+    /** 301 to the same path and query over HTTPS. */
+    redirect: ({ url }: FastifyRequest, reply: FastifyReply) =>
+      reply
+        .code(301)
+        .header('location', baseUrl + pathOf(url))
+        .header('cache-control', 'no-store')
+        .send(),
+  }
+}
 
 /** The path and query of a request target; an absolute URL would run into the name of our host (RFC 9112 §3.2.2). */
 const pathOf = (target: string) => (target.startsWith('/') ? target : '/')
@@ -83,18 +83,4 @@ export function proxyList(entries: readonly string[]): BlockList {
     list.addSubnet(address, bits === undefined ? whole : Number(bits), family)
   }
   return list
-}
-
-function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
-  // As many names as lines: nothing was sent twice, as nearly always.
-  if (Object.keys(headers).length * 2 === raw.length) return undefined
-  let seen = ''
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at] as string
-    const lower = name.toLowerCase()
-    if (!single.has(lower)) continue
-    if (seen.includes(`${lower},`)) return lower
-    seen += `${lower},`
-  }
-  return undefined
 }

@@ -9,8 +9,8 @@ interface Path {
 }
 
 /**
- * OPTIONS with `Allow`, and with `Accept-Patch` where PATCH is (RFC 5789 §3.1), on every path; 405 + `Allow` for a
- * method the path lacks (RFC 9110 §15.5.6), else 404.
+ * OPTIONS with `Allow`, and with `Accept-Patch` where PATCH is (RFC 5789 §3.1), on every path and on `*`, which is all
+ * of them (RFC 9110 §9.3.7); 405 + `Allow` for a method the path lacks (§15.5.6), else 404. Told before a body is read.
  */
 export const methods = fastifyPlugin(
   async (app) => {
@@ -21,21 +21,29 @@ export const methods = fastifyPlugin(
       if (method === 'PATCH') path.patch = config?.accepts ?? []
       paths.set(url, path)
     })
-    app.setNotFoundHandler((request, reply) => {
+    app.addHook('onRequest', (request, reply, done) => {
+      if (!request.is404) return done()
       const target = request.url.split('?', 1)[0] as string
-      const found = [...paths.values()].filter(({ pattern }) => pattern.test(target))
-      if (found.length === 0) throw new Problem('RESOURCE_NOT_FOUND', 'There is nothing at this path')
+      const found = pathsAt(paths, target)
+      if (found.length === 0) return done(new Problem('RESOURCE_NOT_FOUND', 'There is nothing at this path'))
       const allow = [...new Set(found.flatMap(({ methods }) => [...methods]))].sort().join(', ')
-      if (request.method === 'OPTIONS') {
-        const patch = found.find((path) => path.patch)?.patch
-        if (patch) reply.header('accept-patch', [...patch, 'application/json'].join(', '))
-        return reply.code(204).header('allow', allow).send()
+      if (request.method !== 'OPTIONS') {
+        const detail = `${request.method} is not supported here`
+        return done(new Problem('METHOD_NOT_ALLOWED', detail, { headers: { allow } }))
       }
-      throw new Problem('METHOD_NOT_ALLOWED', `${request.method} is not supported here`, { headers: { allow } })
+      const patch = found.find((path) => path.patch)?.patch
+      if (patch) reply.header('accept-patch', [...patch, 'application/json'].join(', '))
+      reply.code(204).header('allow', allow).send()
     })
   },
   { name: 'methods', dependencies: ['errors'] },
 )
+
+/** The path itself where it is one; else those with parameters that it matches. */
+function pathsAt(paths: ReadonlyMap<string, Path>, target: string): Path[] {
+  const exact = paths.get(target)
+  return exact ? [exact] : [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))
+}
 
 const toPattern = (url: string) =>
   new RegExp(

@@ -1,24 +1,35 @@
-/** One entry of an Accept header (RFC 9110 §12.5.1). */
-interface Range {
-  type: string
+/** One entry of a weighted list, such as that of Accept: a name in lower case and its weight (RFC 9110 §12.4.2). */
+export interface Weighted {
+  name: string
   q: number
 }
 
-const parse = (accept: string): Range[] =>
-  accept.split(',').map((entry) => {
-    const [type = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase())
+// What is quoted separates nothing; an unclosed quote reaches to the end.
+const entries = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
+const parts = /(?:[^;"]|"(?:[^"\\]|\\.)*"?)+/g
+
+/** The entries of a weighted list; a weight that is none counts as 0, one above 1 as 1, parameters are left out. */
+export const weightedList = (header: string): Weighted[] =>
+  (header.match(entries) ?? []).map((entry) => {
+    const [name = '', ...parameters] = (entry.match(parts) ?? []).map((part) => part.trim().toLowerCase())
     const weight = parameters.find((parameter) => parameter.startsWith('q='))
-    return { type, q: weight === undefined ? 1 : Math.min(Math.max(Number(weight.slice(2)) || 0, 0), 1) }
+    return { name, q: weight === undefined ? 1 : Math.min(Math.max(Number(weight.slice(2)) || 0, 0), 1) }
   })
 
 /** The weight an Accept header gives a media type: the most specific range that covers it decides, 0 when none does. */
 export function weightOf(accept: string, mediaType: string): number {
-  const ranges = parse(accept)
-  const family = `${mediaType.slice(0, mediaType.indexOf('/'))}/*`
-  const covering = [mediaType, family, '*/*'].map((type) => ranges.find((range) => range.type === type))
-  return covering.find((range) => range !== undefined)?.q ?? 0
+  const ranges = weightedList(accept)
+  for (const type of [mediaType, `${mediaType.slice(0, mediaType.indexOf('/'))}/*`, '*/*']) {
+    const covering = ranges.filter(({ name }) => name === type)
+    if (covering.length > 0) return Math.max(...covering.map(({ q }) => q))
+  }
+  return 0
 }
 
 /** True when Accept names this very type with a weight above 0, not through a wildcard. */
 export const names = (accept: string, mediaType: string): boolean =>
-  parse(accept).some(({ type, q }) => type === mediaType && q > 0)
+  weightedList(accept).some(({ name, q }) => name === mediaType && q > 0)
+
+/** Whether an answer of this media type, given without its parameters, may be sent (RFC 9110 §12.5.1). */
+export const accepts = (accept: string | undefined, mediaType: string): boolean =>
+  accept === undefined || accept === '*/*' || accept.trim() === '' || weightOf(accept, mediaType) > 0

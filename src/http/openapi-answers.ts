@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import { takesKeys } from './idempotency.ts'
 import {
   type Content,
   type HeaderName,
@@ -8,7 +9,8 @@ import {
   type Response,
 } from './openapi-components.ts'
 import type { Declared, Route } from './openapi-operation.ts'
-import type { Schema } from './openapi-schemas.ts'
+import { partOf, type Schema, wholeOf } from './openapi-schemas.ts'
+import { heedsPrefer } from './prefer.ts'
 import type { ProblemCode } from './problem.ts'
 
 /** A write that can be made conditional: RFC 9110 §13.1 for one resource. */
@@ -31,14 +33,20 @@ const isSingle = ({ schema }: Route, status: string) => {
 export function problemsOf(route: Route): ProblemCode[] {
   const { params, querystring, body } = route.schema
   const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
+  const isReadOnce = isValidated(route) && isSingle(route, '200')
   const implied: [boolean, ProblemCode[]][] = [
     [Boolean(readsIntegers || querystring || body), ['INVALID_INPUT']],
     [body !== undefined, ['MISSING_REQUIRED_FIELD']],
     [true, refusalsOf(route.config.scope)],
+    [route.config.produces?.length !== 0, ['NOT_ACCEPTABLE']],
     [params !== undefined, ['RESOURCE_NOT_FOUND']],
+    [isReadOnce, ['PRECONDITION_FAILED']],
     [isChange(route), ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED']],
     [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],
+    [takesKeys(route), ['INVALID_INPUT', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED']],
+    [heedsPrefer(route), ['INVALID_INPUT']],
     [body !== undefined, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
+    [true, [...(route.config.problems ?? [])]],
   ]
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))
 }
@@ -52,13 +60,23 @@ function refusalsOf(scope: string | undefined): ProblemCode[] {
 
 /** The request headers that a route heeds. */
 export function requestHeadersOf(route: Route): HeaderParameterName[] {
-  if (isFile(route)) return ['If-Match', 'If-None-Match', 'Range', 'If-Range']
-  if (isChange(route)) return ['If-Match', 'If-None-Match', 'If-Unmodified-Since']
-  return [
-    ...(isValidated(route) ? ['If-None-Match' as const] : []),
-    ...(isValidated(route) && isSingle(route, '200') ? ['If-Modified-Since' as const] : []),
-    ...(isCounted(route) ? ['Prefer' as const] : []),
+  const implied: [boolean, HeaderParameterName[]][] = [
+    [isFile(route), ['If-Match', 'If-None-Match', 'Range', 'If-Range']],
+    [isChange(route), ['If-Match', 'If-None-Match', 'If-Unmodified-Since']],
+    [isValidated(route), ['If-None-Match']],
+    [isValidated(route) && isSingle(route, '200'), ['If-Modified-Since', 'If-Match', 'If-Unmodified-Since']],
+    [takesKeys(route), ['Idempotency-Key']],
+    [heedsPrefer(route), [preferOf(route)]],
+    [true, [...(route.config.requestHeaders ?? [])]],
   ]
+  return [...new Set(implied.flatMap(([holds, names]) => (holds ? names : [])))]
+}
+
+/** The Prefer header, described by what it can do to the route. */
+function preferOf(route: Route): HeaderParameterName {
+  if (isCounted(route)) return 'PreferOnLists'
+  if (route.config.minimal) return 'PreferOnWrites'
+  return route.config.waits ? 'PreferOnTasks' : 'Prefer'
 }
 
 /** A list that can be sorted is a collection's, which counts its items when asked to. */
@@ -67,27 +85,42 @@ const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !=
 /** The declared successes with their headers, and 304; without a declaration, the bare success of the method. */
 export function successesOf(
   route: Route,
-  extra: readonly HeaderName[],
-  refer: (schema: Schema) => Schema,
+  refer: (schema: Schema, suffix?: string) => Schema,
 ): Record<string, Response | Reference> {
   const bare: Record<string, Declared> = { [route.method === 'DELETE' ? 204 : 200]: {} }
   const declared = Object.entries(route.schema.response ?? bare).map(([status, answer]): [string, Response] => [
     status,
     {
       description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
-      headers: headerReferences([...headersOf(route, status), ...extra]),
-      ...contentOf(answer, refer),
+      headers: headerReferences(headersOf(route, status)),
+      ...contentOf(answer, (schema) => answerOf(route, status, schema, refer)),
     },
   ])
   const conditional = isValidated(route) || isFile(route)
   const notModified = { '304': { $ref: '#/components/responses/NotModified' } }
-  return { ...Object.fromEntries(declared), ...(conditional && notModified) }
+  const minimal = { '204': { description: 'Changed, under `return=minimal`', headers: declared[0]?.[1].headers ?? {} } }
+  const isShortened = route.config.minimal && route.schema.response?.['200'] !== undefined
+  return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
+}
+
+/** A whole answer; or a part of it, where `fields` can ask for one. */
+function answerOf(
+  { config }: Route,
+  status: string,
+  schema: Schema,
+  refer: (schema: Schema, suffix?: string) => Schema,
+) {
+  const shape = (one: Schema): Schema => {
+    const whole = refer(wholeOf(one))
+    const isNarrowed = config.fields && status === '200' && one.whole !== undefined
+    return isNarrowed ? { anyOf: [whole, refer(partOf(one), 'Part')] } : whole
+  }
+  return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
 }
 
 function headersOf(route: Route, status: string): HeaderName[] {
   const partial: HeaderName[] = ['ETag', 'Accept-Ranges', 'Content-Disposition', 'Repr-Digest']
   const implied: [boolean, HeaderName[]][] = [
-    [true, ['X-Request-Id', 'Cache-Control']],
     [isValidated(route) && route.config.cache === 'public', ['Expires']],
     [isFile(route), partial],
     [status === '206', ['Content-Range']],
@@ -96,7 +129,10 @@ function headersOf(route: Route, status: string): HeaderName[] {
     [status === '201' || status === '202', ['Location']],
     [status === '202', ['Retry-After']],
     [route.schema.querystring?.properties?.cursor !== undefined, ['Link']],
-    [isCounted(route), ['X-Total-Count', 'Preference-Applied']],
+    [isCounted(route), ['X-Total-Count']],
+    [heedsPrefer(route), ['Preference-Applied']],
+    [takesKeys(route), ['Idempotent-Replayed']],
+    [true, [...(route.config.headers ?? [])]],
   ]
   return implied.flatMap(([holds, names]) => (holds ? names : []))
 }

@@ -31,21 +31,43 @@ const natural = { type: 'integer', minimum: 0 }
 
 const header = (description: string, schema: Schema = text): Header => ({ description, schema })
 
-/** Every header an answer of ours is documented with, by its name. */
-export const headers = {
+/** The headers of answers that only browsers and caches heed. */
+const browserHeaders = {
+  'Strict-Transport-Security': header('Only HTTPS from now on (RFC 6797)', like('max-age=31536000; includeSubDomains')),
+  'X-Content-Type-Options': header('The media type is what Content-Type says', like('nosniff')),
+  'Referrer-Policy': header('What a link from here tells of its origin', like('no-referrer')),
+  'Content-Security-Policy': header('What the page may load and do', like("default-src 'none'")),
+  'Set-Cookie': header('The login of this browser; no program needs it'),
+  Vary: header('The request headers that chose this representation (RFC 9110 §12.5.5)', like('Accept')),
+} satisfies Record<string, Header>
+
+/** The headers of answers that programs read, by their names. */
+export const apiHeaders = {
+  Allow: header('The methods of the path', like('GET, HEAD, OPTIONS')),
   'X-Request-Id': header("Names this exchange; a client's own of 8 to 64 safe characters is kept"),
   'X-Error-Code': header('The errorCode of the body', { $ref: '#/components/schemas/ErrorCode' }),
   'Cache-Control': header('Who may keep the answer, and how long (RFC 9111)', like('private, no-cache')),
   Expires: header('When a kept answer is stale', date),
   ETag: header('Validator: strong for a whole resource, weak for a list or a reduced answer', like('"3"')),
   'Last-Modified': header('When the resource was changed last', date),
-  Location: header('Path of the new resource, or of the status to poll', like('/v1/books/1')),
-  Link: header('Pages of the list: first, next and prev where there are any (RFC 8288)', like('</books>; rel="first"')),
+  Location: header('Path of the new resource, or of the status to poll', like('/v1/things/1')),
+  Link: header(
+    'Pages of the list: first, next and prev where there are any (RFC 8288)',
+    like('</things>; rel="first"'),
+  ),
   'X-Total-Count': header('The number of all matching items, under `Prefer: count=exact`', natural),
-  'Preference-Applied': header('The preference that was honoured (RFC 7240)', like('count=exact')),
+  'Preference-Applied': header('The preferences that were honoured (RFC 7240 §3)', like('handling=strict')),
+  'Idempotent-Replayed': header('The answer was given before, to the same request under the same key', {
+    ...text,
+    enum: ['true'],
+  }),
+  Accept: header('The media types that the operation reads', like('application/json')),
+  'Accept-Encoding': header('The codings of a body that are read', like('identity')),
+  'Accept-Patch': header('The media types of a patch that are read (RFC 5789)', like('application/merge-patch+json')),
   'Retry-After': header('Seconds to wait before asking again', natural),
+  'X-Accel-Buffering': header('Proxies are to pass on each piece as it comes', like('no')),
   'WWW-Authenticate': header('What the request lacks (RFC 6750)', like('Bearer realm="plinth"')),
-  'Content-Disposition': header('The name of the file', like('attachment; filename="report-books.csv"')),
+  'Content-Disposition': header('The name of the file', like('attachment; filename="result.csv"')),
   'Accept-Ranges': header('That parts can be asked for', like('bytes')),
   'Content-Range': header('Which part it is, of how many bytes', like('bytes 0-1023/8192')),
   'Repr-Digest': header(
@@ -54,27 +76,51 @@ export const headers = {
   ),
 } satisfies Record<string, Header>
 
+/** Every header an answer of ours is documented with, by its name. */
+export const headers = { ...browserHeaders, ...apiHeaders }
+
 export type HeaderName = keyof typeof headers
 
-const condition = (name: string, description: string, schema: Schema): Parameter => ({
-  name,
-  in: 'header',
-  description,
-  schema,
-})
+const condition = (name: string, description: string): Parameter => ({ name, in: 'header', description, schema: text })
 
-/** The request headers that change what an operation does, by their names. */
+const strict = '`handling=strict`: refuse what would be ignored, such as unknown names'
+
+const preference = (more: readonly string[]) =>
+  condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`)
+
+/**
+ * The request headers that change what an operation does, by their names. Their examples stand in the words: as examples
+ * tools would fill them in, and send conditions that nobody meant.
+ */
 export const headerParameters = {
-  'If-Match': condition('If-Match', 'Only if the resource has one of these strong tags; `*` for any', like('"3"')),
-  'If-None-Match': condition('If-None-Match', 'Only if the resource has none of these tags; `*` for any', like('"3"')),
-  'If-Modified-Since': condition('If-Modified-Since', 'Only if the resource has changed since', date),
-  'If-Unmodified-Since': condition('If-Unmodified-Since', 'Only if the resource has not changed since', date),
-  Range: condition('Range', 'The part to send', like('bytes=0-1023')),
-  'If-Range': condition('If-Range', 'The part only if the result has this tag, else the whole', like('"47DEQpj8"')),
-  Prefer: condition('Prefer', '`count=exact`: tell the number of all matching items (RFC 7240)', like('count=exact')),
+  'If-Match': condition('If-Match', 'Only if the resource has one of these strong tags, such as `"3"`; `*` for any'),
+  'If-None-Match': condition(
+    'If-None-Match',
+    'Only if the resource has none of these tags, such as `"3"`; `*` for any',
+  ),
+  'If-Modified-Since': condition('If-Modified-Since', 'Only if the resource has changed since this HTTP date'),
+  'If-Unmodified-Since': condition('If-Unmodified-Since', 'Only if the resource has not changed since this HTTP date'),
+  Range: condition('Range', 'The part to send, such as `bytes=0-1023`'),
+  'If-Range': condition('If-Range', 'The part only if the result has this strong tag, else the whole'),
+  'X-Request-Id': condition('X-Request-Id', 'A name for this exchange: 8 to 64 of `A-Za-z0-9._-`'),
+  'Idempotency-Key': {
+    ...condition(
+      'Idempotency-Key',
+      'Names this operation among those of the client on this path, for 24 hours: repeated under it, the request has one effect and one answer',
+    ),
+    schema: { ...text, minLength: 1, maxLength: 255 },
+  },
+  Prefer: preference([]),
+  PreferOnLists: preference(['`count=exact`: tell the number of all matching items']),
+  PreferOnWrites: preference(['`return=minimal`: leave out the representation']),
+  PreferOnTasks: preference(['`wait=10`: answer when the task changes, or after so many seconds, 30 at most']),
 } satisfies Record<string, Parameter>
 
 export type HeaderParameterName = keyof typeof headerParameters
+
+/** References to request headers, as an operation lists them. */
+export const parameterReferences = (names: readonly HeaderParameterName[]): Reference[] =>
+  names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
 
 /** References to headers, as an answer lists them. */
 export const headerReferences = (names: readonly HeaderName[]): Record<string, Reference> =>

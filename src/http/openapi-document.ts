@@ -1,14 +1,17 @@
-import { headerParameters, headers } from './openapi-components.ts'
+import { headerParameters, headerReferences, headers, type Response } from './openapi-components.ts'
 import { errorResponses, errorSchemas } from './openapi-errors.ts'
 import { type EventType, webhookHeaders, webhooksOf } from './openapi-events.ts'
-import { type Extra, type Operation, operationOf, type Route } from './openapi-operation.ts'
+import { type Everywhere, withEverywhere } from './openapi-everywhere.ts'
+import { exampleOf } from './openapi-examples.ts'
+import { type Operation, operationOf, type Route } from './openapi-operation.ts'
 import { prune, shareParameters } from './openapi-reuse.ts'
-import { exampleOf } from './openapi-samples.ts'
-import { capital, namesOf, plain, type Schema, schemaNames } from './openapi-schemas.ts'
+import { capital, namesOf, partOf, plain, type Schema, schemaNames, wholeOf } from './openapi-schemas.ts'
+import { type OfferedScopes, securitySchemes } from './openapi-security.ts'
 
 /** Operations written by hand, by path and method: those whose routes declare no schemas. */
 export interface Written {
   schemas: Record<string, Schema>
+  responses: Record<string, Response>
   paths: Record<string, Record<string, Operation>>
 }
 
@@ -18,12 +21,12 @@ export interface DocumentOptions {
   version: string
   /** The prefixes that serve the same routes; the first is the one the document writes. */
   prefixes: readonly string[]
-  /** Every scope a client can have, with what it allows. */
-  scopes: Record<string, string>
+  scopes: OfferedScopes
+  /** Tags with what is found under them, in the order they are shown. */
+  tags: Record<string, string>
+  everywhere: Everywhere
   /** Names of schemas that would get a worse one from their operations. */
   schemas: Record<string, unknown>
-  /** By operationId. */
-  extras: Record<string, Extra>
   written: Written
   events: Record<string, EventType>
 }
@@ -41,16 +44,23 @@ type PathItem = Record<string, Operation | { url: string }[]>
 const description = `Errors come as \`application/problem+json\` (RFC 9457), or in a shorter \`application/json\` form when Accept names
 that type and gives problem+json a lower weight or none. Both carry \`errorCode\`, which never changes its meaning.
 
-Every path is served below each of the servers; one that names its own server belongs to no version.`
+Every path is served below each of the servers; one that names its own server belongs to no version. HEAD is answered
+wherever GET is, with the same headers, and OPTIONS with \`Allow\` on every path.
+
+Names in \`fields\` narrow an answer to a part of it. What \`User\` describes is whole; \`UserPart\` is what \`fields\` leaves of
+it, and is only sent to who asked with \`fields\`.`
 
 /** The OpenAPI 3.1 document of the live routes. */
 export function documentOf(routes: readonly Route[], options: DocumentOptions): Document {
   const { baseUrl, version, events, written } = options
   const canonical = withoutTwins(routes, options.prefixes)
-  const known = plain({ ...errorSchemas, ...written.schemas, ...options.schemas }) as Record<string, Schema>
+  const declared = plain({ ...errorSchemas, ...written.schemas, ...options.schemas }) as Record<string, Schema>
+  const known = Object.fromEntries(Object.entries(declared).map(([name, schema]) => [name, wholeOf(schema)]))
   const names = schemaNames(known)
   nameReads(canonical, names)
-  const operations = canonical.flatMap((route) => describe(route, canonical, names, options))
+  const operations = canonical
+    .flatMap((route) => describe(route, canonical, names, options))
+    .map(({ operation, ...at }) => ({ ...at, operation: withEverywhere(operation, options.everywhere) }))
   const parameters = shareParameters(operations.map(({ operation }) => operation))
   const paths = pathsOf(operations, routes, options)
   const webhooks = webhooksOf(events, names)
@@ -58,20 +68,37 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
   const document: Document = {
     openapi: '3.1.0',
     info: { title: 'Plinth', version, description, license: { name: 'MIT', identifier: 'MIT' } },
+    externalDocs: { description: 'This document as a page to try it out', url: `${baseUrl}/docs` },
     // The base first: it is the only server that has every path, and tools that know no servers of paths take the first.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),
-    tags: [...new Set(operations.flatMap(({ operation }) => operation.tags ?? []))].map((name) => ({ name })),
+    tags: tagsOf(operations, options.tags),
     paths,
     webhooks,
     components: {
       schemas: Object.fromEntries(examples),
-      responses: errorResponses(baseUrl),
+      responses: sharedResponses(options),
       parameters: { ...parameters, ...headerParameters, ...webhookHeaders },
       headers,
       securitySchemes: securitySchemes(options),
     },
   }
   return prune(document)
+}
+
+/** The answers that operations refer to, with the headers that every answer has. */
+function sharedResponses({ baseUrl, written, everywhere }: DocumentOptions): Record<string, Response> {
+  const common = headerReferences(everywhere.headers)
+  const shared = Object.entries({ ...errorResponses(baseUrl), ...written.responses })
+  return Object.fromEntries(
+    shared.map(([name, answer]) => [name, { ...answer, headers: { ...common, ...answer.headers } }]),
+  )
+}
+
+/** The tags that are used, described ones first and in their order. */
+function tagsOf(described: readonly Described[], about: Record<string, string>) {
+  const used = new Set(described.flatMap(({ operation }) => operation.tags ?? []))
+  const order = [...new Set([...Object.keys(about), ...used])].filter((name) => used.has(name))
+  return order.map((name) => ({ name, ...(about[name] && { description: about[name] }) }))
 }
 
 /** `/v1/books` is `/books` once more: only the first of the prefixes is documented. */
@@ -84,9 +111,13 @@ function withoutTwins(routes: readonly Route[], [first = '', ...others]: readonl
 
 /** Reads before all others: a `User` is what reading one answers, whatever a list shows of it. */
 function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaNames>): void {
-  for (const { schema } of routes) {
+  for (const { schema, config } of routes) {
     const answer = schema.response?.['200']
-    if (schema.operationId?.startsWith('read') && answer) names.refer(answer, namesOf(schema.operationId).answer)
+    if (!schema.operationId?.startsWith('read') || !answer) continue
+    const { answer: called } = namesOf(schema.operationId)
+    names.refer(wholeOf(answer), called)
+    const parts = called.map((name) => `${name}Part`)
+    if (config.fields) names.refer(partOf(answer), parts)
   }
 }
 
@@ -101,19 +132,21 @@ function describe(
   route: Route,
   all: readonly Route[],
   names: ReturnType<typeof schemaNames>,
-  { extras, written }: DocumentOptions,
+  { written, everywhere }: DocumentOptions,
 ): Described[] {
   const { path, schema, config } = route
   const method = route.method.toLowerCase()
   const byHand = written.paths[path]?.[method]
   if (byHand) return [{ path, method, operation: byHand }]
-  if (config.scope === 'own') return []
+  if (config.scope === 'own' && !schema.operationId) return []
   const id = schema.operationId ?? method + path.split(/\W+/).map(capital).join('')
   const first = all.find((other) => other.schema.operationId === id) ?? route
   // The same operation of a later version is named after its prefix.
   const operationId = first === route ? id : id + capital(path.split('/')[1] as string)
   const replacement = all.find((other) => other.path === path && other.method === 'PUT')?.schema.body
-  return [{ path, method, operation: operationOf(route, operationId, { names, extra: extras[id] ?? {}, replacement }) }]
+  return [
+    { path, method, operation: operationOf(route, operationId, { names, problems: everywhere.problems, replacement }) },
+  ]
 }
 
 /** What is not live under every prefix says where it is. */
@@ -128,15 +161,8 @@ function pathsOf(described: Described[], routes: readonly Route[], { prefixes, b
   return paths
 }
 
-const withExample = (schema: Schema, name: string): Schema =>
-  schema.properties && !Object.hasOwn(errorSchemas, name) && !schema.examples
-    ? { ...schema, examples: [exampleOf(schema, name)] }
-    : schema
-
-function securitySchemes({ baseUrl, scopes }: DocumentOptions) {
-  const clientCredentials = { tokenUrl: `${baseUrl}/oauth/token`, scopes }
-  return {
-    oauth2: { type: 'oauth2', description: 'Access tokens of this service', flows: { clientCredentials } },
-    clientBasic: { type: 'http', scheme: 'basic', description: 'The id and the secret of a client (RFC 6749 §2.3.1)' },
-  }
+function withExample(schema: Schema, name: string): Schema {
+  if (!schema.properties || schema.examples || Object.hasOwn(errorSchemas, name)) return schema
+  const example = exampleOf(schema)
+  return example ? { ...schema, examples: [example] } : schema
 }

@@ -1,8 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { type HeaderName, headerReferences, type Response } from './openapi-components.ts'
 import type { Schema } from './openapi-schemas.ts'
-import { type ProblemCode, problems } from './problem.ts'
-import { problemUrl } from './problem-pages.ts'
+import { type ProblemCode, problems, problemUrl } from './problem.ts'
 
 const text = { type: 'string' }
 const url = { type: 'string', format: 'uri' }
@@ -42,7 +41,14 @@ export const errorSchemas: Record<string, Schema> = {
     },
     ['details'],
   ),
+  LimitError: {
+    ...object({ error: { ...text, description: 'Which limit was met' } }),
+    examples: [{ error: 'Too many requests: wait 15 seconds' }],
+  },
 }
+
+/** Limits answer with one field in either form. */
+const ofLimits: ReadonlySet<string> = new Set(['RATE_LIMIT_EXCEEDED', 'QUOTA_EXCEEDED'])
 
 /** The component that answers with a status, such as `NotFound`. */
 export const responseName = (status: number): string => (STATUS_CODES[status] as string).replace(/[^A-Za-z]/g, '')
@@ -53,8 +59,11 @@ const codesOf = (status: number) =>
 const headersOfStatus: Record<number, readonly HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
-  409: ['Retry-After'],
+  405: ['Allow'],
+  409: ['Retry-After', 'Idempotent-Replayed'],
+  415: ['Accept', 'Accept-Encoding', 'Accept-Patch'],
   416: ['Accept-Ranges', 'Content-Range'],
+  429: ['Retry-After'],
   503: ['Retry-After'],
 }
 
@@ -65,7 +74,7 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
     responseName(status),
     errorResponse(baseUrl, codesOf(status), headersOfStatus[status] ?? []),
   ])
-  const notModified = headerReferences(['X-Request-Id', 'Cache-Control', 'ETag', 'Last-Modified'])
+  const notModified = headerReferences(['ETag', 'Last-Modified', 'Expires', 'Vary', 'Preference-Applied'])
   return {
     ...Object.fromEntries(byStatus),
     Error: {
@@ -80,17 +89,26 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
 export const describeCodes = (codes: readonly ProblemCode[]): string =>
   codes.map((known) => `${known}: ${problems[known][1]}`).join('; ')
 
+const problemForm = { $ref: '#/components/schemas/Problem' }
+const codeForm = { $ref: '#/components/schemas/CodeError' }
+const limitForm = { $ref: '#/components/schemas/LimitError' }
+
+const anyOf = (schemas: Schema[]): Schema => (schemas.length === 1 ? (schemas[0] as Schema) : { anyOf: schemas })
+
 function errorResponse(baseUrl: string, codes: readonly ProblemCode[], extra: readonly HeaderName[]): Response {
-  const examples = (body: (code: ProblemCode) => object) =>
-    Object.fromEntries(codes.map((known) => [known, { value: body(known) }]))
-  const problem = { $ref: '#/components/schemas/Problem' }
-  const codeForm = { $ref: '#/components/schemas/CodeError' }
+  const full = codes.filter((known) => !ofLimits.has(known))
+  const bare = codes.filter((known) => ofLimits.has(known))
+  const bodies = (of: readonly ProblemCode[], body: (code: ProblemCode) => object) =>
+    of.map((known): [string, { value: unknown }] => [known, { value: body(known) }])
+  const jsonBodies = [...bodies(full, codeExample), ...bodies(bare, limitExample)]
+  const problemBodies = Object.fromEntries(bodies(full, (known) => problemExample(baseUrl, known)))
+  const forms = [...(full.length > 0 ? [codeForm] : []), ...(bare.length > 0 ? [limitForm] : [])]
   return {
     description: describeCodes(codes),
-    headers: headerReferences(['X-Request-Id', 'X-Error-Code', 'Cache-Control', ...extra]),
+    headers: headerReferences(['X-Error-Code', 'Vary', 'Preference-Applied', ...extra]),
     content: {
-      'application/problem+json': { schema: problem, examples: examples((known) => problemExample(baseUrl, known)) },
-      'application/json': { schema: codeForm, examples: examples(codeExample) },
+      ...(full.length > 0 && { 'application/problem+json': { schema: problemForm, examples: problemBodies } }),
+      'application/json': { schema: anyOf(forms), examples: Object.fromEntries(jsonBodies) },
     },
   }
 }
@@ -108,9 +126,11 @@ const problemExample = (baseUrl: string, errorCode: ProblemCode) => ({
   ...common,
 })
 
+const limitExample = (errorCode: ProblemCode) => ({ error: problems[errorCode][1] })
+
 const codeExample = (errorCode: ProblemCode) => ({
   errorCode,
   message: problems[errorCode][1],
-  path: '/v1/books/1',
+  path: '/v1/things/1',
   ...common,
 })

@@ -5,6 +5,8 @@ import { capital, type Schema, type SchemaNames } from './openapi-schemas.ts'
 export interface EventType {
   description: string
   example: object
+  /** Of the body; without it the members of the example are all there are, and all of them are sent. */
+  schema?: object
 }
 
 const header = (name: string, description: string, schema: Schema = { type: 'string' }): Parameter => ({
@@ -35,13 +37,15 @@ export function webhooksOf(events: Record<string, EventType>, names: SchemaNames
   return Object.fromEntries(Object.entries(events).map(([event, type]) => [event, { post: call(event, type, names) }]))
 }
 
-function call(event: string, { description, example }: EventType, names: SchemaNames) {
+function call(event: string, { description, example, schema = objectLike(example) }: EventType, names: SchemaNames) {
   const name = event.split(/\W/).map(capital).join('')
-  const body = names.refer({ ...objectLike(example), examples: [example] }, [`${name}Event`])
+  const body = names.refer({ ...schema, examples: [example] }, [`${name}Event`])
   return {
     operationId: `on${name}`,
     summary: description,
     tags: ['webhooks'],
+    // No token: the signature is what a receiver knows us by.
+    security: [],
     parameters: Object.keys(webhookHeaders).map((known) => ({ $ref: `#/components/parameters/${known}` })),
     requestBody: {
       required: true,

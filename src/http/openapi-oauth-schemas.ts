@@ -2,6 +2,7 @@ import type { Schema } from './openapi-schemas.ts'
 
 const text = { type: 'string' }
 const url = { type: 'string', format: 'uri' }
+const words = { type: 'array', items: text }
 
 const object = (properties: Record<string, Schema>, required: string[]): Schema => ({
   type: 'object',
@@ -9,24 +10,67 @@ const object = (properties: Record<string, Schema>, required: string[]): Schema 
   required,
 })
 
-const client = { client_id: text, client_secret: text }
+const client = {
+  client_id: { type: 'string', description: 'Unless it is sent by HTTP Basic' },
+  client_secret: { type: 'string', description: 'Of a confidential client' },
+}
 
 /** The form that the token endpoint reads. */
-export const tokenRequest = object(
-  {
-    grant_type: { type: 'string', enum: ['client_credentials', 'authorization_code', 'refresh_token'] },
-    ...client,
-    scope: { type: 'string', description: 'Scopes, separated by spaces; without it, all that the client may have' },
-    code: { type: 'string', description: 'For authorization_code' },
-    redirect_uri: { type: 'string', description: 'For authorization_code, as it was sent before' },
-    code_verifier: { type: 'string', description: 'For authorization_code with PKCE' },
-    refresh_token: { type: 'string', description: 'For refresh_token' },
-  },
-  ['grant_type'],
-)
+export const tokenRequest: Schema = {
+  ...object(
+    {
+      grant_type: { type: 'string', enum: ['client_credentials', 'authorization_code', 'refresh_token'] },
+      ...client,
+      scope: { type: 'string', description: 'Scopes, separated by spaces; without it, all that the client may have' },
+      code: { type: 'string', description: 'For authorization_code' },
+      redirect_uri: { type: 'string', description: 'For authorization_code, as it was sent before' },
+      code_verifier: { type: 'string', description: 'For authorization_code with PKCE' },
+      refresh_token: { type: 'string', description: 'For refresh_token' },
+    },
+    ['grant_type'],
+  ),
+  examples: [{ grant_type: 'client_credentials', client_id: 'CLIENT_ID', client_secret: 'CLIENT_SECRET' }],
+}
 
 /** The form that names a token. */
-export const aToken = object({ token: text, token_type_hint: text, ...client }, ['token'])
+export const aToken: Schema = {
+  ...object(
+    {
+      token: text,
+      token_type_hint: { type: 'string', description: 'access_token or refresh_token; others are ignored' },
+      ...client,
+    },
+    ['token'],
+  ),
+  examples: [{ token: 'ACCESS_TOKEN', client_id: 'CLIENT_ID', client_secret: 'CLIENT_SECRET' }],
+}
+
+const issuer = 'https://localhost:8443'
+
+const serverMetadata = object(
+  {
+    issuer: url,
+    authorization_endpoint: url,
+    token_endpoint: url,
+    userinfo_endpoint: url,
+    jwks_uri: url,
+    introspection_endpoint: url,
+    revocation_endpoint: url,
+    end_session_endpoint: url,
+    scopes_supported: words,
+    response_types_supported: words,
+    response_modes_supported: words,
+    grant_types_supported: words,
+    subject_types_supported: words,
+    id_token_signing_alg_values_supported: words,
+    token_endpoint_auth_methods_supported: words,
+    code_challenge_methods_supported: words,
+    claims_supported: words,
+  },
+  ['issuer', 'authorization_endpoint', 'token_endpoint', 'jwks_uri', 'response_types_supported'],
+)
+
+const jsonWebKey = object({ kty: text, kid: text, use: text, alg: text, n: text, e: text }, ['kty', 'kid'])
 
 /** What an authorization server answers with. */
 export const oauthSchemas: Record<string, Schema> = {
@@ -54,16 +98,36 @@ export const oauthSchemas: Record<string, Schema> = {
     ]),
     examples: [{ active: false }],
   },
+  UserInfo: {
+    ...object({ sub: text, name: text, email: text }, ['sub']),
+    examples: [{ sub: '1', name: 'Ada Lovelace', email: 'ada@example.com' }],
+  },
   JsonWebKeySet: {
-    ...object({ keys: { type: 'array', items: { type: 'object' } } }, ['keys']),
-    examples: [{ keys: [] }],
+    ...object({ keys: { type: 'array', items: jsonWebKey } }, ['keys']),
+    examples: [{ keys: [{ kty: 'RSA', kid: 'KEY_ID', use: 'sig', alg: 'RS256', n: 'MODULUS', e: 'AQAB' }] }],
   },
   ServerMetadata: {
-    ...object({ issuer: url, authorization_endpoint: url, token_endpoint: url, jwks_uri: url }, ['issuer', 'jwks_uri']),
-    examples: [{ issuer: 'https://localhost:8443', jwks_uri: 'https://localhost:8443/oauth/jwks' }],
+    ...serverMetadata,
+    examples: [
+      {
+        issuer,
+        authorization_endpoint: `${issuer}/oauth/authorize`,
+        token_endpoint: `${issuer}/oauth/token`,
+        jwks_uri: `${issuer}/oauth/jwks`,
+        response_types_supported: ['code'],
+      },
+    ],
   },
   ResourceMetadata: {
-    ...object({ resource: url, authorization_servers: { type: 'array', items: url } }, ['resource']),
-    examples: [{ resource: 'https://localhost:8443', authorization_servers: ['https://localhost:8443'] }],
+    ...object(
+      {
+        resource: url,
+        authorization_servers: { type: 'array', items: url },
+        scopes_supported: words,
+        bearer_methods_supported: words,
+      },
+      ['resource', 'authorization_servers'],
+    ),
+    examples: [{ resource: issuer, authorization_servers: [issuer] }],
   },
 }

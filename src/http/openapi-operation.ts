@@ -1,10 +1,29 @@
 import type { FastifyContextConfig } from 'fastify'
 import { mergePatch } from './bodies.ts'
 import { problemsOf, requestHeadersOf, successesOf } from './openapi-answers.ts'
-import type { Content, HeaderName, Parameter, Reference, Response } from './openapi-components.ts'
+import {
+  type Content,
+  type HeaderName,
+  type HeaderParameterName,
+  type Parameter,
+  parameterReferences,
+  type Reference,
+  type Response,
+} from './openapi-components.ts'
 import { describeCodes, responseName } from './openapi-errors.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './openapi-schemas.ts'
-import { type ProblemCode, problems } from './problem.ts'
+import { type ProblemCode, problems as registry } from './problem.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Codes of errors that the operation can answer with, besides those that follow from its schema and its scope. */
+    problems?: readonly ProblemCode[]
+    /** Headers of its successes, besides those that follow from its schema and its cache. */
+    headers?: readonly HeaderName[]
+    /** Request headers it heeds, besides those that follow. */
+    requestHeaders?: readonly HeaderParameterName[]
+  }
+}
 
 /** A declared answer: a schema, or media types with theirs. */
 export type Declared = Schema & { content?: Content }
@@ -27,13 +46,6 @@ export interface Route {
   }
 }
 
-/** What an operation answers besides what the facts of its route imply. */
-export interface Extra {
-  problems?: readonly ProblemCode[]
-  /** On every success. */
-  headers?: readonly HeaderName[]
-}
-
 export interface Operation {
   operationId: string
   summary?: string
@@ -47,18 +59,28 @@ export interface Operation {
 
 export interface Surroundings {
   names: SchemaNames
-  extra: Extra
+  /** Codes that any request can be refused with. */
+  problems: readonly ProblemCode[]
   /** The body of PUT at the same path, from which that of PATCH follows. */
   replacement: Schema | undefined
 }
 
 /** The operation of a route. */
-export function operationOf(route: Route, operationId: string, { names, extra, replacement }: Surroundings): Operation {
+export function operationOf(
+  route: Route,
+  operationId: string,
+  { names, problems, replacement }: Surroundings,
+): Operation {
   const { summary, description, tags, params, querystring, body } = route.schema
   const called = namesOf(route.schema.operationId ?? '')
-  const headers = requestHeadersOf(route).map((name) => ({ $ref: `#/components/parameters/${name}` }))
+  const headers = parameterReferences(requestHeadersOf(route))
   const parameters = [...parametersOf(params, 'path'), ...parametersOf(querystring, 'query'), ...headers]
-  const answers = successesOf(route, extra.headers ?? [], (schema) => names.refer(schema, called.answer))
+  const answers = successesOf(route, (schema, suffix = '') =>
+    names.refer(
+      schema,
+      called.answer.map((name) => name + suffix),
+    ),
+  )
   return {
     operationId,
     ...(summary && { summary }),
@@ -67,14 +89,15 @@ export function operationOf(route: Route, operationId: string, { names, extra, r
     security: securityOf(route.config.scope),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBodyOf(route, replacement, (schema) => names.refer(schema, called.body)) }),
-    responses: { ...answers, ...failures([...problemsOf(route), ...(extra.problems ?? [])]) },
+    responses: { ...answers, ...failures([...problemsOf(route), ...problems]) },
   }
 }
 
 /** Public paths take a token too, and refuse a wrong one; `{}` says that none is needed. */
 function securityOf(scope: string | undefined): Operation['security'] {
-  if (scope === 'public') return [{}, { oauth2: [] }]
-  return [{ oauth2: scope === undefined || scope === 'any' ? [] : [scope] }]
+  if (scope === 'own') return []
+  const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
+  return [...(scope === 'public' ? [{}] : []), { oauth2: scopes }, { openIdConnect: scopes }, { bearer: [] }]
 }
 
 function parametersOf(schema: Schema | undefined, place: string): Parameter[] {
@@ -99,8 +122,8 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
 }
 
 /** The error answers, by status: shared ones, each saying which codes it can carry here. */
-function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
-  const byStatus = Object.groupBy([...new Set(codes)], (code) => problems[code][0])
+export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
+  const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
   const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [
     status,
     { $ref: `#/components/responses/${responseName(Number(status))}`, description: describeCodes(ofStatus) },

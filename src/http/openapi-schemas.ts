@@ -8,9 +8,17 @@ export interface Schema {
   [keyword: string]: unknown
 }
 
-/** A schema as plain JSON: no library symbols, and maps as `additionalProperties`, which code generators know. */
+/** A schema as plain JSON: judged rules in their places, and maps as `additionalProperties`, which generators know. */
 export function plain<T>(schema: T): T {
-  return JSON.parse(JSON.stringify(schema), (_key, value) => (isMap(value) ? asMap(value) : value))
+  return JSON.parse(JSON.stringify(schema), (_key, value) => withJudged(isMap(value) ? asMap(value) : value))
+}
+
+/** What a handler judges (`judged`) becomes a part of the schema. */
+function withJudged(value: unknown): unknown {
+  const judged = (value as { $defs?: { judged?: object } } | null)?.$defs?.judged
+  if (judged === undefined) return value
+  const { $defs, ...rest } = value as Schema
+  return { ...rest, ...judged }
 }
 
 type MapSchema = { patternProperties: Record<string, unknown> }
@@ -24,6 +32,15 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
   ...rest,
   additionalProperties: patternProperties[anyName],
 })
+
+/** A narrowable answer in full: with the members that a whole one always has. */
+export function wholeOf({ whole, ...schema }: Schema): Schema {
+  const required = whole as string[] | undefined
+  return required ? { ...schema, ...(required.length > 0 && { required }) } : schema
+}
+
+/** A narrowable answer after `fields`: any of its members. What an example of the whole shows, it need not show again. */
+export const partOf = ({ whole, examples, ...schema }: Schema): Schema => schema
 
 /** Gives each shape of object one name among the components. */
 export interface SchemaNames {

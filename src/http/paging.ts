@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { Type } from 'typebox'
 import { Problem } from './problem.ts'
 
 /** Where a page starts: the sort values of the row it starts behind, and the direction it is walked in. */
@@ -8,6 +9,15 @@ export interface Cursor {
 }
 
 export const pageSize = { default: 50, most: 200 }
+
+/** The `limit` parameter of a list. */
+export const Limit = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: 999_999_999_999_999,
+    description: `Items to return: ${pageSize.default} without it, ${pageSize.most} at most`,
+  }),
+)
 
 /** The page size of a `limit` parameter: at least 1, larger than the most is coerced. */
 export const limitOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)

@@ -1,7 +1,8 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
+import { judged } from './judged.ts'
 import { weightOf } from './negotiate.ts'
-import { Problem, type ProblemCode, problems } from './problem.ts'
+import { kebabOf, Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 
 /** What each code means and what its reader can do, in that order. */
 const explanations: Record<ProblemCode, readonly [meaning: string, advice: string]> = {
@@ -35,6 +36,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'Another resource has a value that only one may have.',
     'Use the resource that is there, or send another value for the field that the errors name.',
   ],
+  IDEMPOTENCY_IN_PROGRESS: [
+    'The same request was sent before and has not been answered yet.',
+    'Wait as long as the Retry-After header says, then send it again under the same key to get its answer.',
+  ],
   TASK_NOT_COMPLETED: ['The report is still being made.', 'Wait as long as the Retry-After header says.'],
   TASK_ALREADY_FINISHED: ['The task has ended, so it cannot be cancelled.', 'Delete it, or download its result.'],
   TASK_FAILED: ['The report could not be made.', 'The status of the task tells why. Create a new report.'],
@@ -53,9 +58,14 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The range starts behind the end of the result.',
     'The Content-Range header tells the size. Ask for a range inside it, or for the whole.',
   ],
+  EXPECTATION_FAILED: ['The Expect header asks for something other than 100-continue.', 'Leave the header out.'],
   VALIDATION_ERROR: [
     'The body can be read, but values in it break a rule, such as a length or a form.',
     'Correct all the fields that the errors in the answer name.',
+  ],
+  IDEMPOTENCY_KEY_REUSED: [
+    'The key was used within the last 24 hours, by the same client on the same path, for a request with another body.',
+    'Use a new Idempotency-Key for each operation, and the same one only to repeat it unchanged.',
   ],
   CALLBACK_URL_BLOCKED: [
     'The service does not call this address: it is not public, not https, or carries credentials.',
@@ -71,37 +81,34 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The fault is on our side. It was recorded under the request id of the answer.',
     'Send the request again; should it fail again, give the request id to the operator of the service.',
   ],
-  NOT_IMPLEMENTED: ['The service knows no such method on any path.', 'Use a method that OPTIONS names.'],
+  NOT_IMPLEMENTED: [
+    'The service knows no such method on any path, or no such transfer coding.',
+    'Use a method that OPTIONS names, and no transfer coding but chunked.',
+  ],
   SERVICE_UNAVAILABLE: ['The service is overloaded or has no store.', 'Wait as long as Retry-After says.'],
 }
 
-const nameOf = (code: string) => code.toLowerCase().replaceAll('_', '-')
-
-/** Where a code is explained: the `type` of its problems. */
-export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${nameOf(code)}`
-
-const byName = new Map((Object.keys(problems) as ProblemCode[]).map((code) => [nameOf(code), code]))
+const byName = new Map((Object.keys(problems) as ProblemCode[]).map((code) => [kebabOf(code), code]))
 
 const ProblemType = Type.Object({
   type: Type.String({ format: 'uri', examples: ['https://localhost:8443/problems/resource-not-found'] }),
   title: Type.String({ examples: [problems.RESOURCE_NOT_FOUND[1]] }),
   status: Type.Integer({ examples: [404] }),
-  errorCode: Type.String({ examples: ['RESOURCE_NOT_FOUND'] }),
+  errorCode: Type.String({ enum: Object.keys(problems), examples: ['RESOURCE_NOT_FOUND'] }),
 })
 
 /** GET /problems/{code}: what an error code means, as a page for people or as JSON, by Accept. */
 export const problemPages: FastifyPluginAsync<{ baseUrl: string }> = async (app, { baseUrl }) => {
   const about = { operationId: 'readProblemType', summary: 'What an error code means', tags: ['meta'] }
   const params = Type.Object({
-    code: Type.String({ description: 'An errorCode in kebab case, such as auth-required' }),
+    code: Type.String({ description: 'An errorCode in kebab case', ...judged({ enum: [...byName.keys()] }) }),
   })
   const content = { 'text/html': { schema: Type.String() }, 'application/json': { schema: ProblemType } }
   const schema = { ...about, params, response: { 200: { description: 'The explanation', content } } }
-  const config = { scope: 'public', cache: 'public' } as const
+  const config = { scope: 'public', cache: 'public', headers: ['Vary'] } as const
   app.get<{ Params: { code: string } }>('/problems/:code', { config, schema }, async (request, reply) => {
     const code = byName.get(request.params.code)
     if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such error code')
-    reply.header('vary', 'Accept')
     if (!prefersJson(request.headers.accept)) return reply.type('text/html; charset=utf-8').send(page(code))
     const [status, title] = problems[code]
     return { type: problemUrl(baseUrl, code), title, status, errorCode: code }

@@ -12,6 +12,7 @@ export const problems = {
   NOT_ACCEPTABLE: [406, 'No acceptable representation exists'],
   REQUEST_TIMEOUT: [408, 'The request took too long to arrive'],
   DUPLICATE_RESOURCE: [409, 'The resource exists already'],
+  IDEMPOTENCY_IN_PROGRESS: [409, 'A request with this Idempotency-Key is still running'],
   TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
   TASK_FAILED: [409, 'The task has failed'],
   TASK_ALREADY_FINISHED: [409, 'The task has ended already'],
@@ -21,17 +22,25 @@ export const problems = {
   URI_TOO_LONG: [414, 'The request target is too long'],
   UNSUPPORTED_MEDIA_TYPE: [415, 'The media type of the body is not supported'],
   RANGE_NOT_SATISFIABLE: [416, 'The requested range lies outside the result'],
+  EXPECTATION_FAILED: [417, 'The expectation cannot be met'],
   VALIDATION_ERROR: [422, 'The request breaks a rule'],
+  IDEMPOTENCY_KEY_REUSED: [422, 'The Idempotency-Key belongs to another request'],
   CALLBACK_URL_BLOCKED: [422, 'The callback address is not allowed'],
   PRECONDITION_REQUIRED: [428, 'The request must be conditional'],
   RATE_LIMIT_EXCEEDED: [429, 'Too many requests'],
   HEADERS_TOO_LARGE: [431, 'The request headers are too large'],
   INTERNAL_ERROR: [500, 'An unexpected error occurred'],
-  NOT_IMPLEMENTED: [501, 'The request method is unknown'],
+  NOT_IMPLEMENTED: [501, 'The service does not know how to do this'],
   SERVICE_UNAVAILABLE: [503, 'The service cannot take the request now'],
 } as const satisfies Record<string, readonly [status: number, title: string]>
 
 export type ProblemCode = keyof typeof problems
+
+/** A code as addresses write it: `AUTH_REQUIRED` → `auth-required`. */
+export const kebabOf = (code: string): string => code.toLowerCase().replaceAll('_', '-')
+
+/** Where a code is explained: the `type` of its problems. */
+export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${kebabOf(code)}`
 
 /** One broken rule: `field` names the place in the body, query or path, `message` what was expected. */
 export interface FieldError {

@@ -1,33 +1,54 @@
 import type { ServerOptions } from 'node:https'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type CorsOptions, corsHeaders } from './cors.ts'
 import { type ErrorsOptions, render, toProblem } from './errors.ts'
-import { securityHeaders } from './https.ts'
+import { type HttpsOptions, transport } from './https.ts'
 import { answerParserError } from './parser-errors.ts'
 import { requestId } from './request-id.ts'
 
 const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
 
-/**
- * How the server reads requests: its bounds and time limits, and the answers to what never reaches a route. Without
- * `tls` it speaks plain HTTP, behind a proxy that speaks HTTPS.
- */
-export function serverOptions(tls: ServerOptions | null, errors: ErrorsOptions) {
-  const server = { maxHeaderSize: headersLimitBytes, headersTimeout: 10_000 }
+/** How long a request may take to arrive, and how often that is looked at. */
+const patience = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 }
+
+export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions {
+  /** Without it the server speaks plain HTTP, behind a proxy that speaks HTTPS. */
+  tls: ServerOptions | null
+  /** In milliseconds; for tests, which cannot wait. */
+  patience?: Partial<typeof patience>
+}
+
+/** How the server reads requests: its bounds and time limits, and the answers to what never reaches a route. */
+export function serverOptions(settings: ServerSettings) {
+  const { requestTimeout, ...arriving } = { ...patience, ...settings.patience }
+  // That a Host is there is a policy's to check, so that its absence gets an answer like all others.
+  const server = { ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false }
+  const { tls } = settings
   return {
     ...(tls ? { https: { ...tls, ...server, minVersion: 'TLSv1.2' as const } } : { http: server }),
     logger: false,
     genReqId: requestId as never,
     bodyLimit: bodyLimitBytes,
-    requestTimeout: 30_000,
+    requestTimeout,
     keepAliveTimeout: 5_000,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
-    clientErrorHandler: answerParserError(errors),
-    frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
-      // No policy has seen this request: the router itself gave up on its path.
-      reply.header('x-request-id', request.id).headers(securityHeaders)
-      return render(toProblem(error, errors), request, reply, errors)
-    },
+    clientErrorHandler: answerParserError(settings),
+    frameworkErrors: routerErrors(settings),
   }
 }
+
+/** What the router gives up on, which no policy has seen. */
+function routerErrors(settings: ServerSettings) {
+  const { secures, redirect } = transport(settings)
+  const allowOrigin = corsHeaders(settings.corsOrigins)
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+    if (secures(request, reply)) allowOrigin(request, reply)
+    else if (isTarget.test(request.url)) return redirect(request, reply)
+    return render(toProblem(error, settings), request, reply, settings)
+  }
+}
+
+/** A path and query that a URL can have, whatever its octets mean; anything else leads nowhere. */
+const isTarget = /^\/([^%\s]|%[\da-f]{2})*$/i

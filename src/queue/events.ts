@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../db/open.ts'
 import type { Queue } from './queue.ts'
 
@@ -7,10 +8,12 @@ export interface NewEvent {
   id: string
   /** `noun.past`, such as `report.completed`. */
   type: string
-  /** Whose event it is: only this owner's registrations hear of it. */
+  /** Who caused it. */
   ownerClient: string
   ownerSubject: string
-  /** The contract's body; its JSON text is stored once and the same bytes are signed and sent on each try. */
+  /** Who hears of it: every registration (`any`), those whose client has this scope, or the owner's own only (the default). */
+  audience?: string | null
+  /** Its JSON text is stored once, and the same bytes are signed and sent on each try. */
   body: object
   /** An address that came with the request that caused the event. */
   callbackUrl: string | null
@@ -25,3 +28,19 @@ export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent):
     .execute()
   await queue.enqueue(tx, 'event.fan-out', { eventId: event.id })
 }
+
+/** All events of the noun that a type starts with. */
+export const familyOf = (type: string): string => `${type.slice(0, type.indexOf('.'))}.*`
+
+/** Every `event` under which registrations hear of an event of this type. */
+export const patternsOf = (type: string): string[] => [type, familyOf(type), '*']
+
+/**
+ * An expression for a statement that changes something: whether any active registration hears of an event of this type.
+ * As a part of that statement it costs a look into an index, and no way to the database of its own.
+ */
+export const isHeard = (type: string): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.join(patternsOf(type).map(isNamed), sql` or `)})`
+
+const isNamed = (pattern: string) => sql`exists (
+  select 1 from webhooks where webhooks.event = ${sql.lit(pattern)} and webhooks.status = 'active')`

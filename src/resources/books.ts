@@ -4,15 +4,16 @@ import { Line } from './text.ts'
 
 export const books = collection({
   path: '/books',
-  table: 'books',
   noun: 'book',
-  operations: ['list', 'create', 'read', 'replace', 'patch', 'remove'],
   publicRead: true,
-  body: Type.Object({ title: Line(1, 300), author: Line(1, 200), genre: Type.Optional(Line(1, 50)) }),
+  body: Type.Object({
+    title: Line(1, 300, { examples: ['Notes on the Analytical Engine'] }),
+    author: Line(1, 200, { examples: ['Ada Lovelace'] }),
+    genre: Type.Optional(Line(1, 50, { examples: ['mathematics'] })),
+  }),
   filters: ['genre', 'author'],
   search: ['title'],
-  folded: ['author', 'genre'],
-  sorts: ['id', 'title', 'author', 'createdAt', 'updatedAt'],
+  sorts: ['title', 'author'],
   links: ({ id, author }) => ({
     self: { href: `/books/${id}` },
     update: { href: `/books/${id}`, method: 'PUT' },

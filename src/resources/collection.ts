@@ -1,51 +1,82 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { type TSchema, Type } from 'typebox'
+import { type TObject, type TSchema, Type } from 'typebox'
+import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
 import { answersUnchanged } from '../http/conditional.ts'
-import type { Collection, CollectionOptions, Declaration, Operation, Served } from './declaration.ts'
-import { capital, type ListRules, listPage, listQuerySchema } from './list.ts'
+import { announcer, heardOf } from './announce.ts'
+import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
+import { declare } from './declare.ts'
+import { lister } from './list.ts'
+import { capital, listQuerySchema } from './list-query.ts'
 import { listShow, representation, shower } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
-/** Declaration → list, create, read, replace, patch and remove over HTTP. */
-export function collection(declaration: Declaration): Collection {
-  return {
+/**
+ * Declaration → list, create, read, replace, patch and remove over HTTP, its events, its report and its table.
+ * Throws `DefinitionError`, which names every mistake in the declaration.
+ */
+export function collection<B extends TObject>(options: ResourceOptions<B>): Collection {
+  const declaration = declare(options)
+  return Object.freeze({
     declaration,
     plugin: async (app, options) => {
       const served = serve(declaration, options, app.prefix)
       for (const operation of declaration.operations) app.route(routes[operation](served))
     },
-  }
+  } satisfies Collection)
 }
 
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const fieldNames = Object.keys(declaration.body.properties)
-  const folded = [...new Set([...declaration.search, ...(declaration.folded ?? [])])]
-  const rows = rowsOf(options.db, { table: declaration.table, fields: fieldNames, folded })
-  const check = inputValidator(declaration.body, 'body')
-  return { ...options, declaration, rows, prefix, fieldNames, check, show: shower(declaration, prefix) }
+  const { table, folded, kinds, body, sorts } = declaration
+  const fieldNames = Object.keys(kinds)
+  const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
+  // Links may be made of any field.
+  const isPart = declaration.listed !== undefined && declaration.links === undefined
+  const listed = isPart ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
+  return {
+    ...options,
+    ...{ declaration, prefix, fieldNames },
+    rows: rowsOf(options.db, {
+      ...{ table, fields: fieldNames, folded, listed, heard: heardOf(declaration) },
+      coded: Object.fromEntries(coded) as Coded,
+    }),
+    instants: fieldNames.filter((name) => kinds[name] === 'instant'),
+    check: inputValidator(body, 'body'),
+    show: shower(declaration, prefix),
+    announce: announcer(options, declaration),
+  }
 }
 
-const idParams = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) })
+type Coded = Record<string, Coding>
+
+const idParams = Type.Object({
+  id: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'Given by the service' }),
+})
 const fieldsQuery = Type.Object({
   fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
 })
 
 /** What every route of a resource has in common: its path, who may call, who may keep the answer, its name. */
 function route({ declaration, publicRead }: Served, operation: Operation, method: string, title: string) {
-  const { path, noun } = declaration
+  const { path, name, noun } = declaration
   const reads = operation === 'list' || operation === 'read'
   const single = operation !== 'list' && operation !== 'create'
-  const isPublic = reads && declaration.publicRead === true
-  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${path.slice(1)}:${reads ? 'read' : 'write'}`
+  const isPublic = reads && declaration.publicRead
+  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${name}:${reads ? 'read' : 'write'}`
   return {
     method,
     url: single ? `${path}/:id` : path,
-    config: { scope, cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none', fields: reads },
+    config: {
+      scope,
+      cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none',
+      fields: reads,
+      problems:
+        declaration.unique.length > 0 && !reads && operation !== 'remove' ? ['DUPLICATE_RESOURCE' as const] : [],
+    },
     about: {
-      tags: [path.slice(1)],
-      operationId: operation + capital(operation === 'list' ? path.slice(1) : noun),
+      tags: [name],
+      operationId: operation + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
       summary: title,
       ...(single && { params: idParams }),
     },
@@ -55,11 +86,10 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
 const routes: Record<Operation, (served: Served) => RouteOptions> = {
   list: (served) => {
     const { declaration, prefix, rows } = served
-    const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.path.slice(1)}`)
-    const rules: ListRules = { ...declaration, path: prefix + declaration.path }
+    const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
+    const rules = { ...declaration, path: prefix + declaration.path }
     const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
-    const show = listShow(served)
-    const handler = (request: FastifyRequest, reply: FastifyReply) => listPage(rows, rules, request, reply, show)
+    const handler = lister(rows, rules, listShow(served))
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
   },
   read: (served) => {
@@ -71,7 +101,8 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
     const schema = { ...about, body: served.declaration.body, response: { 201: representation(served.declaration) } }
-    return { ...common, schema, handler: (request, reply) => create(served, request as Written, reply) }
+    const config = { ...common.config, minimal: true }
+    return { ...common, config, schema, handler: (request, reply) => create(served, request as Written, reply) }
   },
   replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.body),
   patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
@@ -107,7 +138,11 @@ function changes(served: Served, operation: keyof typeof write, method: string, 
   const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
   return {
     ...common,
-    config: { ...common.config, accepts: operation === 'patch' ? [mergePatch] : [] },
+    config: {
+      ...common.config,
+      minimal: true,
+      ...(operation === 'patch' ? { accepts: [mergePatch], members: served.fieldNames } : { accepts: [] }),
+    },
     schema: { ...about, body, response: { 200: representation(served.declaration) } },
     handler: async (request: FastifyRequest) =>
       served.show(await write[operation](served, request as Written), request),

@@ -1,10 +1,14 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { TObject } from 'typebox'
+import type { RandomBytes } from '../db/ids.ts'
 import type { Database } from '../db/open.ts'
+import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import type { inputValidator } from '../http/bodies.ts'
 import type { Revised } from '../http/conditional.ts'
 import type { Caller } from '../http/identify.ts'
+import type { Queue } from '../queue/queue.ts'
+import type { Announce } from './announce.ts'
 
 export type Operation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
 
@@ -14,38 +18,73 @@ export interface Link {
   method?: string
 }
 
-/** What a resource is: its path, its fields and rules, and what HTTP may do with it. */
-export interface Declaration {
+/** The names of a body's fields. */
+type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
+
+/** What a resource is, as its author writes it: its path, its fields and rules, and what HTTP may do with it. */
+export interface ResourceOptions<B extends TObject = TObject> {
+  /** `/notes`: also names its scopes (`notes:read`), its report and its table. */
   path: `/${string}`
-  table: 'users' | 'products' | 'books'
-  /** The singular, as events name it. */
+  /** The singular, as events name it: `note` for `note.created`. */
   noun: string
-  operations: readonly Operation[]
+  /** All six without it. */
+  operations?: readonly Operation[]
   /** The body of create and replace; its fields are the table's columns. */
-  body: TObject
-  /** Everybody may read, unless the service closes its catalogue. */
+  body: B
+  /** Everybody may read, unless the service closes its catalogue; then there is no scope for reading. */
   publicRead?: boolean
   /** Fields found by equality; text without regard to case and Unicode form. */
-  filters?: readonly string[]
-  /** Number fields with `minX` and `maxX` parameters. */
-  ranges?: readonly string[]
-  /** Text fields that `q` looks into; also kept folded. */
+  filters?: readonly FieldOf<B>[]
+  /** Numbers with `minX` and `maxX` parameters; days and instants with `xAfter` and `xBefore`. */
+  ranges?: readonly FieldOf<B>[]
+  /** Text fields that `q` looks into. */
+  search?: readonly FieldOf<B>[]
+  /** Required fields to sort by, besides id, createdAt and updatedAt. */
+  sorts?: readonly FieldOf<B>[]
+  /** Fields of which no two rows have the same value; text without regard to case and Unicode form. */
+  unique?: readonly FieldOf<B>[]
+  /** What an item of a list has; everything without it. */
+  listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
+  /** Fields that only some callers see, in a single resource only; reports and events never have them. */
+  hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
+  /** Scopes besides the two it has, with what each allows in plain words. */
+  scopes?: Readonly<Record<`${string}:${string}`, string>>
+  links?: (row: Row) => Record<string, Link>
+}
+
+/** A resource as the service works with it: checked, and nothing left out. */
+export interface Declaration {
+  path: `/${string}`
+  /** The path without its slash. */
+  name: string
+  noun: string
+  table: string
+  operations: readonly Operation[]
+  body: TObject
+  /** How the values of each field are kept. */
+  kinds: Readonly<Record<string, ColumnKind>>
+  publicRead: boolean
+  filters: readonly string[]
+  ranges: readonly string[]
   search: readonly string[]
-  /** Text fields kept folded besides those searched. */
-  folded?: readonly string[]
   sorts: readonly string[]
-  /** The only field that two rows may not share, compared folded. */
-  unique?: string
-  /** Fields of an item of a list; all without it. */
+  unique: readonly string[]
+  /** Text fields with a folded companion. */
+  folded: readonly string[]
   listed?: readonly string[]
-  /** Fields of a single resource that only some callers see. */
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
+  /** Every scope it brings, with what it allows. */
+  scopes: Readonly<Record<string, string>>
+  /** The scope that reading takes; null where reading is public. */
+  readScope: string | null
   links?: (row: Row) => Record<string, Link>
 }
 
 export interface CollectionOptions {
   db: Database
+  queue: Queue
   now: () => number
+  random: RandomBytes
   publicRead: boolean
   requireIfMatch: boolean
 }
@@ -62,7 +101,11 @@ export interface Served extends CollectionOptions {
   rows: Rows
   prefix: string
   fieldNames: string[]
+  /** Fields that are instants: kept in UTC. */
+  instants: string[]
   /** Checks a body as create and replace do. */
   check: ReturnType<typeof inputValidator>
   show: (row: Row, request: FastifyRequest) => Revised
+  /** Tells of a change that is heard, in the transaction that makes it. */
+  announce: Announce
 }

@@ -1,162 +1,96 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type TObject, type TSchema, Type } from 'typebox'
-import { fold } from '../db/fold.ts'
-import type { ListQuery, Row, Rows, Sort } from '../db/rows.ts'
-import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../http/paging.ts'
-import { Problem } from '../http/problem.ts'
-import { noControls } from './text.ts'
+import type { Mark } from '../db/list.ts'
+import type { ListQuery } from '../db/page.ts'
+import type { Row, Rows } from '../db/rows.ts'
+import { weakTag } from '../http/conditional.ts'
+import { isNarrowed, pick, wanted } from '../http/fields.ts'
+import { encodeCursor, linkHeader } from '../http/paging.ts'
+import { applied } from '../http/prefer.ts'
+import { addVary } from '../http/vary.ts'
+import { askedOf, type ListRules, placeOf, type Query } from './list-query.ts'
+import { type Page, pagesKept } from './pages.ts'
 
-/** What a list of a resource can be asked for. */
-export interface ListRules {
-  path: string
-  body: TObject
-  filters?: readonly string[]
-  ranges?: readonly string[]
-  search: readonly string[]
-  folded?: readonly string[]
-  sorts: readonly string[]
-}
-
-interface Query {
-  limit?: number
-  cursor?: string
-  sort?: string
-  [name: string]: unknown
-}
-
-export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
-const text = (description: string) => Type.Optional(Type.String({ maxLength: 300, pattern: noControls, description }))
-
-/** The query parameters of a list. */
-export function listQuerySchema({ filters = [], ranges = [], search, sorts }: ListRules): TObject {
-  const properties: Record<string, TSchema> = {
-    limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Items on a page: 50 without it, 200 at most' })),
-    cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
-    sort: text(`Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`),
-    fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
-    q: text(`Text to find in ${search.join(' or ')}`),
-    updatedAfter: Type.Optional(Type.String({ maxLength: 40, description: 'Only what changed after this instant' })),
+/**
+ * Answers with pages of a list and their Link header; rows neither skip nor repeat while others are written. A page
+ * whose rows have not changed since it was made is sent again as it is.
+ */
+export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
+  const pages = pagesKept()
+  const make = (request: FastifyRequest): Page | Promise<Page> => {
+    const query = request.query as Query
+    const { asked, mark } = askedOf(query, rules)
+    const tree = isNarrowed(request) ? wanted(query.fields) : null
+    // One row more than is shown tells whether there are more.
+    const reading = { ...asked, limit: asked.limit + 1 }
+    return whenRead(rows.page(reading), (read) => {
+      const shown = shownOf(read, asked)
+      const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
+        encodeCursor(mark, { after: placeOf(row, asked.order, rules), backwards }),
+      )
+      const text = JSON.stringify(pick(shown.map(show), tree))
+      const link = linkHeader(rules.path, query, cursors)
+      return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks: read.map(markOf) })
+    })
   }
-  for (const name of filters) properties[name] = text(`Only items with this ${name}`)
-  for (const name of ranges) {
-    for (const bound of ['min', 'max']) properties[bound + capital(name)] = text(`The ${bound}imum ${name}`)
+  const find = (request: FastifyRequest): Page | Promise<Page> => {
+    const known = pages.of(request.url)
+    if (known === undefined) return make(request)
+    return whenRead(rows.marks(known.query), (marks) => (isSame(marks, known.marks) ? known : make(request)))
   }
-  return Type.Object(properties)
+  return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
+    const found = find(request)
+    if (request.preferences?.count) return counted(rows, found, reply)
+    if (found instanceof Promise) return found.then((page) => send(reply, page))
+    send(reply, found)
+    return undefined
+  }
 }
 
-/** One page of a list, with its Link header; rows neither skip nor repeat while others are written. */
-export async function listPage(
-  rows: Rows,
-  rules: ListRules,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  show: (row: Row) => object,
-): Promise<object[]> {
-  const query = request.query as Query
-  const sort = sortOf(query.sort, rules.sorts)
-  const filters = filtersOf(query, rules)
-  const mark = listMark([filters, sort])
-  const cursor = query.cursor ? decodeCursor(query.cursor, mark, sort.length + 1) : null
-  if (cursor && !isPlace(cursor.after, sort, rules)) throw malformed('cursor', 'is not one of our cursors')
-  const limit = limitOf(query.limit)
-  const backwards = cursor?.backwards ?? false
-  const found = await rows.list({ filters, sort, after: cursor?.after ?? null, backwards, limit: limit + 1 })
-  const more = found.length > limit
-  const page = more ? (backwards ? found.slice(1) : found.slice(0, limit)) : found
-  const key = (row: Row) => keyOf(row, sort, rules)
-  const cursors = pageCursors(page, { more, backwards, started: cursor !== null }, (at) => encodeCursor(mark, at), key)
-  reply.header('link', linkHeader(rules.path, query, cursors))
-  await total(rows, filters, request, reply)
-  return page.map(show)
+function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
+  // A shared cache must not give an answer without the count to a request for it, or the other way round.
+  addVary(reply, 'Prefer')
+  return reply
+    .header('link', link)
+    .header('etag', etag)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(text)
 }
 
-type Place = { more: boolean; backwards: boolean; started: boolean }
+/** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */
+async function counted(rows: Rows, found: Page | Promise<Page>, reply: FastifyReply): Promise<FastifyReply> {
+  const page = await found
+  const total = await rows.count(page.query.filters)
+  applied(reply, 'count=exact')
+  return send(reply.header('x-total-count', total), page)
+}
 
-function pageCursors(
-  page: Row[],
-  place: Place,
-  encode: (cursor: Cursor) => string,
-  key: (row: Row) => Cursor['after'],
-) {
-  const [first, last] = [page[0], page.at(-1)]
-  const hasNext = place.backwards || place.more
-  const hasPrev = place.backwards ? place.more : place.started
+const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
+
+/** What is there at once is used at once: the hottest lists wait for no promise. */
+const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>): R | Promise<R> =>
+  read instanceof Promise ? read.then(use) : use(read)
+
+function isSame(marks: Page['marks'], known: Page['marks']): boolean {
+  return (
+    marks.length === known.length &&
+    marks.every(({ id, revision }, at) => id === known[at]?.id && revision === known[at]?.revision)
+  )
+}
+
+/** The rows of a page in the order of the list, without the one that only tells that there are more. */
+function shownOf(read: Row[], { limit, backwards }: ListQuery): Row[] {
+  const shown = read.length > limit ? read.slice(0, limit) : read
+  return backwards ? shown.toReversed() : shown
+}
+
+type CursorAt = (row: Row, backwards: boolean) => string
+
+function cursorsOf(shown: Row[], more: boolean, { after, backwards }: ListQuery, at: CursorAt) {
+  const [first, last] = [shown[0], shown.at(-1)]
+  const hasNext = backwards || more
+  const hasPrev = backwards ? more : after !== null
   return {
-    ...(hasNext && last && { next: encode({ after: key(last), backwards: false }) }),
-    ...(hasPrev && first && { prev: encode({ after: key(first), backwards: true }) }),
+    ...(hasNext && last && { next: at(last, false) }),
+    ...(hasPrev && first && { prev: at(first, true) }),
   }
-}
-
-const isFolded = (field: string, { search, folded = [] }: ListRules) => search.includes(field) || folded.includes(field)
-
-const keyOf = (row: Row, sort: Sort[], rules: ListRules): Cursor['after'] => [
-  ...sort.map(({ field }) => {
-    const value = row[field] as string | number
-    return isFolded(field, rules) ? fold(String(value)) : value
-  }),
-  row.id,
-]
-
-const largestId = 2_147_483_647
-
-/** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
-function isPlace(after: Cursor['after'], sort: Sort[], { body }: ListRules): boolean {
-  const fields = [...sort.map(({ field }) => field), 'id']
-  return fields.every((field, at) => {
-    if (field === 'id') return Number.isInteger(after[at]) && Math.abs(Number(after[at])) <= largestId
-    const { type } = (body.properties[field] ?? {}) as { type?: string }
-    return typeof after[at] === (type === 'number' ? 'number' : 'string')
-  })
-}
-
-const malformed = (field: string, message: string) =>
-  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
-
-function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
-  if (!asked) return []
-  const sort = asked.split(',').map((entry) => entry.trim())
-  const fields = sort.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
-  const unknown = fields.find(({ field }) => !allowed.includes(field))
-  if (unknown) throw malformed('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
-  if (new Set(fields.map(({ field }) => field)).size < fields.length) throw malformed('sort', 'names a field twice')
-  const id = fields.findIndex(({ field }) => field === 'id')
-  return id < 0 ? fields : fields.slice(0, id + 1)
-}
-
-function filtersOf(query: Query, { filters = [], ranges = [], search }: ListRules): ListQuery['filters'] {
-  const wanted: ListQuery['filters'] = []
-  for (const field of filters) {
-    if (typeof query[field] === 'string') wanted.push({ field, op: '=', value: query[field] })
-  }
-  for (const field of ranges) {
-    for (const [bound, op] of [
-      ['min', '>='],
-      ['max', '<='],
-    ] as const) {
-      const sent = query[bound + capital(field)]
-      if (sent !== undefined) wanted.push({ field, op, value: numberOf(bound + capital(field), sent) })
-    }
-  }
-  if (query.q) wanted.push({ field: search[0] as string, op: 'contains', value: String(query.q) })
-  if (query.updatedAfter !== undefined) {
-    const instant = isoInstant.test(String(query.updatedAfter)) ? Date.parse(String(query.updatedAfter)) : Number.NaN
-    if (Number.isNaN(instant)) throw malformed('updatedAfter', 'must be an ISO 8601 instant')
-    wanted.push({ field: 'updatedAt', op: '>', value: new Date(instant).toISOString() })
-  }
-  return wanted
-}
-
-/** A day, or a time with its offset (RFC 3339). */
-const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
-
-function numberOf(name: string, sent: unknown): number {
-  const text = String(sent)
-  if (!/^-?\d{1,12}(\.\d{1,6})?$/.test(text)) throw malformed(name, 'must be a decimal number')
-  return Number(text)
-}
-
-/** `Prefer: count=exact` (RFC 7240) → the number of all matching rows. */
-async function total(rows: Rows, filters: ListQuery['filters'], request: FastifyRequest, reply: FastifyReply) {
-  if (!/(^|[,;\s])count=exact([,;\s]|$)/.test(String(request.headers.prefer ?? ''))) return
-  reply.header('x-total-count', await rows.count(filters)).header('preference-applied', 'count=exact')
 }

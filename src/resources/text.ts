@@ -1,8 +1,20 @@
 import { Type } from 'typebox'
+import { judged } from '../http/judged.ts'
 
 /** No control characters and no halves of surrogate pairs; the length counts after trimming. */
 export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
 
+/** The same with line breaks and tabs. */
+export const lines = noControls.replace('\\u0000-\\u001f', '\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f')
+
+/** The same in the document, whose patterns are read as Unicode: there are no halves. Something must be left to trim. */
+const documented = (minLength: number) => {
+  const allowed = '[^\\u0000-\\u001f\\u007f-\\u009f]'
+  return judged({
+    pattern: minLength > 0 ? `^${allowed}*[^\\u0000-\\u0020\\u007f-\\u00a0]${allowed}*$` : `^${allowed}*$`,
+  })
+}
+
 /** One line of text of a bounded length. */
-export const Line = (minLength: number, maxLength: number, description?: string) =>
-  Type.String({ minLength, maxLength, pattern: noControls, ...(description && { description }) })
+export const Line = (minLength: number, maxLength: number, about: { description?: string; examples?: string[] } = {}) =>
+  Type.String({ minLength, maxLength, pattern: noControls, ...documented(minLength), ...about })

@@ -1,11 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
-import { preconditionOf } from '../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
+import { once, type Write } from '../http/once.ts'
 import { Problem } from '../http/problem.ts'
 import type { Served } from './declaration.ts'
 import { applyMergePatch } from './merge-patch.ts'
+import { columnName } from './stored.ts'
 
 export type ById = FastifyRequest<{ Params: { id: number } }>
 export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
@@ -14,26 +17,36 @@ export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<stri
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${id}`)
 
-/** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null. */
-const valuesOf = ({ fieldNames }: Served, body: Record<string, unknown>) =>
-  Object.fromEntries(fieldNames.map((name) => [name, body[name] ?? null]))
-
-/** 201 with the new resource, its place and its validators. */
-export async function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
-  const now = new Date(served.now()).toISOString()
-  const values = valuesOf(served, request.body)
-  const row = await unique(served, () => served.db.write((tx) => served.rows.insert(tx, values, now)))
-  reply.code(201).header('location', `${served.prefix}${served.declaration.path}/${row.id}`)
-  return served.show(row, request)
+/** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null, instants UTC. */
+function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown>): Record<string, unknown> {
+  const values = Object.fromEntries(fieldNames.map((name) => [name, body[name] ?? null]))
+  for (const name of instants) if (values[name] !== null) values[name] = new Date(String(values[name])).toISOString()
+  return values
 }
 
-/** Runs a write; the one unique field taken by another row is a conflict (409). */
+/** 201 with the new resource, its place and its validators. */
+export function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
+  judgeAddition(request)
+  const now = new Date(served.now()).toISOString()
+  const values = valuesOf(served, request.body)
+  const caller = callerOf(request)
+  const write: Write<Queryable> = (unit) => unique(served, () => served.db.write(unit))
+  return once(request, reply, write, async (tx) => {
+    const { row, heard } = await served.rows.insert(tx, values, now)
+    if (heard) await served.announce(tx, 'created', row, caller, now)
+    const location = `${served.prefix}${served.declaration.path}/${row.id}`
+    return { status: 201, headers: { location }, body: served.show(row, request) }
+  })
+}
+
+/** Runs a write; a unique field's value taken by another row is a conflict (409). */
 async function unique<T>({ db, declaration }: Served, write: () => Promise<T>): Promise<T> {
   try {
     return await write()
   } catch (error) {
     if (!db.engine.isDuplicate(error)) throw error
-    const field = declaration.unique ?? 'id'
+    const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
+    const field = declaration.unique.find((name) => columnName(name) === column) ?? declaration.unique[0] ?? 'id'
     const errors = [{ field, message: 'is in use already' }]
     throw new Problem('DUPLICATE_RESOURCE', `Another ${declaration.noun} has this ${field}`, { errors })
   }
@@ -44,7 +57,7 @@ export async function replace(served: Served, request: Written): Promise<Row> {
   const demands = preconditionOf(request, served.requireIfMatch)
   const values = valuesOf(served, request.body)
   for (const field of unseen(served, request)) if (!(field in request.body)) delete values[field]
-  return change(served, request.params.id, values, demands)
+  return change(served, request, values, demands)
 }
 
 /** Fields that this caller does not see: a replacement that leaves them out, as it must, leaves them as they are. */
@@ -54,10 +67,16 @@ function unseen({ declaration: { hides } }: Served, request: Written): readonly 
 
 type Demands = ReturnType<typeof preconditionOf>
 
-async function change(served: Served, id: number, values: object, demands: Demands): Promise<Row> {
+async function change(served: Served, request: ById, values: object, demands: Demands): Promise<Row> {
+  const { id } = request.params
   const now = new Date(served.now()).toISOString()
-  const row = await unique(served, () => served.db.write((tx) => served.rows.update(tx, id, values, demands, now)))
-  return row ?? refused(served, id)
+  const caller = callerOf(request)
+  const unit = async (tx: Queryable) => {
+    const changed = await served.rows.update(tx, id, values, demands, now)
+    if (changed?.heard) await served.announce(tx, 'updated', changed.row, caller, now)
+    return changed?.row
+  }
+  return (await unique(served, () => served.db.write(unit))) ?? refused(served, id)
 }
 
 /** A write met no row: one look decides whether there is none (404) or it has changed (412). */
@@ -75,17 +94,33 @@ const patchTries = 10
 export async function patch(served: Served, request: Written): Promise<Row> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)
+  refuseBroken(served, request.body)
   for (let tried = 0; tried < patchTries; tried++) {
     const row = await served.rows.find(id)
     if (row === undefined) throw notFound(served, id)
-    if (!meets(row, demands)) return refused(served, id)
     const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
-    const changed = await change(served, id, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
+    if (!meets(row, demands)) return refused(served, id)
+    const changed = await change(served, request, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
     if (changed) return changed
   }
   throw new Problem('SERVICE_UNAVAILABLE', 'Others keep changing this resource, try again', {
     headers: { 'retry-after': '1' },
   })
+}
+
+/** What the members of a patch break by themselves is told before the state of the resource is looked at. */
+function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknown>): void {
+  // Objects are merged into what is there: they are judged as they come out.
+  const isWhole = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
+  const sent = fieldNames.filter((name) => Object.hasOwn(body, name) && isWhole(body[name]))
+  const result = check(Object.fromEntries(sent.map((name) => [name, body[name]])))
+  // Absent is what the patch leaves as it is; only a null takes away.
+  const broken = ('error' in result ? result.error : []).flatMap((failure) => {
+    if (failure.keyword !== 'required') return [failure]
+    const requiredProperties = (failure.params.requiredProperties as string[]).filter((name) => body[name] === null)
+    return requiredProperties.length > 0 ? [{ ...failure, params: { requiredProperties } }] : []
+  })
+  if (broken.length > 0) throw fromValidation(broken, 'body')
 }
 
 function meets(row: Row, { matches, differs, unchangedBefore }: Demands): boolean {
@@ -112,5 +147,12 @@ function checked(served: Served, merged: Record<string, unknown>) {
 export async function remove(served: Served, request: ById): Promise<void> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)
-  if (!(await served.db.write((tx) => served.rows.remove(tx, id, demands)))) await refused(served, id)
+  const now = new Date(served.now()).toISOString()
+  const caller = callerOf(request)
+  const removed = await served.db.write(async (tx) => {
+    const gone = await served.rows.remove(tx, id, demands)
+    if (gone?.heard) await served.announce(tx, 'deleted', { id }, caller, now)
+    return gone !== undefined
+  })
+  if (!removed) await refused(served, id)
 }

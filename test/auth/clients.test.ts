@@ -10,7 +10,7 @@ import {
 } from '../../src/auth/clients.ts'
 import type { NewClient } from '../../src/auth/new-client.ts'
 import { isNativeUri, isRedirectUri } from '../../src/auth/redirect-uris.ts'
-import { allScopes } from '../../src/auth/scopes.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
 
   describe('createClient', () => {
     it('an id of 128 random bits and a secret of 256, of which only a digest is kept', async () => {
-      const { client, secret } = await createClient(db, sealer, machine)
+      const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
       assert.match(client.id, /^cli_[\w-]{22}$/)
       assert.match(secret ?? '', /^[\w-]{43}$/)
       assert.equal(client.secretHash, sealer.digest(secret ?? '', secretPlace(client.id)))
@@ -41,14 +41,16 @@ forEachEngine((engine) => {
         grants: ['authorization_code'],
         redirectUris: ['https://a.example/cb'],
       }
-      const { client, secret } = await createClient(db, sealer, { ...app, secret: null })
+      const { client, secret } = await createClient(db, sealer, builtIn.scopes, { ...app, secret: null })
       assert.equal(secret, null)
       assert.equal(client.secretHash, null)
     })
 
     it('DUPLICATE_RESOURCE for an id that is taken', async () => {
-      await createClient(db, sealer, { ...machine, id: 'taken' })
-      await assert.rejects(createClient(db, sealer, { ...machine, id: 'taken' }), { code: 'DUPLICATE_RESOURCE' })
+      await createClient(db, sealer, builtIn.scopes, { ...machine, id: 'taken' })
+      await assert.rejects(createClient(db, sealer, builtIn.scopes, { ...machine, id: 'taken' }), {
+        code: 'DUPLICATE_RESOURCE',
+      })
     })
 
     const wrong: [field: string, change: Partial<NewClient>, message: RegExp][] = [
@@ -66,7 +68,9 @@ forEachEngine((engine) => {
     ]
     for (const [field, change, message] of wrong) {
       it(`VALIDATION_ERROR at ${field} for ${JSON.stringify(change)}`, async () => {
-        const error = await createClient(db, sealer, { ...machine, ...change }).catch((caught: unknown) => caught)
+        const error = await createClient(db, sealer, builtIn.scopes, { ...machine, ...change }).catch(
+          (caught: unknown) => caught,
+        )
         assert.ok(error instanceof Problem)
         assert.equal(error.code, 'VALIDATION_ERROR')
         assert.equal(error.errors?.[0]?.field, field)
@@ -77,7 +81,7 @@ forEachEngine((engine) => {
 
   describe('revokeClient', () => {
     it('true once, then false; the client is listed but no longer found', async () => {
-      const { client } = await createClient(db, sealer, machine)
+      const { client } = await createClient(db, sealer, builtIn.scopes, machine)
       assert.equal(await revokeClient(db, client.id, { now: () => 1_000 }), true)
       assert.equal(await revokeClient(db, client.id), false)
       assert.equal(await findClient(db, client.id), undefined)
@@ -92,18 +96,20 @@ forEachEngine((engine) => {
 
   describe('ensureBootstrapClient', () => {
     it('one client with every scope, whose secret follows the setting, revoked before or not', async () => {
-      await ensureBootstrapClient(db, sealer, 'bootstrap', 'first secret')
+      await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'first secret')
       await revokeClient(db, 'bootstrap')
-      await ensureBootstrapClient(db, sealer, 'bootstrap', 'second secret')
-      await ensureBootstrapClient(db, sealer, 'bootstrap', 'second secret')
+      await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
+      await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
       const client = await findClient(db, 'bootstrap')
-      assert.deepEqual(client?.scopes, allScopes)
+      assert.deepEqual(client?.scopes, Object.keys(builtIn.scopes))
       assert.deepEqual(client?.grants, ['client_credentials'])
       assert.equal(client?.secretHash, sealer.digest('second secret', secretPlace('bootstrap')))
     })
 
     it('VALIDATION_ERROR for an empty secret', async () => {
-      await assert.rejects(ensureBootstrapClient(db, sealer, 'bootstrap', ''), { code: 'VALIDATION_ERROR' })
+      await assert.rejects(ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', ''), {
+        code: 'VALIDATION_ERROR',
+      })
     })
   })
 })

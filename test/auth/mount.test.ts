@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
 import { createClient } from '../../src/auth/clients.ts'
 import { apiScopes } from '../../src/auth/scopes.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { issuer, sealer, served } from './support.ts'
@@ -18,7 +19,7 @@ forEachEngine((engine) => {
     db = await engine.database()
     server = await served(db)
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
-    const { client, secret } = await createClient(db, sealer, machine)
+    const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
     credentials = { grant_type: 'client_credentials', client_id: client.id, client_secret: secret as string }
   })
   after(async () => {
@@ -87,7 +88,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await (await fetch(`${server.base}/.well-known/oauth-protected-resource`)).json(), {
         resource: issuer,
         authorization_servers: [issuer],
-        scopes_supported: apiScopes,
+        scopes_supported: apiScopes(builtIn.scopes),
         bearer_methods_supported: ['header'],
       })
     })
@@ -190,7 +191,7 @@ forEachEngine((engine) => {
     it('303 with cookies for HTTPS only, as the issuer is, though we listen on plain HTTP', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris }
-      const { client } = await createClient(db, sealer, app)
+      const { client } = await createClient(db, sealer, builtIn.scopes, app)
       const query = {
         client_id: client.id,
         response_type: 'code',

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Adapter, errors } from 'oidc-provider'
 import { createClient, revokeClient } from '../../src/auth/clients.ts'
 import { records, sweepExpired } from '../../src/auth/records.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { clock, sealer } from './support.ts'
@@ -108,7 +109,7 @@ forEachEngine((engine) => {
 
   describe('Client', () => {
     it('the metadata of a registered client, and none once it is revoked', async () => {
-      const { client } = await createClient(db, sealer, {
+      const { client } = await createClient(db, sealer, builtIn.scopes, {
         name: 'Machine',
         scopes: ['reports:read', 'books:write'],
         grants: ['client_credentials'],
@@ -131,7 +132,7 @@ forEachEngine((engine) => {
     it('no secret for a public one, native where its address is on the device', async () => {
       const redirectUris = ['http://127.0.0.1/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris, secret: null }
-      const { client } = await createClient(db, sealer, app)
+      const { client } = await createClient(db, sealer, builtIn.scopes, app)
       const metadata = await of('Client').find(client.id)
       assert.equal(metadata?.token_endpoint_auth_method, 'none')
       assert.equal(metadata?.application_type, 'native')

@@ -3,6 +3,7 @@ import { after, afterEach, before, describe, it, mock } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { clientCredentialsGrant, customFetch, discovery, tokenIntrospection, tokenRevocation } from 'openid-client'
 import { createClient, revokeClient } from '../../src/auth/clients.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { basic, issuer, sealer, served } from './support.ts'
@@ -31,7 +32,7 @@ forEachEngine((engine) => {
   })
 
   const registered = async (change = {}) => {
-    const { client, secret } = await createClient(db, sealer, { ...machine, ...change })
+    const { client, secret } = await createClient(db, sealer, builtIn.scopes, { ...machine, ...change })
     return { id: client.id, secret: secret as string }
   }
   const form = ({ id, secret }: { id: string; secret: string }) => ({ client_id: id, client_secret: secret })
@@ -132,7 +133,7 @@ forEachEngine((engine) => {
     it('400 for a public client and for a grant that the client does not have', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { scopes: ['openid'], grants: ['authorization_code'], redirectUris }
-      const { client } = await createClient(db, sealer, { name: 'App', ...app, secret: null })
+      const { client } = await createClient(db, sealer, builtIn.scopes, { name: 'App', ...app, secret: null })
       assert.equal((await server.token({ client_id: client.id })).status, 400)
       assert.equal((await server.token(form(await registered(app)))).status, 400)
     })

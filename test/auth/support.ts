@@ -4,6 +4,7 @@ import type { AuthorizationServerOptions } from '../../src/auth/configuration.ts
 import { signingKeys } from '../../src/auth/keys.ts'
 import { mount } from '../../src/auth/mount.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer as makeSealer } from '../../src/db/seal.ts'
 
@@ -22,14 +23,15 @@ export async function served(db: Database, options: Partial<AuthorizationServerO
   const keys = options.keys ?? (await signingKeys({ db, sealer, now: Date.now }))
   const failures: unknown[] = []
   const report = (error: unknown) => void failures.push(error)
-  const fixed = { issuer, audience: issuer, db, sealer, keys, now: Date.now, accessTokenSeconds: 900, report }
+  const { scopes } = builtIn
+  const fixed = { issuer, scopes, audience: issuer, db, sealer, keys, now: Date.now, accessTokenSeconds: 900, report }
   const provider = authorizationServer({ ...fixed, ...options })
   const app: FastifyInstance = Fastify()
   app.addHook('onRequest', async (request, reply) => {
     if (request.headers['x-refuse']) throw Object.assign(new Error('refused before'), { statusCode: 429 })
     reply.header('strict-transport-security', 'max-age=31536000').header('x-request-id', 'request-1')
   })
-  await app.register(mount, { provider, issuer })
+  await app.register(mount, { provider, issuer, scopes })
   const base = await app.listen({ host: '127.0.0.1', port: 0 })
   const post = (
     path: string,

@@ -5,6 +5,7 @@ import { CompactSign, SignJWT } from 'jose'
 import { createClient, revokeClient } from '../../src/auth/clients.ts'
 import { records } from '../../src/auth/records.ts'
 import { tokenVerifier } from '../../src/auth/verify.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { clock, issuer, sealer } from './support.ts'
@@ -130,7 +131,7 @@ forEachEngine((engine) => {
   before(async () => {
     db = await engine.database()
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
-    for (const id of ['alpha', 'beta', 'gamma']) await createClient(db, sealer, { ...machine, id })
+    for (const id of ['alpha', 'beta', 'gamma']) await createClient(db, sealer, builtIn.scopes, { ...machine, id })
   })
   after(() => db.close())
 

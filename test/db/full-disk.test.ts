@@ -1,29 +1,22 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { before, describe, it } from 'node:test'
 import { sql } from 'kysely'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 
 onSqlite((engine) => {
   describe('a full disk (F-DISK)', () => {
-    let db: Database
-    let service: TestApp
+    const service = appOn(engine)
     before(async () => {
-      db = await engine.database()
-      service = await testApp(db)
       await post('Before')
-    })
-    after(async () => {
-      await service.app.close()
-      await db.close()
     })
 
     const post = (name: string) => service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })
     /** The writer's file may not grow beyond this many pages: SQLite reports the same as on a full disk. */
-    const allow = (pages: number) => db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
+    const allow = (pages: number) =>
+      service.db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
     const fill = (name: string) =>
-      db.write(async (tx) => {
+      service.db.write(async (tx) => {
         await tx
           .insertInto('settings')
           .values({ name: `small-${name}`, value: 'x' })
@@ -33,17 +26,18 @@ onSqlite((engine) => {
           .values({ name, value: 'x'.repeat(100_000) })
           .execute()
       })
-    const settings = async () => (await db.read.selectFrom('settings').select('name').execute()).map(({ name }) => name)
+    const settings = async () =>
+      (await service.db.read.selectFrom('settings').select('name').execute()).map(({ name }) => name)
 
     it('writes are rejected as unavailable, all that shared the commit, and none is there', async () => {
       const before = await settings()
       await allow(1)
-      const small = db.write((tx) => tx.insertInto('settings').values({ name: 'small', value: 'x' }).execute())
+      const small = service.db.write((tx) => tx.insertInto('settings').values({ name: 'small', value: 'x' }).execute())
       const writes = await Promise.allSettled([small, fill('a'), fill('b')])
       for (const write of writes) {
         assert.equal(write.status, 'rejected')
-        assert.ok(db.engine.isUnavailable((write as PromiseRejectedResult).reason))
-        assert.equal(db.engine.isDuplicate((write as PromiseRejectedResult).reason), false)
+        assert.ok(service.db.engine.isUnavailable((write as PromiseRejectedResult).reason))
+        assert.equal(service.db.engine.isDuplicate((write as PromiseRejectedResult).reason), false)
       }
       assert.deepEqual(await settings(), before)
     })
@@ -54,6 +48,8 @@ onSqlite((engine) => {
       const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))
       const refused = answers.filter(({ statusCode }) => statusCode !== 201)
       assert.ok(refused.length > 0)
+      // Each is told to the operator too.
+      assert.equal(service.faults.splice(0).length, refused.length)
       for (const answer of refused) {
         assert.equal(answer.statusCode, 503)
         assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')

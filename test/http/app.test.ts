@@ -1,21 +1,11 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { describe, it } from 'node:test'
+import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { sendRaw } from './support.ts'
 
 onSqlite((engine) => {
-  let db: Database
-  let service: TestApp
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  after(async () => {
-    await service.app.close()
-    await db.close()
-  })
+  const service = appOn(engine)
 
   /** The contract's error body and the headers of every answer, wherever the error was met. */
   const isProblem = (answer: { headers: Record<string, unknown>; body: string }, status: number, code: string) => {
@@ -52,6 +42,30 @@ onSqlite((engine) => {
       const answer = await service.send({ url: url(8_193) })
       assert.equal(answer.statusCode, 414)
       isProblem(answer, 414, 'URI_TOO_LONG')
+    })
+  })
+
+  describe('over plain HTTP (T-HTTP-12)', () => {
+    const plain = (url: string) => service.send({ url, headers: { 'x-forwarded-proto': 'http' } })
+
+    it('301 for what the router refuses, where a URL can say it', async () => {
+      for (const url of ['/products/%ff?x=1', `/products/${'1'.repeat(400)}`]) {
+        const answer = await plain(url)
+        assert.equal(answer.statusCode, 301, url)
+        assert.equal(answer.headers.location, `https://plinth.test${url}`)
+        assert.equal(answer.headers['strict-transport-security'], undefined)
+        assert.ok(answer.headers['x-request-id'])
+      }
+    })
+
+    it('400 without Strict-Transport-Security where none can', async () => {
+      for (const url of ['/products/%zz', '/%']) {
+        const answer = await plain(url)
+        assert.equal(answer.statusCode, 400, url)
+        isProblem(answer, 400, 'INVALID_INPUT')
+        assert.equal(answer.headers['strict-transport-security'], undefined)
+        assert.equal(answer.headers.location, undefined)
+      }
     })
   })
 

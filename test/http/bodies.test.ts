@@ -24,6 +24,8 @@ describe('bodies', () => {
         reached.push(body)
         return { received: body }
       })
+      app.delete('/things', { config }, async (_request, reply) => reply.code(204).send())
+      app.post('/bare', { config }, async ({ body }) => ({ received: body ?? null }))
       app.patch('/things', { config: { ...config, accepts: [patchType] }, schema: { body: Thing } }, async () => ({}))
       const querystring = Type.Object({
         limit: Type.Optional(Type.Integer({ minimum: 1 })),
@@ -35,7 +37,7 @@ describe('bodies', () => {
         query,
       }))
     }
-    mounted = await mount(['bodies'], routes, { bodyLimit })
+    mounted = await mount(['bodies', 'methods'], routes, { bodyLimit })
   })
   after(() => mounted.app.close())
 
@@ -92,6 +94,47 @@ describe('bodies', () => {
           .statusCode,
         200,
       )
+    })
+
+    it('415 in any charset but UTF-8, whatever else the parameters are', async () => {
+      for (const parameters of [
+        'charset=UTF-8',
+        'charset="Utf-8"',
+        'v=1; charset=utf-8',
+        'note="a;b";charset=utf-8',
+        'v=1',
+        '',
+      ]) {
+        assert.equal((await post(pen, `${json}; ${parameters}`)).statusCode, 200, parameters)
+      }
+      const others = [
+        'iso-8859-1',
+        'utf-16',
+        'utf8',
+        'us-ascii',
+        '"utf-16"',
+        'utf-8; charset=latin1',
+        'latin1; charset=utf-8',
+      ]
+      for (const charset of others) {
+        const answer = await post(pen, `${json}; charset=${charset}`)
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [415, 'UNSUPPORTED_MEDIA_TYPE'], charset)
+      }
+    })
+
+    it('415 as another type of JSON, which means something else', async () => {
+      for (const name of ['vnd.plinth.v1', 'ld', 'problem', 'json-patch', 'hal']) {
+        assert.equal((await post(pen, `application/${name}+json`)).statusCode, 415, name)
+      }
+    })
+
+    it('415 tells what would be read (RFC 9110 §15.5.16)', async () => {
+      assert.equal((await post(pen, 'text/plain')).headers.accept, json)
+      const coded = await post(pen, json, { 'content-encoding': 'gzip' })
+      assert.deepEqual([coded.headers['accept-encoding'], coded.headers.accept], ['identity', undefined])
+      const headers = { 'content-type': 'application/json-patch+json' }
+      const patch = await send(mounted, { method: 'PATCH', url: '/things', payload: '[]', headers })
+      assert.equal(patch.headers['accept-patch'], `${patchType}, ${json}`)
     })
 
     it('415 for a compressed body, which is never expanded (T-HTTP-08)', async () => {
@@ -156,6 +199,101 @@ describe('bodies', () => {
       assert.deepEqual([none.statusCode, none.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
+    it('400 INVALID_INPUT for nothing but whitespace', async () => {
+      for (const text of [' ', '\r\n\t ', '\ufeff']) assert.deepEqual(await code(text), [400, 'INVALID_INPUT'])
+    })
+
+    it('200 with a byte order mark, which says nothing (RFC 8259 §8.1)', async () => {
+      assert.deepEqual(await code(`\ufeff${pen}`), [200, undefined])
+      assert.deepEqual(await code(`\ufeff\ufeff${pen}`), [400, 'INVALID_INPUT'])
+    })
+
+    it('400 INVALID_INPUT for bytes that are no UTF-8 (T-HTTP-09)', async () => {
+      const wrong = [[0xff], [0xc3], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xe2, 0x28, 0xa1]]
+      for (const bytes of wrong) {
+        const payload = Buffer.concat([Buffer.from('{"price":1,"name":"'), Buffer.from(bytes), Buffer.from('"}')])
+        const answer = await send(mounted, {
+          method: 'POST',
+          url: '/things',
+          payload,
+          headers: { 'content-type': json },
+        })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], String(bytes))
+      }
+      assert.deepEqual(await code('{"name":"Пен 😀","price":1}'), [200, undefined])
+    })
+
+    it('400 INVALID_INPUT for a name twice in one object, however it is written (RFC 7493 §2.3)', async () => {
+      for (const text of [
+        '{"name":"Pen","price":1,"price":2}',
+        '{"name":"Pen","price":1,"price":1}',
+        '{"name":"Pen","price":1,"\\u0070rice":2}',
+        '{"name":"Pen","price":1,"":1,"":2}',
+        '{"name":"Pen","price":1,"inner":{"deep":1,"deep":2}}',
+        '{"name":"Pen","price":1,"list":[{"a":1},{"a":1,"a":[]}]}',
+        '{"name":"Pen","price":1,"inner":{"deep":1},"inner":{"deep":2}}',
+        '{"name":"Pen","price":1,"a":{"b":1,"c":2},"a":0}',
+      ]) {
+        assert.deepEqual(await code(text), [400, 'INVALID_INPUT'], text)
+      }
+    })
+
+    it('200 for one name in several objects, and for a colon that separates nothing', async () => {
+      for (const extra of [
+        '{"name":1,"price":{"name":2}}',
+        '[{"a":1},{"a":1}]',
+        '"a:b\\":\\"c:\\\\"',
+        '{"A":1,"a":2}',
+        '{"a:":1}',
+      ]) {
+        assert.deepEqual(await code(`{"name":"Pen","price":1,"extra":${extra}}`), [200, undefined], extra)
+      }
+    })
+
+    it('400 INVALID_INPUT for a number that a double does not hold (RFC 7493 §2.2)', async () => {
+      const numbers = ['1e400', '-1e400', '1e-400', '9007199254740992', '-9007199254740993', '1.000000000000000001']
+      for (const number of [
+        ...numbers,
+        '123456789012345678901234567890',
+        '3.141592653589793238462643383279',
+        '0'.padEnd(70, '1'),
+      ]) {
+        assert.deepEqual(await code(`{"name":"Pen","price":1,"extra":${number}}`), [400, 'INVALID_INPUT'], number)
+      }
+    })
+
+    it('200 for a number that it does', async () => {
+      const numbers = [
+        '0',
+        '-0',
+        '0e-400',
+        '9007199254740991',
+        '1e308',
+        '5e-324',
+        '0.1',
+        '0.30000000000000004',
+        '1.50000000000000000',
+      ]
+      for (const number of numbers) {
+        const answer = await post(`{"name":"Pen","price":1,"extra":[${number},"${'9'.repeat(50)}"]}`)
+        assert.equal(answer.statusCode, 200, number)
+        assert.equal(answer.json().received.extra[0], Number(number) === 0 ? 0 : Number(number))
+      }
+    })
+
+    it('400 INVALID_INPUT for more than 1,000 members (T-HTTP-09)', async () => {
+      const app = await mount(['bodies'], (app) =>
+        app.post('/things', { config: { scope: 'public' }, schema: { body: Type.Object({}) } }, async () => ({})),
+      )
+      const members = (count: number) => `{${Array.from({ length: count }, (_, at) => `"${at}":[{}]`).join()}}`
+      const sent = (payload: string) =>
+        send(app, { method: 'POST', url: '/things', payload, headers: { 'content-type': json } })
+      assert.equal((await sent(members(1_000))).statusCode, 200)
+      assert.equal((await sent(members(1_001))).statusCode, 400)
+      assert.equal((await sent(members(40_000))).statusCode, 400)
+      await app.app.close()
+    })
+
     it('400 INVALID_INPUT for JSON that is no object', async () => {
       for (const text of ['null', '[]', '"Pen"', '7', 'true', `[${pen}]`]) {
         assert.deepEqual(await code(text), [400, 'INVALID_INPUT'], text)
@@ -215,6 +353,60 @@ describe('bodies', () => {
       assert.deepEqual(await code(nested(200, ['{"a":', '}'])), [400, 'INVALID_INPUT'])
       const quoted = JSON.stringify({ name: 'Pen', price: 1, extra: `\\"${'['.repeat(100)}` })
       assert.deepEqual(await code(quoted), [200, undefined])
+    })
+  })
+
+  describe('where no body has a meaning (RFC 9110 §9.3)', () => {
+    const types = [undefined, json, patchType, 'text/plain', 'application/json; charset=latin1']
+    it('204 to DELETE and 200 to GET, whatever is sent with it', async () => {
+      for (const type of types) {
+        for (const payload of [undefined, '', '{', pen, '\u0000']) {
+          const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
+          const removed = await send(mounted, { method: 'DELETE', url: '/things', payload, headers })
+          assert.equal(removed.statusCode, 204, `${type} ${payload}`)
+          assert.equal((await send(mounted, { url: '/things/1', payload, headers })).statusCode, 200)
+        }
+      }
+    })
+
+    it('200 to a POST that takes none, which never sees it', async () => {
+      for (const type of types.slice(1) as string[]) {
+        const headers = { 'content-type': type }
+        const answer = await send(mounted, { method: 'POST', url: '/bare', payload: pen, headers })
+        assert.deepEqual([answer.statusCode, answer.json()], [200, { received: null }], type)
+      }
+    })
+
+    it('404 and 405 whatever is sent to them', async () => {
+      const sent = (method: 'POST' | 'PUT', url: string, payload: string) =>
+        send(mounted, { method, url, payload, headers: { 'content-type': json } })
+      for (const payload of ['{', '', pen, 'x'.repeat(2 * bodyLimit)]) {
+        assert.equal((await sent('POST', '/nothing', payload)).statusCode, 404)
+        assert.equal((await sent('PUT', '/things', payload)).statusCode, 405)
+      }
+    })
+  })
+
+  describe('the connection after a refused body (RFC 9112 §9.6)', () => {
+    const head = ['POST /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https']
+    const refused = async (lines: string[], body = '') => {
+      const last = 'GET /things/1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n'
+      const answer = await sendRaw(mounted, [...head, ...lines], body + last)
+      return [answer.status, answer.headers.connection, answer.body.includes('HTTP/1.1 200')]
+    }
+
+    it('stays open when the body was read: the next request is answered', async () => {
+      const json1 = ['Content-Type: application/json', 'Content-Length: 1']
+      assert.deepEqual(await refused(json1, '{'), [400, undefined, true])
+      assert.deepEqual(await refused(['Content-Type: text/plain', 'Content-Length: 1'], 'x'), [415, undefined, true])
+      assert.deepEqual(await refused([...json1, 'Content-Encoding: gzip'], 'x'), [415, undefined, true])
+    })
+
+    it('is closed when the rest could be long', async () => {
+      const long = ['Content-Type: text/plain', 'Content-Length: 999999999']
+      assert.deepEqual(await refused(long), [415, 'close', false])
+      const chunked = ['Content-Type: text/plain', 'Transfer-Encoding: chunked']
+      assert.deepEqual(await refused(chunked), [415, 'close', false])
     })
   })
 

@@ -8,6 +8,7 @@ describe('methods', () => {
     mounted = await mount(['methods'], (app) => {
       app.get('/things', async () => [])
       app.get('/things/:id', async () => ({}))
+      app.get('/things/special', async () => ({}))
       app.patch('/things/:id', { config: { accepts: ['application/merge-patch+json'] } }, async () => ({}))
     })
   })
@@ -35,6 +36,23 @@ describe('methods', () => {
     assert.match(String(answer.headers['accept-patch']), /application\/merge-patch\+json/)
     assert.match(String(answer.headers['accept-patch']), /application\/json/)
     assert.equal((await ask('OPTIONS', '/things')).headers['accept-patch'], undefined)
+  })
+
+  it('405 and 404 before the body is looked at', async () => {
+    for (const [url, status] of [
+      ['/things', 405],
+      ['/nothing', 404],
+    ] as const) {
+      for (const type of ['application/json', 'text/plain']) {
+        const headers = { 'content-type': type }
+        const answer = await send(mounted, { method: 'POST', url, headers, payload: '{' })
+        assert.equal(answer.statusCode, status, `${url} ${type}`)
+      }
+    }
+  })
+
+  it('204 with the methods of the path itself, where another with a parameter matches too', async () => {
+    assert.equal((await ask('OPTIONS', '/things/special')).headers.allow, 'GET, HEAD, OPTIONS')
   })
 
   it('405 METHOD_NOT_ALLOWED with Allow for a method the path lacks', async () => {

@@ -20,6 +20,9 @@ describe('weightOf (RFC 9110 §12.5.1)', () => {
     ['text/html;q=-1', 'text/html', 0],
     ['text/html;q=x', 'text/html', 0],
     ['application/json', 'application/problem+json', 0],
+    ['text/html;note="a,b;q=0", */*;q=0.1', 'text/html', 1],
+    ['text/html;level=1;q=0, text/html;q=0.3', 'text/html', 0.3],
+    ['text/html;note="never closed, text/plain', 'text/plain', 0],
   ]
   for (const [accept, type, weight] of weights) {
     it(`${weight} for ${type} in "${accept}"`, () => assert.equal(weightOf(accept, type), weight))

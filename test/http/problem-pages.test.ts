@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { problems } from '../../src/http/problem.ts'
-import { problemPages, problemUrl } from '../../src/http/problem-pages.ts'
+import { problems, problemUrl } from '../../src/http/problem.ts'
+import { problemPages } from '../../src/http/problem-pages.ts'
 import { baseUrl, type Mounted, mount, send } from './support.ts'
 
 const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
@@ -55,7 +55,7 @@ describe('GET /problems/{code}', () => {
   it('200 that shared caches keep apart by Accept, then 304', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
-    assert.equal(first.headers.vary, 'Accept')
+    assert.equal(first.headers.vary, 'Accept, Accept-Encoding')
     const etag = String(first.headers.etag)
     assert.equal((await get('auth-required', browser, { 'if-none-match': etag })).statusCode, 304)
     assert.equal((await get('auth-required', 'application/json', { 'if-none-match': etag })).statusCode, 200)

@@ -2,17 +2,22 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
+import { acceptable } from '../../src/http/acceptable.ts'
 import { authorize } from '../../src/http/authorize.ts'
 import { bodies } from '../../src/http/bodies.ts'
 import { caching } from '../../src/http/caching.ts'
+import { compression } from '../../src/http/compression.ts'
 import { conditional } from '../../src/http/conditional.ts'
+import { cors } from '../../src/http/cors.ts'
 import { errors } from '../../src/http/errors.ts'
 import { fields } from '../../src/http/fields.ts'
 import { https } from '../../src/http/https.ts'
 import { identify, type Verification, type Verify } from '../../src/http/identify.ts'
 import { type AccessLine, accessLog, arrival } from '../../src/http/log.ts'
 import { methods } from '../../src/http/methods.ts'
-import { requestId } from '../../src/http/request-id.ts'
+import { answerUnrouted } from '../../src/http/parser-errors.ts'
+import { type ServerSettings, serverOptions } from '../../src/http/server-options.ts'
+import { wellFormed } from '../../src/http/well-formed.ts'
 
 export const baseUrl = 'https://plinth.test'
 
@@ -37,6 +42,9 @@ interface Settings {
   trustedProxies?: string[]
   isUnavailable?: (error: unknown) => boolean
   bodyLimit?: number
+  corsOrigins?: string[]
+  /** How long requests may take to arrive, for those who cannot wait. */
+  patience?: ServerSettings['patience']
 }
 
 /** Every policy, registered as `app.ts` does it, with the policies it depends on. */
@@ -47,17 +55,24 @@ const policies = {
     register: ({ app, clock, faults }, { isUnavailable = () => false }) =>
       app.register(errors, { baseUrl, isUnavailable, now: () => clock.now, onFault: (error) => faults.push(error) }),
   },
-  methods: { needs: ['errors'], register: ({ app }) => app.register(methods) },
   https: {
     needs: [],
     register: ({ app }, { trustedProxies = ['127.0.0.1'] }) => app.register(https, { baseUrl, trustedProxies }),
   },
+  cors: {
+    needs: ['https'],
+    register: ({ app }, { corsOrigins = [] }) => app.register(cors, { corsOrigins }),
+  },
+  wellFormed: { needs: ['errors', 'https'], register: ({ app }) => app.register(wellFormed, { baseUrl }) },
   identify: { needs: ['https'], register: ({ app }, settings) => app.register(identify, { verify, ...settings }) },
   authorize: { needs: ['identify'], register: ({ app }) => app.register(authorize) },
+  methods: { needs: ['errors'], register: ({ app }) => app.register(methods) },
+  acceptable: { needs: ['authorize', 'methods'], register: ({ app }) => app.register(acceptable) },
   bodies: { needs: ['errors', 'authorize'], register: ({ app }) => app.register(bodies) },
   fields: { needs: ['bodies'], register: ({ app }) => app.register(fields) },
   caching: { needs: ['errors'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },
   conditional: { needs: ['fields', 'caching'], register: ({ app }) => app.register(conditional) },
+  compression: { needs: ['conditional', 'caching'], register: ({ app }) => app.register(compression) },
   accessLog: {
     needs: ['arrival', 'conditional'],
     register: ({ app, lines }) => app.register(accessLog, { write: (line) => lines.push(line) }),
@@ -77,8 +92,17 @@ export async function mount(
   routes: (app: FastifyInstance) => void,
   settings: Settings = {},
 ): Promise<Mounted> {
-  const app = Fastify({ genReqId: requestId as never, bodyLimit: settings.bodyLimit ?? 1_048_576 })
-  const mounted: Mounted = { app, clock: { now: Date.parse('2026-03-01T12:00:00.500Z') }, faults: [], lines: [] }
+  const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
+  const faults: unknown[] = []
+  const { isUnavailable = () => false, trustedProxies = ['127.0.0.1'], corsOrigins = [], patience = {} } = settings
+  const failures = {
+    ...{ baseUrl, isUnavailable, now: () => clock.now },
+    onFault: (error: unknown) => faults.push(error),
+  }
+  const options = serverOptions({ ...failures, tls: null, trustedProxies, corsOrigins, patience })
+  const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
+  answerUnrouted(app.server, failures)
+  const mounted: Mounted = { app, clock, faults, lines: [] }
   const wanted = new Set(names.flatMap(withNeeds))
   for (const [name, { register }] of Object.entries(policies)) if (wanted.has(name)) await register(mounted, settings)
   routes(app)

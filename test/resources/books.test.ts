@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import { before, describe, it } from 'node:test'
 import { applyMergePatch } from '../../src/resources/merge-patch.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface Book {
@@ -16,18 +15,7 @@ interface Book {
 }
 
 forEachEngine((engine) => {
-  let db: Database
-  let service: TestApp
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  after(async () => {
-    const faults = [...service.faults]
-    await service.app.close()
-    await db.close()
-    assert.deepEqual(faults, [])
-  })
+  const service = appOn(engine)
 
   type Request = Parameters<TestApp['send']>[0]
   const send = (request: Request) => service.send(request)

@@ -1,22 +1,10 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { describe, it } from 'node:test'
+import { appOn, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  let db: Database
-  let service: TestApp
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  after(async () => {
-    const faults = [...service.faults]
-    await service.app.close()
-    await db.close()
-    assert.deepEqual(faults, [])
-  })
+  const service = appOn(engine)
 
   type Request = Parameters<TestApp['send']>[0]
   const send = (request: Request) => service.send(request)
@@ -36,7 +24,7 @@ forEachEngine((engine) => {
   ]
   /** Another app on the same database, with other settings. */
   const withSettings = async (settings: Parameters<typeof testApp>[1], use: (other: TestApp) => Promise<void>) => {
-    const other = await testApp(db, settings)
+    const other = await testApp(service.db, settings)
     await use(other).finally(() => other.app.close())
   }
 

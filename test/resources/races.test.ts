@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { describe, it } from 'node:test'
+import { appOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const clients = 20
@@ -9,19 +8,8 @@ const increments = 10
 
 forEachEngine((engine) => {
   describe('writers of one product at once (T-RACE-01)', () => {
-    let db: Database
-    let service: TestApp
+    const service = appOn(engine)
     let url: string
-    before(async () => {
-      db = await engine.database()
-      service = await testApp(db)
-    })
-    after(async () => {
-      const faults = [...service.faults]
-      await service.app.close()
-      await db.close()
-      assert.deepEqual(faults, [])
-    })
 
     const send = (request: Parameters<TestApp['send']>[0]) => service.send(request)
     const start = async () => {

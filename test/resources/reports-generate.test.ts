@@ -162,7 +162,7 @@ forEachEngine((engine) => {
         {
           ...{ id: 'msg_', type: 'report.completed', ownerClient: 'cli_a', ownerSubject: 'cli_a' },
           body: `{"taskId":"${id}","status":"completed","resultUrl":"/v1/api/reports/${id}/download"}`,
-          ...{ callbackUrl: 'https://example.test/hook', createdAt: iso(clock) },
+          ...{ callbackUrl: 'https://example.test/hook', audience: null, createdAt: iso(clock) },
         },
       )
       assert.equal(job.finished, 1)
@@ -421,8 +421,8 @@ forEachEngine((engine) => {
 
   describe('a report that is cancelled or deleted while it is made', () => {
     for (const [how, change] of [
-      ['cancelled', (id: string) => cancel(options(numbers(1)), { id } as Task)],
-      ['deleted', (id: string) => remove(options(numbers(1)), { id } as Task, {})],
+      ['cancelled', (id: string) => db.write((tx) => cancel(options(numbers(1)), tx, { id }))],
+      ['deleted', (id: string) => remove(options(numbers(1)), { id }, {})],
     ] as const) {
       it(`stops within a second when it is ${how}, and leaves no file and one event`, async () => {
         const id = await add('numbers')

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { requestCounter } from '../../src/db/request-counts.ts'
 import { generate } from '../../src/resources/reports/generate.ts'
@@ -70,7 +71,7 @@ forEachEngine((engine) => {
     const { taskId } = answer.json()
     const results = folderResults(folder)
     const queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
-    const services = { db, queue, results, kinds: reportKinds(), now: () => day, random: randomBytes }
+    const services = { db, queue, results, kinds: reportKinds(builtIn), now: () => day, random: randomBytes }
     const job = { payload: { taskId }, attempt: 1, signal: new AbortController().signal, finish: async () => {} }
     await generate({ ...services, produce: produceHere(results, db.url), resultSeconds: 60 })(job)
     const lines = readFileSync(join(folder, `${taskId}-1`), 'utf8')

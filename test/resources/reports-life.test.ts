@@ -232,6 +232,8 @@ forEachEngine((engine) => {
       const answer = await send('POST', '/api/reports', { payload })
       assert.equal(answer.statusCode, 429)
       assert.ok(Number(answer.headers['retry-after']) >= 1)
+      assert.deepEqual(answer.json(), { error: '100 of your reports are waiting already' })
+      assert.match(String(answer.headers['content-type']), /^application\/json/)
       assert.equal((await send('GET', '/api/reports?limit=200')).json().length, 100)
       await ask(payload, 'cli_another')
       const [first] = (await send('GET', '/api/reports?limit=1')).json()

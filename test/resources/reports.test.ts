@@ -11,7 +11,7 @@ import { Problem } from '../../src/http/problem.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { generate } from '../../src/resources/reports/generate.ts'
 import { reports } from '../../src/resources/reports/routes.ts'
-import { revisionsOf } from '../../src/resources/reports/tasks.ts'
+import { taskRevisions } from '../../src/resources/reports/tasks.ts'
 import { watchTasks } from '../../src/resources/reports/watch.ts'
 import { folderResults } from '../../src/results/folder.ts'
 import type { ByteRange, ResultStore } from '../../src/results/store.ts'
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     const files = folderResults(folder)
     const results = { ...files, open: watchedOpen(files.open) }
     const kinds = [numbersKind]
-    const watch = watchTasks({ revisions: (ids) => revisionsOf(db, ids), later })
+    const watch = watchTasks({ revisions: taskRevisions(db), later })
     const services = { db, queue, results, kinds, watch, now: () => clock, random: randomBytes }
     const produce = produceHere(
       files,
@@ -331,6 +331,26 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(body), [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }])
     })
 
+    it('406 NOT_ACCEPTABLE for another media type than it was made in', async () => {
+      const id = await completed()
+      for (const accept of ['text/csv', 'text/*', '*/*;q=0.1']) {
+        assert.equal((await get(path(id), { accept })).statusCode, 200, accept)
+      }
+      for (const accept of ['application/json', 'text/html', 'text/csv;q=0, text/*']) {
+        const answer = await get(path(id), { accept })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [406, 'NOT_ACCEPTABLE'], accept)
+      }
+    })
+
+    it('200 plain, whatever coding is asked for: tag, digest and ranges are of these bytes', async () => {
+      const id = await completed()
+      for (const range of [undefined, 'bytes=0-4']) {
+        const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
+        assert.equal(headers['content-encoding'], undefined)
+        assert.deepEqual([body, headers.etag], [range ? bytes.slice(0, 5) : bytes, `"${sha256}"`])
+      }
+    })
+
     it('206 with one range', async () => {
       const id = await completed()
       const cases = [
@@ -485,7 +505,7 @@ forEachEngine((engine) => {
         assert.ok(about.summary && about.response && about.tags?.includes('reports'), url)
         routes.push([`${method} ${url}`, [config?.scope, config?.cache, about.operationId]])
       })
-      const watch = watchTasks({ revisions: (ids) => revisionsOf(db, ids), later })
+      const watch = watchTasks({ revisions: taskRevisions(db), later })
       const about = { kinds: [], watch, now: () => clock, random: randomBytes }
       const services = { db, queue, results: folderResults(folder), ...about }
       await bare.register(reports, services)

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
-import { type TestApp, testApp, token } from '../support/app.ts'
+import { describe, it } from 'node:test'
+import { appOn, type TestApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface User {
@@ -15,19 +14,8 @@ interface User {
 }
 
 forEachEngine((engine) => {
-  let db: Database
-  let service: TestApp
+  const service = appOn(engine)
   let count = 0
-  before(async () => {
-    db = await engine.database()
-    service = await testApp(db)
-  })
-  after(async () => {
-    const faults = [...service.faults]
-    await service.app.close()
-    await db.close()
-    assert.deepEqual(faults, [])
-  })
 
   type Request = Parameters<TestApp['send']>[0]
   const send = (request: Request) => service.send(request)
@@ -303,6 +291,21 @@ forEachEngine((engine) => {
       const { id } = await create()
       assert.equal((await patch(id, { email: null })).json().errorCode, 'MISSING_REQUIRED_FIELD')
       assert.equal((await patch(id, { email: 'x', phone: 'y' })).json().errorCode, 'VALIDATION_ERROR')
+    })
+
+    it('400 and 422 for what the patch breaks by itself, before 404 and 412', async () => {
+      const { id } = await create()
+      for (const [payload, status] of [
+        [{ email: null }, 400],
+        [{ name: 7 }, 400],
+        [{ phone: 'y' }, 422],
+      ] as const) {
+        const outdated = { method: 'PATCH' as const, payload, scopes: full, headers: { 'if-match': '"99"' } }
+        assert.equal((await send({ ...outdated, url: `/users/${id}` })).statusCode, status)
+        assert.equal((await send({ ...outdated, url: '/users/999999' })).statusCode, status)
+      }
+      const sound = { method: 'PATCH' as const, payload: { phone: '1' }, scopes: full, headers: { 'if-match': '"99"' } }
+      assert.equal((await send({ ...sound, url: `/users/${id}` })).statusCode, 412)
     })
   })
 

@@ -15,7 +15,7 @@ import { openQueue } from '../../src/queue/open.ts'
 import { type Job, LeaseLost, type Queue, Stopping } from '../../src/queue/queue.ts'
 import { type DeliverOptions, deliver } from '../../src/resources/webhooks/deliver.ts'
 import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
-import { register, remove } from '../../src/resources/webhooks/registrations.ts'
+import { insert, newRegistration, remove } from '../../src/resources/webhooks/registrations.ts'
 import { webhookKeySet } from '../../src/resources/webhooks/routes.ts'
 import { accountSecret, type Owner, type WebhookKeys, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { type Outcome, type Sender, sender } from '../../src/resources/webhooks/send.ts'
@@ -86,8 +86,11 @@ function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
     db.read.selectFrom('deliveries').selectAll().where('eventId', '=', eventId).orderBy('id').execute()
   return {
     deliveries,
-    subscribe: (owner: Owner, callbackUrl: string, more: object = {}) =>
-      register(store, owner, { event: '*', callbackUrl, ...more }),
+    subscribe: async (owner: Owner, callbackUrl: string, more: object = {}) => {
+      const { row, shown } = newRegistration(store, callerOf(owner), { event: '*', callbackUrl, ...more })
+      await db.write((tx) => insert(tx, row))
+      return shown
+    },
     unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}),
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>

@@ -152,6 +152,9 @@ const misspeltUrls = [
   'https://[1.2.3.4]/',
   'https://ex<ample.com/',
   `https://example.com/${'a'.repeat(2048)}`,
+  // A name that no TLS client hello can carry: trying to would end connections of others.
+  `https://${'a.'.repeat(124)}example/`,
+  `https://${'a'.repeat(300)}/`,
 ]
 
 describe('judgeUrl', () => {

@@ -8,6 +8,7 @@ import { sealer } from '../../src/db/seal.ts'
 import { inputValidator } from '../../src/http/bodies.ts'
 import { fromFramework } from '../../src/http/framework-errors.ts'
 import { Problem } from '../../src/http/problem.ts'
+import { reportEvents } from '../../src/resources/webhooks/event-types.ts'
 import { type WebhooksOptions, webhookKeySet, webhooks } from '../../src/resources/webhooks/routes.ts'
 import { accountSecret, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -50,7 +51,16 @@ forEachEngine((engine) => {
       })
       const policy = { allowHttp: true, allowCidrs: [] }
       const lookup = async () => [{ address: '93.184.215.14' }]
-      const given = { db, sealer: seal, policy, lookup, now: () => nowMs, random: randomBytes, ...options }
+      const given = {
+        events: reportEvents,
+        db,
+        sealer: seal,
+        policy,
+        lookup,
+        now: () => nowMs,
+        random: randomBytes,
+        ...options,
+      }
       await made.register(webhooks, given)
       await made.register(webhooks, { ...given, prefix: '/v1' })
       await made.register(webhookKeySet, { keys: await webhookKeys(db, seal) })

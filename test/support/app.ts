@@ -1,16 +1,22 @@
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
+import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
+import type { Definition } from '../../src/definition.ts'
 import type { Verification } from '../../src/http/identify.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { folderResults } from '../../src/results/folder.ts'
+import type { ResultStore } from '../../src/results/store.ts'
 import { reportKinds } from '../../src/versions.ts'
+import type { EngineUnderTest } from './engines.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -32,34 +38,54 @@ export interface TestApp {
   /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
+  results: ResultStore
 }
 
-type Settings = Partial<Pick<Parameters<typeof buildApp>[0], 'publicRead' | 'requireIfMatch'>>
+type Settings = Partial<
+  Pick<
+    Parameters<typeof buildApp>[0],
+    'definition' | 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider' | 'later'
+  >
+>
 
-/** The very app that production serves, on a database of the test and a clock the test drives. */
-export async function testApp(db: Database, settings: Settings = {}): Promise<TestApp> {
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
+
+/** The very app that production serves, on a database of the test and a clock the test drives; `more` adds routes. */
+export async function testApp(
+  db: Database,
+  settings: Settings = {},
+  more: (app: FastifyInstance) => void = () => {},
+): Promise<TestApp> {
   const faults: unknown[] = []
   const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
   const now = () => clock.now
   const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
   const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
+  const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+  const definition: Definition = settings.definition ?? builtIn
   const app = await buildApp({
+    definition,
     db,
     queue,
-    results: folderResults(folder),
-    kinds: reportKinds(),
+    results,
+    kinds: reportKinds(definition),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),
     provider: null,
     api: true,
     random: randomBytes,
+    later,
     verify,
     now,
     baseUrl: 'https://plinth.test',
     tls: null,
     trustedProxies: ['127.0.0.1'],
+    corsOrigins: [],
     publicRead: true,
     requireIfMatch: false,
     count: () => {},
@@ -70,6 +96,7 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
     await queue.stop(1_000)
     rmSync(folder, { recursive: true })
   })
+  more(app)
   await app.ready()
   const send: TestApp['send'] = ({ scopes = everyScope, token: sent, headers, ...request }) => {
     const bearer = sent ?? (scopes === null ? null : token(scopes))
@@ -82,5 +109,25 @@ export async function testApp(db: Database, settings: Settings = {}): Promise<Te
       },
     })
   }
-  return { app, faults, send, clock }
+  return { app, faults, send, clock, results }
+}
+
+/**
+ * The app on a new database of an engine, for the whole of the suite that calls this; it is there from the suite's
+ * first test on. Fails the suite when anything went wrong that no client was told of.
+ */
+export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
+  const service = {} as TestApp & { db: Database }
+  before(async () => {
+    service.db = await engine.database()
+    Object.assign(service, await testApp(service.db, settings))
+  })
+  after(async () => {
+    // What breaks while the database is taken away is none of the suite's.
+    const faults = [...service.faults]
+    await service.app.close()
+    await service.db.close()
+    assert.deepEqual(faults, [])
+  })
+  return service
 }

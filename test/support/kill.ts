@@ -16,10 +16,10 @@ import { unzip } from './zip.ts'
 /** The short form; KILLS=50 is the long one. */
 const kills = Number(process.env.KILLS ?? 10)
 const rows = 40_000
-const seed = Number(process.env.SEED ?? Date.now() % 100_000)
+export const seed = Number(process.env.SEED ?? Date.now() % 100_000)
 
 /** Repeatable numbers in [0, 1). */
-function sequence(start: number): () => number {
+export function sequence(start: number): () => number {
   let state = start
   return () => {
     state = (state * 1_664_525 + 1_013_904_223) % 4_294_967_296

@@ -7,9 +7,8 @@ import type { ResultStore } from '../../src/results/store.ts'
 
 /** A report type of one column of numbers; its rows are made by the test. */
 export const numbersKind: ReportKind = {
-  ...{ name: 'numbers', title: 'Numbers', scope: null, from: 'products', key: ['id'], time: null },
+  ...{ name: 'numbers', title: 'Numbers', scope: null, from: 'products', key: ['id'] },
   columns: [{ name: 'n', type: 'integer', sql: 'id' }],
-  ...{ filters: [], sorts: {}, owned: null },
 }
 
 /** Pages of ten numbers, with something to run ahead of each. */

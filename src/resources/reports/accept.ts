@@ -1,4 +1,3 @@
-import type { Static } from 'typebox'
 import { newId } from '../../db/ids.ts'
 import { lacksScope } from '../../http/authorize.ts'
 import type { Caller } from '../../http/identify.ts'
@@ -18,11 +17,7 @@ export interface Asking {
 }
 
 /** The task that a request asks for; throws all that speaks against it and can be known before the 202. */
-export async function judge(
-  options: ReportsOptions,
-  body: Static<typeof ReportRequest>,
-  asking: Asking,
-): Promise<NewTask> {
+export async function judge(options: ReportsOptions, body: ReportRequest, asking: Asking): Promise<NewTask> {
   const { reportType, format, webhookUrl = null } = body
   const { owner, versionPrefix, retryOf } = asking
   const { kind, asked } = understood(options, body)
@@ -34,7 +29,7 @@ export async function judge(
   return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }) }
 }
 
-function understood({ kinds }: ReportsOptions, { reportType, format, parameters }: Static<typeof ReportRequest>) {
+function understood({ kinds }: ReportsOptions, { reportType, format, parameters }: ReportRequest) {
   const kind = kinds.find(({ name }) => name === reportType)
   const checked = kind && checkParameters(kind, parameters)
   const errors = [

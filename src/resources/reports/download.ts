@@ -1,11 +1,13 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Task } from '../../db/tables.ts'
+import { namesTag } from '../../http/entity-tags.ts'
+import { accepts } from '../../http/negotiate.ts'
 import { Problem } from '../../http/problem.ts'
 import type { ByteRange, ResultStore } from '../../results/store.ts'
 import type { ReportFormat } from './formats/format.ts'
 import { formats } from './formats.ts'
-import { namesTag, rangeOf } from './ranges.ts'
+import { rangeOf } from './ranges.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
 
 /** A task whose result can be had. */
@@ -22,6 +24,10 @@ export async function download(
   const result = available(task, nowMs)
   const etag = `"${result.sha256}"`
   const { headers, method } = request
+  const { mediaType } = formats.get(result.format) as ReportFormat
+  if (!accepts(headers.accept, mediaType.split(';', 1)[0] as string)) {
+    throw new Problem('NOT_ACCEPTABLE', `The result is ${mediaType}`)
+  }
   if (headers['if-match'] !== undefined && !namesTag(headers['if-match'], etag, 'strong')) {
     throw new Problem('PRECONDITION_FAILED', 'The result does not have this ETag')
   }

@@ -5,7 +5,7 @@ import { isFinished, taskView } from './tasks.ts'
 import type { TaskWatch } from './watch.ts'
 
 export interface EventsOptions {
-  watch: TaskWatch
+  watch?: TaskWatch
   now: () => number
   /** A task as it is now; undefined when it is gone. */
   find: (taskId: string) => Promise<Task | undefined>
@@ -44,7 +44,7 @@ async function* events(options: EventsOptions, first: Task, seen: number, signal
     yield task.revision === told ? ': still here\n\n' : eventOf(task)
     told = task.revision
     if (isFinished(task)) return
-    const changed = watch.change(task.id, told, heartbeatMs, signal)
+    const changed = watch?.change(task.id, told, heartbeatMs, signal)
     await changed
     if (!changed || signal.aborted) return
     task = await find(task.id)

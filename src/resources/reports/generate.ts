@@ -81,7 +81,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   }
   const asked = askedOf(task)
   return {
-    ...{ resultKey, format, title: kind.title, pdfFont, madeAt: instant(now()) },
+    ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: instant(now()) },
     columns: columnsOf(kind, asked).map(({ name, type }) => ({ name, type })),
     read: readOf(db, kind, asked, { clientId, subject, isAdmin: asAdmin === 1 }),
   }

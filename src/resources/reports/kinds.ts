@@ -7,9 +7,9 @@ import type { ReportColumn } from './formats/format.ts'
 /** A condition that a report can be asked for with; `column` is an SQL expression. */
 export interface ReportFilter {
   name: string
-  type: 'string' | 'number'
+  type: 'string' | 'number' | 'boolean'
   column: string
-  op: '=' | '>=' | '<='
+  op: '=' | '>=' | '<=' | '>' | '<'
   /** Whether the column holds folded text. */
   folded: boolean
 }
@@ -20,7 +20,8 @@ export interface ReportFilter {
  */
 export interface ReportKind {
   name: string
-  title: string
+  /** What the documents are headed; the name without it. */
+  title?: string
   /** The scope that reading the same rows takes, if any: a report is no way around it. */
   scope: string | null
   columns: readonly (ReportColumn & { sql: string })[]
@@ -28,19 +29,21 @@ export interface ReportKind {
   /** SQL expressions that together tell two rows apart, served by an index; the rows' order. None is ever null. */
   key: readonly string[]
   /** What `from` and `to` bound: an instant or a day as text. */
-  time: { column: string; type: 'instant' | 'date' } | null
-  filters: readonly ReportFilter[]
+  time?: { column: string; type: 'instant' | 'date' }
+  filters?: readonly ReportFilter[]
   /** Fields to sort by, with what is sorted; each has an index behind it. */
-  sorts: Readonly<Record<string, string>>
+  sorts?: Readonly<Record<string, string>>
   /** Columns that say whose row it is: others' rows are left out. With `adminSeesAll` scope `admin` sees them too. */
-  owned: { client: string; subject?: string; adminSeesAll: boolean } | null
+  owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
+
+export type FilterValue = string | number | boolean
 
 /** The parameters of a report, checked against its kind. */
 export interface Asked {
   from?: string
   to?: string
-  filter?: Record<string, string | number>
+  filter?: Record<string, FilterValue>
   fields?: string[]
   sort?: string[]
 }
@@ -77,7 +80,7 @@ function queryOf(kind: ReportKind, asked: Asked, viewer: Viewer): LongReadOption
   const columns = columnsOf(kind, asked)
   const order = [
     ...(asked.sort ?? []).map((entry) => ({
-      column: kind.sorts[entry.replace(/^-/, '')] as string,
+      column: kind.sorts?.[entry.replace(/^-/, '')] as string,
       descending: entry.startsWith('-'),
     })),
     ...kind.key.map((column) => ({ column, descending: false })),
@@ -105,8 +108,9 @@ function conditions(kind: ReportKind, asked: Asked, viewer: Viewer): RawBuilder<
   if (time && asked.from !== undefined) met.push(sql`${sql.raw(time.column)} >= ${asked.from}`)
   if (time && asked.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${asked.to}`)
   for (const [name, value] of Object.entries(asked.filter ?? {})) {
-    const filter = kind.filters.find((known) => known.name === name) as ReportFilter
-    const wanted = filter.folded ? fold(String(value)) : value
+    const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
+    // Tables keep truth as 1 or 0.
+    const wanted = filter.folded ? fold(String(value)) : typeof value === 'boolean' ? Number(value) : value
     met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${wanted}`)
   }
   return met

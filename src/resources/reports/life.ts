@@ -1,3 +1,4 @@
+import type { Queryable } from '../../db/open.ts'
 import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
@@ -12,8 +13,8 @@ const cancelled: Ending = {
 }
 
 /** Ends an unfinished task, and tells of it; its worker notices within a second. Throws TASK_ALREADY_FINISHED. */
-export async function cancel(transitions: Transitions, { id }: Task): Promise<Task> {
-  const task = await transitions.db.write((tx) => end(transitions, tx, id, cancelled))
+export async function cancel(transitions: Transitions, tx: Queryable, { id }: Pick<Task, 'id'>): Promise<Task> {
+  const task = await end(transitions, tx, id, cancelled)
   if (!task) throw new Problem('TASK_ALREADY_FINISHED', 'The task has ended already, there is nothing to cancel')
   return task
 }
@@ -24,7 +25,7 @@ export async function cancel(transitions: Transitions, { id }: Task): Promise<Ta
  */
 export async function remove(
   transitions: Transitions & { results: ResultStore },
-  { id }: Task,
+  { id }: Pick<Task, 'id'>,
   demands: RowPrecondition,
 ): Promise<void> {
   const { db, results, now } = transitions

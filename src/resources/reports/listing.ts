@@ -3,14 +3,14 @@ import { type Static, Type } from 'typebox'
 import type { Database } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import type { Caller } from '../../http/identify.ts'
-import { decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../../http/paging.ts'
+import { decodeCursor, encodeCursor, Limit, limitOf, linkHeader, listMark } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
 
 const states = ['pending', 'in_progress', 'completed', 'failed'] as const
 const Name = Type.Optional(Type.String({ maxLength: 100 }))
 
 export const TaskListQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Tasks on a page: 50 without it, 200 at most' })),
+  limit: Limit,
   cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
   status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
   reportType: Name,

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../http/problem.ts'
 import { noControls } from '../text.ts'
-import type { Asked, ReportFilter, ReportKind } from './kinds.ts'
+import type { Asked, FilterValue, ReportFilter, ReportKind } from './kinds.ts'
 
 const Text = Type.String({ maxLength: 300, pattern: noControls })
 const Names = Type.Union([Type.Array(Text, { maxItems: 50 }), Text])
@@ -10,7 +10,7 @@ const Names = Type.Union([Type.Array(Text, { maxItems: 50 }), Text])
 export const ReportParameters = Type.Object({
   from: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows of this day or instant, or later' })),
   to: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows of before this day or instant' })),
-  filter: Type.Optional(Type.Record(Type.String(), Type.Union([Text, Type.Number()]))),
+  filter: Type.Optional(Type.Record(Type.String(), Type.Union([Text, Type.Number(), Type.Boolean()]))),
   fields: Type.Optional(Names),
   sort: Type.Optional(Names),
 })
@@ -36,7 +36,7 @@ export function checkParameters(
   checkNames(
     'sort',
     sort.map((entry) => entry.replace(/^-/, '')),
-    Object.keys(kind.sorts),
+    Object.keys(kind.sorts ?? {}),
     wrong,
   )
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(ReportParameters.properties, name))
@@ -81,7 +81,7 @@ function boundOf({ time }: ReportKind, bound: string | undefined, field: string,
   return time.type === 'date' ? instant.slice(0, 10) : instant
 }
 
-function filterOf({ filters }: ReportKind, given: Record<string, string | number>, wrong: Wrong) {
+function filterOf({ filters = [] }: ReportKind, given: Record<string, FilterValue>, wrong: Wrong) {
   for (const [name, value] of Object.entries(given)) {
     const filter = filters.find((known) => known.name === name)
     const field = `filter.${name.slice(0, 40)}`
@@ -95,7 +95,7 @@ function filterOf({ filters }: ReportKind, given: Record<string, string | number
   return given
 }
 
-function checkValue({ type }: ReportFilter, value: string | number, wrong: (message: string) => void): void {
+function checkValue({ type }: ReportFilter, value: FilterValue, wrong: (message: string) => void): void {
   if (typeof value !== type) wrong(`must be a ${type}`)
 }
 
@@ -105,7 +105,7 @@ const nameList = (names: string[], description: string) => ({
 })
 
 /** The JSON Schema of the parameters that a type of report takes. */
-export function parametersSchema({ columns, filters, sorts, time }: ReportKind): object {
+export function parametersSchema({ columns, filters = [], sorts = {}, time }: ReportKind): object {
   const format = time?.type === 'date' ? 'date' : 'date-time'
   const bounds = {
     from: { type: 'string', format, description: 'The first instant, included; a day alone is its start (UTC)' },

@@ -22,11 +22,3 @@ function suffix(length: string, sizeBytes: number): ByteRange | 'unsatisfiable' 
   const wanted = Math.min(Number(length), sizeBytes)
   return wanted > 0 ? { start: sizeBytes - wanted, end: sizeBytes - 1 } : 'unsatisfiable'
 }
-
-const entityTag = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
-
-/** True when an If-None-Match or If-Match list names the tag or is `*`; only weak comparison heeds weak tags. */
-export function namesTag(list: string, etag: string, comparison: 'weak' | 'strong'): boolean {
-  if (list.trim() === '*') return true
-  return [...list.matchAll(entityTag)].some(([, weak, tag]) => tag === etag && (comparison === 'weak' || !weak))
-}

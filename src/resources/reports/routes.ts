@@ -2,22 +2,24 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
 import type { RandomBytes } from '../../db/ids.ts'
-import type { Database } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
-import { preconditionOf } from '../../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
+import { once } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
-import { type Asking, judge } from './accept.ts'
+import { judge } from './accept.ts'
 import { download } from './download.ts'
 import { streamEvents } from './events.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
 import { cancel, remove } from './life.ts'
 import { listTasks, TaskListQuery } from './listing.ts'
+import { newsOf } from './news.ts'
 import { parametersSchema } from './parameters.ts'
-import { ReportRequest, ReportType, TaskParams, TaskQuery, TaskView } from './schemas.ts'
+import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import {
   askedOf,
   createTask,
@@ -36,9 +38,10 @@ export interface ReportsOptions {
   queue: Queue
   results: ResultStore
   kinds: readonly ReportKind[]
-  watch: TaskWatch
   now: () => number
   random: RandomBytes
+  /** Where clients wait for a task to change; without it none waits. */
+  watch?: TaskWatch
   /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
   judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
 }
@@ -51,6 +54,7 @@ export const reports: FastifyPluginAsyncTypebox<ReportsOptions> = async (app, op
   createRoutes(app, options)
   listRoutes(app, options)
   readRoutes(app, options)
+  eventsRoute(app, options)
   endRoutes(app, options)
   downloadRoute(app, options)
 }
@@ -65,26 +69,44 @@ const about = <T extends Schemas>(operationId: string, summary: string, schemas:
 const reading = { scope: 'reports:read', cache: 'private', fields: true } as const
 const writing = { scope: 'reports:write', cache: 'none' } as const
 
+const refusals = ['CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] as const
+
 function createRoutes(app: App, options: ReportsOptions): void {
-  const { db, queue, now } = options
-  const accept = async (body: Static<typeof ReportRequest>, asking: Asking, reply: FastifyReply) => {
-    const wanted = await judge(options, body, asking)
-    const at = instant(now())
-    const task = await db.write((tx) => createTask(tx, queue, wanted, asking.owner, at))
-    reply.code(202).headers({ location: statusPath(task), 'retry-after': '1' })
-    return taskView(task)
-  }
-  const schema = about('createReport', 'Ask for a report', { body: ReportRequest, response: { 202: TaskView } })
-  app.post('/api/reports', { schema, config: writing }, (request, reply) =>
-    accept(request.body, { owner: callerOf(request), versionPrefix: app.prefix }, reply),
-  )
-  const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response: { 202: TaskView } })
-  app.post('/api/reports/:taskId/retry', { schema: retry, config: writing }, async (request, reply) => {
+  const response = { 202: TaskView }
+  const schema = about('createReport', 'Ask for a report', { body: requestOf(options), response })
+  const config = { ...writing, minimal: true, problems: refusals }
+  app.post('/api/reports', { schema, config }, (request, reply) => accept(app, options, request.body, request, reply))
+  const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response })
+  const repeats = { ...config, problems: ['TASK_NOT_COMPLETED', ...refusals] } as const
+  app.post('/api/reports/:taskId/retry', { schema: retry, config: repeats }, async (request, reply) => {
     const task = await ownTask(options, request)
     if (!isFinished(task)) throw new Problem('TASK_NOT_COMPLETED', 'Only a task that has ended can be repeated')
     const { reportType, format, webhookUrl, id: retryOf } = task
     const body = { reportType, format, parameters: askedOf(task), ...(webhookUrl !== null && { webhookUrl }) }
-    return accept(body, { owner: callerOf(request), versionPrefix: app.prefix, retryOf }, reply)
+    return accept(app, options, body, request, reply, retryOf)
+  })
+}
+
+const requestOf = ({ kinds }: ReportsOptions) => reportRequest(kinds.map(({ name }) => name))
+
+/** Makes what is asked for into a task, which is kept together with its job before it is answered. */
+async function accept(
+  { prefix: versionPrefix }: App,
+  options: ReportsOptions,
+  body: ReportRequest,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  retryOf?: string,
+) {
+  const { db, queue, now } = options
+  const owner = callerOf(request)
+  const wanted = await judge(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
+  judgeAddition(request)
+  const at = instant(now())
+  return once(request, reply, db.write, async (tx: Queryable) => {
+    const task = await createTask(tx, queue, wanted, owner, at)
+    const headers = { location: statusPath(task), 'retry-after': '1' }
+    return { status: 202, headers, body: taskView(task) }
   })
 }
 
@@ -98,7 +120,7 @@ function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
   })
   const types = about('listReportTypes', 'List the report types', { response: { 200: Type.Array(ReportType) } })
   const offered = kinds.map((kind) => ({
-    ...{ reportType: kind.name, title: kind.title, ...(kind.scope && { scope: kind.scope }) },
+    ...{ reportType: kind.name, title: kind.title ?? kind.name, ...(kind.scope && { scope: kind.scope }) },
     formats: [...formats.keys()],
     columns: kind.columns.map(({ name, type }) => ({ name, type })),
     parameters: parametersSchema(kind),
@@ -109,31 +131,43 @@ function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
 function readRoutes(app: App, options: ReportsOptions): void {
   const common = { params: TaskParams, querystring: TaskQuery, response: { 200: TaskView } }
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
-    const task = await ownTask(options, request)
+    const read = () => ownTask(options, request)
+    const task = await newsOf(await read(), read, request, reply, options.watch)
     if (!isFinished(task)) reply.header('retry-after', String(pollSeconds(task, options.now())))
     return taskView(task)
   }
   const schema = about('readReport', 'Read a report task', common)
-  app.get('/api/reports/:taskId', { schema, config: reading }, handler)
+  const config = { ...reading, waits: true, headers: ['Retry-After'] } as const
+  app.get('/api/reports/:taskId', { schema, config }, handler)
   const status = about('readReportStatus', 'Read the status of a report task', common)
-  app.get('/api/reports/:taskId/status', { schema: status, config: reading }, handler)
+  app.get('/api/reports/:taskId/status', { schema: status, config }, handler)
+}
+
+function eventsRoute(app: App, options: ReportsOptions): void {
   const content = { 'text/event-stream': { schema: Type.String() } }
-  const response = { 200: { description: 'Its progress and its end', content }, 204: Type.Null() }
-  const events = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
-  const config = { scope: 'reports:read', cache: 'none' } as const
+  const response = {
+    200: { description: 'Its progress and its end', content },
+    204: {},
+  }
+  const schema = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
   const find = (id: string) => readTask(options.db, id)
-  app.get('/api/reports/:taskId/events', { schema: events, config }, async (request, reply) =>
+  const config = { scope: 'reports:read', cache: 'none', headers: ['X-Accel-Buffering'] } as const
+  app.get('/api/reports/:taskId/events', { schema, config }, async (request, reply) =>
     streamEvents({ ...options, find }, await ownTask(options, request), request, reply),
   )
 }
 
 function endRoutes(app: App, options: ReportsOptions): void {
   const schema = about('cancelReport', 'Cancel a report', { params: TaskParams, response: { 200: TaskView } })
-  app.post('/api/reports/:taskId/cancel', { schema, config: writing }, async (request) =>
-    taskView(await cancel(options, await ownTask(options, request))),
-  )
-  const gone = { description: 'The task and its result are gone', type: 'null' }
-  const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: gone } })
+  const config = { ...writing, problems: ['TASK_ALREADY_FINISHED'] } as const
+  app.post('/api/reports/:taskId/cancel', { schema, config }, async (request, reply) => {
+    const task = await ownTask(options, request)
+    return once(request, reply, options.db.write, async (tx: Queryable) => ({
+      ...{ status: 200, headers: {} },
+      body: taskView(await cancel(options, tx, task)),
+    }))
+  })
+  const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: {} } })
   app.delete('/api/reports/:taskId', { schema: deletion, config: writing }, async (request, reply) => {
     await remove(options, await ownTask(options, request), preconditionOf(request, false))
     return reply.code(204).send()
@@ -155,9 +189,9 @@ function downloadRoute(app: App, options: ReportsOptions): void {
     206: { description: 'The requested range of the result', content },
   }
   const schema = about('downloadReport', 'Download the result of a report', { params: TaskParams, response })
-  app.get(
-    '/api/reports/:taskId/download',
-    { schema, config: { scope: 'reports:read', cache: 'none' } },
-    async (request, reply) => download(options.results, await ownTask(options, request), request, reply, options.now()),
+  const problems = ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] as const
+  const config = { scope: 'reports:read', cache: 'none', problems } as const
+  app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
+    download(options.results, await ownTask(options, request), request, reply, options.now()),
   )
 }

@@ -1,53 +1,105 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
+import { judged } from '../../http/judged.ts'
+import { narrowable } from '../../http/narrowable.ts'
+import { formats } from './formats.ts'
 import { ReportParameters } from './parameters.ts'
 
 const Instant = Type.String({ format: 'date-time' })
+const formatNames = [...formats.keys()]
+const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
+const path = `/api/reports/${taskId}`
 
-export const ReportRequest = Type.Object({
-  reportType: Type.String({ description: 'One of /api/report-types' }),
-  format: Type.String({ description: 'One of the formats of the report type' }),
-  webhookUrl: Type.Optional(Type.String({ maxLength: 2_048, description: 'Called when the task is finished' })),
-  parameters: Type.Optional(ReportParameters),
-})
+/** The body that asks for a report of one of these types. */
+export const reportRequest = (types: readonly string[]) =>
+  Type.Object({
+    reportType: Type.String({ description: 'One of /api/report-types', ...judged({ enum: types }) }),
+    format: Type.String({ ...judged({ enum: formatNames }), examples: ['csv'] }),
+    webhookUrl: Type.Optional(
+      Type.String({
+        maxLength: 2_048,
+        description: 'Called when the task is finished; an absolute https URL',
+        ...judged({ format: 'uri' }),
+        examples: ['https://client.example/hooks/plinth'],
+      }),
+    ),
+    parameters: Type.Optional(ReportParameters),
+  })
 
 const Link = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-/** A task, every field optional because `fields` may leave it out. */
-export const TaskView = Type.Partial(
+const count = Type.Optional(Type.Integer({ minimum: 0 }))
+
+const completed = {
+  taskId,
+  status: 'completed',
+  resultUrl: `${path}/download`,
+  reportType: 'books',
+  format: 'csv',
+  progress: 100,
+  createdAt: '2026-03-01T12:00:00.000Z',
+  startedAt: '2026-03-01T12:00:00.100Z',
+  completedAt: '2026-03-01T12:00:00.900Z',
+  expiresAt: '2026-03-08T12:00:00.900Z',
+  attempts: 1,
+  rowCount: 1_200,
+  sizeBytes: 65_536,
+  _links: {
+    self: { href: path },
+    status: { href: `${path}/status` },
+    download: { href: `${path}/download` },
+    retry: { href: `${path}/retry`, method: 'POST' },
+    delete: { href: path, method: 'DELETE' },
+  },
+}
+
+/** A task, as its owner sees it. */
+export const TaskView = narrowable(
   Type.Object({
     taskId: Type.String(),
-    status: Type.String({ description: 'One of pending, in_progress, completed, failed' }),
-    resultUrl: Type.String({ description: 'Path of the download, once completed' }),
+    status: Type.String({ enum: ['pending', 'in_progress', 'completed', 'failed'] }),
+    resultUrl: Type.Optional(Type.String({ description: 'Path of the download, once completed' })),
     reportType: Type.String(),
-    format: Type.String(),
-    parameters: Type.Object({}, { additionalProperties: true, description: 'As they were understood' }),
-    retryOf: Type.String({ description: 'The task that this one repeats' }),
+    format: Type.String({ enum: formatNames }),
+    parameters: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'As they were understood' })),
+    retryOf: Type.Optional(Type.String({ description: 'The task that this one repeats' })),
     progress: Type.Integer({ minimum: 0, maximum: 100 }),
     createdAt: Instant,
-    startedAt: Instant,
-    completedAt: Type.String({ format: 'date-time', description: 'When it was completed or failed' }),
-    expiresAt: Type.String({ format: 'date-time', description: 'When the result is removed' }),
-    attempts: Type.Integer(),
-    rowCount: Type.Integer(),
-    sizeBytes: Type.Integer(),
-    error: Type.Object({ errorCode: Type.String(), message: Type.String() }),
+    startedAt: Type.Optional(Instant),
+    completedAt: Type.Optional(Type.String({ format: 'date-time', description: 'When it was completed or failed' })),
+    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the result is removed' })),
+    attempts: Type.Integer({ minimum: 0 }),
+    rowCount: count,
+    sizeBytes: count,
+    error: Type.Optional(Type.Object({ errorCode: Type.String(), message: Type.String() })),
     _links: Type.Record(Type.String(), Link),
   }),
+  { examples: [completed] },
 )
 
-export const ReportType = Type.Partial(
-  Type.Object({
+const booksType = {
+  reportType: 'books',
+  title: 'Books',
+  formats: ['csv'],
+  columns: [{ name: 'id', type: 'integer' }],
+  parameters: { type: 'object', properties: { fields: { type: 'array', items: { type: 'string', enum: ['id'] } } } },
+}
+
+export const ReportType = Type.Object(
+  {
     reportType: Type.String(),
     title: Type.String(),
-    scope: Type.String({ description: 'The scope it takes besides reports:write' }),
-    formats: Type.Array(Type.String()),
+    scope: Type.Optional(Type.String({ description: 'The scope it takes besides reports:write' })),
+    formats: Type.Array(Type.String({ enum: formatNames })),
     columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
     parameters: Type.Object({}, { additionalProperties: true, description: 'JSON Schema of the parameters' }),
-  }),
+  },
+  { examples: [booksType] },
 )
 
-export const TaskParams = Type.Object({ taskId: Type.String() })
+export type ReportRequest = Static<ReturnType<typeof reportRequest>>
 
-export const TaskQuery = Type.Object({
-  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
-})
+export const TaskParams = Type.Object({ taskId: Type.String({ description: 'As the 202 named it' }) })
+
+const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
+
+export const TaskQuery = Type.Object({ fields })

@@ -1,3 +1,4 @@
+import { snake } from '../../db/page.ts'
 import type { ReportColumn } from './formats/format.ts'
 import type { ReportFilter, ReportKind } from './kinds.ts'
 
@@ -10,7 +11,7 @@ export interface TableReport {
   columns: readonly ReportColumn[]
   /** Fields found by equality. */
   filters?: readonly string[]
-  /** Number fields that can be bounded as `minX` and `maxX`. */
+  /** Numbers that can be bounded as `minX` and `maxX`; days and instants as `xAfter` and `xBefore`. */
   ranges?: readonly string[]
   /** Text fields with a folded companion column. */
   folded?: readonly string[]
@@ -23,26 +24,40 @@ export function tableReport(report: TableReport): ReportKind {
   const types = new Map(columns.map((column) => [column.name, column.type]))
   // A field that the report does not show cannot be probed by filtering or sorting either.
   const shown = (field: string) => types.has(field)
-  const found = (field: string) => (folded.includes(field) ? `${snake(field)}_key` : snake(field))
-  const equal = filters.filter(shown).map((field) => filterOf(field, field, found(field), '='))
-  const bounds = ranges
-    .filter(shown)
-    .flatMap((field) => [
-      filterOf(`min${capital(field)}`, field, snake(field), '>='),
-      filterOf(`max${capital(field)}`, field, snake(field), '<='),
-    ])
-  function filterOf(as: string, field: string, column: string, op: ReportFilter['op']): ReportFilter {
-    const type = ['integer', 'number'].includes(types.get(field) as string) ? 'number' : 'string'
-    return { name: as, type, column, op, folded: folded.includes(field) }
-  }
+  const found = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
+  const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])
+  const equal = filters.filter(shown).map((field): ReportFilter => {
+    return { name: field, type: typeOf(field), column: found(field), op: '=', folded: folded.includes(field) }
+  })
+  const bounds = ranges.filter(shown).flatMap((field) =>
+    boundsOf(field, typeOf(field)).map(([as, op]): ReportFilter => {
+      return { name: as, type: typeOf(field), column: quoted(snake(field)), op, folded: false }
+    }),
+  )
   return {
-    ...{ name, title: capital(name), scope, from: `"${table}"`, key: ['id'], owned: null },
-    columns: columns.map((column) => ({ ...column, sql: snake(column.name) })),
+    ...{ name, title: capital(name.replaceAll('-', ' ')), scope, from: quoted(table), key: [quoted('id')] },
+    columns: columns.map((column) => ({ ...column, sql: quoted(snake(column.name)) })),
     time: { column: 'created_at', type: 'instant' },
     filters: [...equal, ...bounds],
     sorts: Object.fromEntries(sorts.filter(shown).map((field) => [field, found(field)])),
   }
 }
 
-const snake = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const filterType = (type: ReportColumn['type']): ReportFilter['type'] => {
+  if (type === 'boolean') return 'boolean'
+  return type === 'integer' || type === 'number' ? 'number' : 'string'
+}
+
+const boundsOf = (field: string, type: ReportFilter['type']): [name: string, op: ReportFilter['op']][] =>
+  type === 'number'
+    ? [
+        [`min${capital(field)}`, '>='],
+        [`max${capital(field)}`, '<='],
+      ]
+    : [
+        [`${field}After`, '>'],
+        [`${field}Before`, '<'],
+      ]
+
+const quoted = (name: string) => `"${name}"`
 const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`

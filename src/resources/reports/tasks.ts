@@ -56,14 +56,14 @@ export async function findTask(db: Database, id: string, caller: Caller): Promis
 export const readTask = (db: Database, id: string): Promise<Task | undefined> =>
   db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
 
-/** The revisions of those of the tasks that exist. */
-export async function revisionsOf(db: Database, ids: string[]): Promise<Map<string, number>> {
-  const found = await db.read.selectFrom('tasks').select(['id', 'revision']).where('id', 'in', ids).execute()
-  return new Map(found.map(({ id, revision }) => [id, revision]))
-}
-
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
+
+/** The revisions of those of the tasks that exist. */
+export const taskRevisions = (db: Database) => async (ids: string[]) => {
+  const rows = await db.read.selectFrom('tasks').select(['id', 'revision']).where('id', 'in', ids).execute()
+  return new Map(rows.map(({ id, revision }) => [id, revision]))
+}
 
 export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status === 'completed' || status === 'failed'
 

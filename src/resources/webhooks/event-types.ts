@@ -1,32 +1,35 @@
-/** What a subscriber is told of, as `/api/event-types` shows it. */
-export interface EventType {
-  description: string
-  /** A body as `payloadStyle: plain` sends it. */
-  example: object
-}
+import { familyOf } from '../../queue/events.ts'
+import type { EventKind } from '../event-kinds.ts'
+
+/** Every kind of event that a service tells of, by name. */
+export type EventKinds = Readonly<Record<string, EventKind>>
 
 const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
 
-/** The events that this release emits, by name; `user.*`, `product.*`, `book.*` and `webhook.*` join them here. */
-export const eventTypes: Readonly<Record<string, EventType>> = {
+/** The events of reports; those of resources join them (`event-kinds.ts`). Only the owner of a task hears of it. */
+export const reportEvents: EventKinds = {
   'report.completed': {
     description: 'A report task completed and its result can be downloaded',
     example: { taskId, status: 'completed', resultUrl: `/api/reports/${taskId}/download` },
+    audience: null,
   },
   'report.failed': {
     description: 'A report task failed; its status path tells why',
     example: { taskId, status: 'failed' },
+    audience: null,
   },
 }
 
-const family = (type: string): string => `${type.slice(0, type.indexOf('.'))}.*`
-
 /** What a registration may name as its `event`: an exact name, all events of one noun, or `*`. */
-export const eventPatterns: readonly string[] = [
-  ...Object.keys(eventTypes),
-  ...new Set(Object.keys(eventTypes).map(family)),
+export const eventPatterns = (kinds: EventKinds): string[] => [
+  ...Object.keys(kinds),
+  ...new Set(Object.keys(kinds).map(familyOf)),
   '*',
 ]
 
-/** Every `event` under which registrations hear of an event of this type. */
-export const patternsOf = (type: string): string[] => [type, family(type), '*']
+/** The scopes that hearing of a pattern takes; `*` takes none, because it brings what its owner may read. */
+export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
+  const heard = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
+  const audiences = heard.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))
+  return [...new Set(audiences)]
+}

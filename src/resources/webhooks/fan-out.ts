@@ -2,8 +2,8 @@ import type { Selectable } from 'kysely'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { EventsTable } from '../../db/tables.ts'
+import { patternsOf } from '../../queue/events.ts'
 import type { Queue, Work } from '../../queue/queue.ts'
-import { patternsOf } from './event-types.ts'
 
 export interface FanOutOptions {
   db: Database
@@ -21,8 +21,8 @@ interface Target {
 }
 
 /**
- * Work of `event.fan-out`: one delivery per registration of the event's owner that hears of it, and one for the
- * address given with the request, unless a registration has the same. Running twice adds nothing.
+ * Work of `event.fan-out`: one delivery per registration that hears of it, of the event's owner or of its audience, and
+ * one for the address given with the request, unless a registration has the same. Running twice adds nothing.
  */
 export const fanOut = ({ db, queue, now, random }: FanOutOptions): Work => {
   return async (job) => {
@@ -42,18 +42,41 @@ export const fanOut = ({ db, queue, now, random }: FanOutOptions): Work => {
 }
 
 async function targetsOf(tx: Queryable, event: Event): Promise<Target[]> {
-  const registered = await tx
-    .selectFrom('webhooks')
-    .select(['id as webhookId', 'callbackUrl as url', 'payloadStyle'])
-    .where('ownerClient', '=', event.ownerClient)
-    .where('ownerSubject', '=', event.ownerSubject)
-    .where('status', '=', 'active')
-    .where('event', 'in', patternsOf(event.type))
-    .orderBy('id')
-    .execute()
+  const registered = event.audience === null ? await ofOwner(tx, event) : await ofAudience(tx, event, event.audience)
   const { callbackUrl: url } = event
   if (url === null || registered.some((one) => sameUrl(one.url, url)) || (await isTold(tx, event))) return registered
   return [...registered, { webhookId: null, url, payloadStyle: 'plain' }]
+}
+
+const active = (tx: Queryable, { type }: Event) =>
+  tx
+    .selectFrom('webhooks')
+    .select(['webhooks.id as webhookId', 'callbackUrl as url', 'payloadStyle'])
+    .where('status', '=', 'active')
+    .where('event', 'in', patternsOf(type))
+    .orderBy('webhooks.id')
+
+const ofOwner = (tx: Queryable, event: Event): Promise<Target[]> =>
+  active(tx, event)
+    .where('ownerClient', '=', event.ownerClient)
+    .where('ownerSubject', '=', event.ownerSubject)
+    .execute()
+
+/**
+ * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
+ * that is not kept here is another issuer's.
+ */
+async function ofAudience(tx: Queryable, event: Event, audience: string): Promise<Target[]> {
+  const found = await active(tx, event)
+    .leftJoin('clients', 'clients.id', 'webhooks.ownerClient')
+    .select(['webhooks.scopes as granted', 'clients.scopes as allowed', 'clients.revokedAt'])
+    .execute()
+  const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
+  return found
+    .filter(
+      ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
+    )
+    .map(({ webhookId, url, payloadStyle }) => ({ webhookId, url, payloadStyle }))
 }
 
 const sameUrl = (one: string, other: string): boolean =>

@@ -33,6 +33,9 @@ export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: 
 export const BLOCKED = 'CALLBACK_URL_BLOCKED'
 
 const LONGEST_URL = 2048
+// RFC 1035 section 2.3.4. OpenSSL takes no more than 255 as a server name, and the error that it then leaves behind ends
+// other connections of this process.
+const LONGEST_NAME = 253
 const LOOKUP_LIMIT_MS = 3000
 const NOT_PUBLIC = 'must not point to a private or reserved address'
 const FORBIDDEN_TEXT = /[\s\\\p{Cc}]|%00/u
@@ -118,6 +121,7 @@ function misspelling(text: string): string | null {
 }
 
 function unwantedTarget(policy: AddressPolicy, url: URL): string | null {
+  if (url.hostname.length > LONGEST_NAME) return `must have a host name of at most ${LONGEST_NAME} characters`
   if (url.protocol !== 'https:' && !policy.allowHttp) return 'must use https'
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
   if (port === 0 || policy.ports?.includes(port) === false) return 'must use an allowed port'

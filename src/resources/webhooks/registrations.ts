@@ -26,15 +26,14 @@ export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient:
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** Adds a registration and returns it with its secret, which is in no later answer; throws DUPLICATE_RESOURCE. */
-export async function register(store: Store, owner: Owner, body: RegistrationBody) {
-  const { db, sealer, now, random } = store
+/** A new registration as it is stored, and as it is shown once: with its secret. */
+export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
   const instant = new Date(now()).toISOString()
   const row: Webhook = {
     id,
-    ...owner,
+    ...ownerOf(caller),
     event: body.event,
     callbackUrl: body.callbackUrl,
     description: body.description ?? null,
@@ -42,19 +41,20 @@ export async function register(store: Store, owner: Owner, body: RegistrationBod
     payloadStyle: body.payloadStyle === 'envelope' ? 'envelope' : 'plain',
     status: 'active',
     statusReason: null,
+    scopes: [...caller.scopes].join(' '),
     secretSealed: sealer.seal(secret, secretPlace(id)),
     failingSince: null,
     revision: 1,
     createdAt: instant,
     updatedAt: instant,
   }
-  await db.write((tx) => insert(tx, row)).catch((error) => refuseDuplicate(db, error))
-  return { ...shownBy(sealer)(row), secret }
+  return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
 
-const insert = (tx: Queryable, row: Webhook) => tx.insertInto('webhooks').values(row).execute()
+export const insert = (tx: Queryable, row: Webhook) => tx.insertInto('webhooks').values(row).execute()
 
-function refuseDuplicate(db: Database, error: unknown): never {
+/** What a failed insert means: DUPLICATE_RESOURCE, or the error itself. */
+export function refuseDuplicate(db: Database, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   throw new Problem('DUPLICATE_RESOURCE', 'This address is registered for this event already', { cause: error })
 }

@@ -1,18 +1,31 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { preconditionOf } from '../../http/conditional.ts'
+import type { Queryable } from '../../db/open.ts'
+import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
+import { once, type Write } from '../../http/once.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
-import { eventTypes } from './event-types.ts'
+import type { EventKinds } from './event-types.ts'
 import type { AddressPolicy, LookupAll } from './guard.ts'
 import { page } from './listing.ts'
-import { find, ownerOf, register, remove, type Store, shownBy } from './registrations.ts'
+import {
+  find,
+  insert,
+  newRegistration,
+  ownerOf,
+  refuseDuplicate,
+  remove,
+  type Store,
+  shownBy,
+} from './registrations.ts'
 import { checkRegistration } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { accountSecret, type WebhookKeys } from './secrets.ts'
 
 export interface WebhooksOptions extends Store {
+  /** What can be listened for. */
+  events: EventKinds
   /** Which addresses may be registered. */
   policy: AddressPolicy
   lookup?: LookupAll
@@ -33,12 +46,19 @@ export const webhooks: Plugin = async (app, options) => {
 
 const creating: Plugin = async (app, options) => {
   const about = { tags, operationId: 'createWebhook', summary: 'Register a webhook' }
-  const schema = { ...about, body: schemas.NewWebhook, response: { 201: schemas.CreatedWebhook } }
-  app.post(path, { config: writes, schema }, async (request, reply) => {
-    await checkRegistration(request.body, options.policy, options.lookup)
-    const created = await register(options, ownerOf(callerOf(request)), request.body)
-    reply.code(201).header('location', `${app.prefix}${path}/${created.id}`)
-    return created
+  const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
+  const config = { ...writes, problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] } as const
+  app.post(path, { config, schema }, async (request, reply) => {
+    const caller = callerOf(request)
+    await checkRegistration(request.body, caller, options)
+    judgeAddition(request)
+    const { row, shown } = newRegistration(options, caller, request.body)
+    const write: Write<Queryable> = (unit) =>
+      options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
+    return once(request, reply, write, async (tx) => {
+      await insert(tx, row)
+      return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body: shown }
+    })
   })
 }
 
@@ -87,10 +107,10 @@ const secret: Plugin = async (app, { db, sealer, now, random }) => {
   }))
 }
 
-const kinds: Plugin = async (app) => {
+const kinds: Plugin = async (app, { events }) => {
   const about = { tags, operationId: 'listEventTypes', summary: 'List the kinds of events' }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: Type.Array(schemas.EventKind) } }
-  const all = Object.entries(eventTypes).map(([event, type]) => ({ event, ...type }))
+  const all = Object.entries(events).map(([event, { description, example }]) => ({ event, description, example }))
   app.get('/api/event-types', { config: reads, schema }, async () => all)
 }
 

@@ -1,5 +1,7 @@
+import { lacksScope } from '../../http/authorize.ts'
+import type { Caller } from '../../http/identify.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
-import { eventPatterns } from './event-types.ts'
+import { type EventKinds, eventPatterns, scopesOfPattern } from './event-types.ts'
 import { type AddressPolicy, judgeTarget, type LookupAll } from './guard.ts'
 
 /** What a client sends to register, after its types were checked. */
@@ -17,14 +19,25 @@ const printable = /^[\t\x20-\x7e]*$/
 const reserved =
   /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
 
-/** Throws VALIDATION_ERROR naming every broken rule, or CALLBACK_URL_BLOCKED with the reason; asks the resolver. */
+interface Rules {
+  events: EventKinds
+  policy: AddressPolicy
+  lookup?: LookupAll | undefined
+}
+
+/**
+ * Throws VALIDATION_ERROR naming every broken rule, ACCESS_DENIED when the caller may not read what it wants to hear of,
+ * or CALLBACK_URL_BLOCKED with the reason; asks the resolver.
+ */
 export async function checkRegistration(
   { event, callbackUrl, headers }: RegistrationBody,
-  policy: AddressPolicy,
-  lookup: LookupAll | undefined,
+  caller: Caller,
+  { events, policy, lookup }: Rules,
 ): Promise<void> {
-  const errors = [...eventErrors(event), ...urlErrors(callbackUrl), ...headerErrors(headers ?? {})]
+  const errors = [...eventErrors(event, events), ...urlErrors(callbackUrl), ...headerErrors(headers ?? {})]
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+  const missing = scopesOfPattern(events, event).find((scope) => !caller.scopes.has(scope))
+  if (missing !== undefined) throw lacksScope(missing)
   const verdict = await judgeTarget(policy, callbackUrl, lookup)
   if (verdict.ok) return
   throw new Problem('CALLBACK_URL_BLOCKED', `The callback address ${verdict.reason}`, {
@@ -32,8 +45,10 @@ export async function checkRegistration(
   })
 }
 
-const eventErrors = (event: string): FieldError[] =>
-  eventPatterns.includes(event) ? [] : [{ field: 'event', message: `must be one of ${eventPatterns.join(', ')}` }]
+function eventErrors(event: string, events: EventKinds): FieldError[] {
+  const patterns = eventPatterns(events)
+  return patterns.includes(event) ? [] : [{ field: 'event', message: `must be one of ${patterns.join(', ')}` }]
+}
 
 const urlErrors = (url: string): FieldError[] =>
   URL.canParse(url) ? [] : [{ field: 'callbackUrl', message: 'is not a valid URL' }]

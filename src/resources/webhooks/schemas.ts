@@ -1,6 +1,9 @@
 import { Type } from 'typebox'
+import { judged } from '../../http/judged.ts'
+import { narrowable } from '../../http/narrowable.ts'
+import { Limit } from '../../http/paging.ts'
 import { Line } from '../text.ts'
-import { eventPatterns } from './event-types.ts'
+import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 const PayloadStyle = Type.String({
@@ -9,95 +12,113 @@ const PayloadStyle = Type.String({
 })
 const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   maxProperties: 20,
+  // Not the names that the call itself needs: which those are, the answer tells.
+  ...judged({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
   description: 'Sent with every call, besides those the service sets',
+  examples: [{ 'x-environment': 'staging' }],
 })
 
+/** An event of the log may be one that a later release no longer knows. */
+const EventName = Type.String({ examples: ['report.completed'] })
+
 const own = {
-  event: Type.String({ maxLength: 100, description: `One of ${eventPatterns.join(', ')}` }),
-  callbackUrl: Type.String({ maxLength: 2_048, description: 'Receives the POST calls; an absolute https URL' }),
-  description: Type.Optional(Line(0, 500)),
+  event: Type.String({ maxLength: 100, description: 'What to hear of' }),
+  callbackUrl: Type.String({
+    maxLength: 2_048,
+    description: 'Receives the POST calls; an absolute https URL',
+    ...judged({ format: 'uri' }),
+    examples: ['https://client.example/hooks/plinth'],
+  }),
+  description: Type.Optional(Line(0, 500, { examples: ['Tells the billing system'] })),
   headers: Type.Optional(Headers),
   payloadStyle: Type.Optional(PayloadStyle),
 }
 
 /** The body of a registration. */
-export const NewWebhook = Type.Object(own)
+export const newWebhook = (events: EventKinds) =>
+  Type.Object({
+    ...own,
+    event: Type.String({ maxLength: 100, description: 'What to hear of', ...judged({ enum: eventPatterns(events) }) }),
+  })
 
 const shown = {
-  id: Type.String(),
+  id: Type.String({ examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
   ...own,
+  payloadStyle: PayloadStyle,
   status: Type.String({ enum: ['active', 'paused', 'disabled'] }),
-  statusReason: Type.String({ description: 'Why the service disabled it' }),
+  statusReason: Type.Optional(Type.String({ description: 'Why the service disabled it' })),
   createdAt: Instant,
 }
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
 
-/** A registration as it is shown, every field optional because `fields` may leave it out. */
-export const Webhook = Type.Partial(Type.Object(shown))
+/** A registration as it is shown. */
+export const Webhook = narrowable(Type.Object(shown))
 
 /** The only answer that carries the secret. */
 export const CreatedWebhook = Type.Object({
   ...shown,
-  statusReason: Type.Optional(shown.statusReason),
-  secret: Type.String({ description: 'Signs the calls; shown only here' }),
+  secret: Type.String({ description: 'Signs the calls; shown only here', examples: [secret] }),
 })
 
 const Attempt = Type.Object({
-  attempt: Type.Integer(),
+  attempt: Type.Integer({ minimum: 1 }),
   startedAt: Instant,
-  durationMs: Type.Integer(),
-  statusCode: Type.Optional(Type.Integer()),
+  durationMs: Type.Integer({ minimum: 0 }),
+  statusCode: Type.Optional(Type.Integer({ examples: [204] })),
   error: Type.Optional(Type.String({ description: 'Why it does not count as delivered' })),
   responseStart: Type.Optional(Type.String({ description: 'At most 4 KiB of the answer' })),
 })
 
 /** One delivery of the log. */
-export const Delivery = Type.Partial(
+export const Delivery = narrowable(
   Type.Object({
-    id: Type.String(),
-    eventId: Type.String({ description: 'The webhook-id of every try' }),
-    event: Type.String(),
+    id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
+    eventId: Type.String({ description: 'The webhook-id of every try', examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'] }),
+    event: EventName,
     status: Type.String({ enum: ['pending', 'delivered', 'failed'] }),
     attempts: Type.Array(Attempt),
-    nextAttemptAt: Instant,
+    nextAttemptAt: Type.Optional(Instant),
     createdAt: Instant,
-    completedAt: Instant,
+    completedAt: Type.Optional(Instant),
   }),
 )
 
 /** One kind of event that can be registered for. */
-export const EventKind = Type.Partial(
+export const EventKind = narrowable(
   Type.Object({
-    event: Type.String(),
-    description: Type.String(),
-    example: Type.Unknown({ description: 'A body as it is sent' }),
+    event: EventName,
+    description: Type.String({ examples: [reportEvents['report.completed']?.description] }),
+    example: Type.Unknown({
+      description: 'A body as it is sent',
+      examples: [reportEvents['report.completed']?.example],
+    }),
   }),
 )
 
 export const Secret = Type.Object({
-  secret: Type.String({ description: 'Signs calls to the webhookUrl of a request' }),
+  secret: Type.String({ description: 'Signs calls to the webhookUrl of a request', examples: [secret] }),
 })
 
 /** A JWK set (RFC 7517 §5) of Ed25519 public keys (RFC 8037). */
 export const KeySet = Type.Object({
   keys: Type.Array(
     Type.Object({
-      kty: Type.String(),
-      crv: Type.String(),
-      x: Type.String(),
-      kid: Type.String(),
-      alg: Type.String(),
-      use: Type.String(),
+      kty: Type.String({ examples: ['OKP'] }),
+      crv: Type.String({ examples: ['Ed25519'] }),
+      x: Type.String({ examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'] }),
+      kid: Type.String({ examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'] }),
+      alg: Type.String({ examples: ['EdDSA'] }),
+      use: Type.String({ examples: ['sig'] }),
     }),
   ),
 })
 
-const limit = Type.Optional(Type.Integer({ minimum: 1, description: 'Items to return: 50 without it, 200 at most' }))
 const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
 const cursor = Type.Optional(
   Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' }),
 )
 
-export const ById = Type.Object({ id: Type.String() })
+export const ById = Type.Object({ id: Type.String({ description: 'As the registration named it' }) })
 export const Narrowed = Type.Object({ fields })
-export const Limited = Type.Object({ limit, fields })
-export const Paged = Type.Object({ limit, cursor, fields })
+export const Limited = Type.Object({ limit: Limit, fields })
+export const Paged = Type.Object({ limit: Limit, cursor, fields })

@@ -11,7 +11,7 @@ export const csv: ReportFormat = {
   mediaType: 'text/csv; charset=utf-8; header=present',
   extension: 'csv',
   render: async function* ({ columns }, pages) {
-    const isText = columns.map(({ type }) => type === 'string')
+    const isText = columns.map(({ type }) => type === 'string' || type === 'json')
     yield `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`
     for await (const rows of pages) yield lines(rows, isText)
   },

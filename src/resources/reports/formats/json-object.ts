@@ -4,6 +4,8 @@ import { isNumeric, type ReportColumn } from './format.ts'
 export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[]) => string {
   const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
   const isNumber = columns.map(isNumeric)
+  // Truth, and JSON as its text, stand as they are.
+  const isBare = columns.map((column) => isNumeric(column) || column.type === 'boolean' || column.type === 'json')
   return (row) => {
     let text = '{'
     for (let at = 0; at < names.length; at++) {
@@ -11,7 +13,7 @@ export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[])
       if (cell === null || (isNumber[at] && !Number.isFinite(cell))) continue
       if (text.length > 1) text += ','
       text += names[at]
-      text += isNumber[at] ? cell : quoted(cell as string)
+      text += isBare[at] ? cell : quoted(cell as string)
     }
     return `${text}}`
   }

@@ -35,6 +35,7 @@ function cellWriter(column: ReportColumn): Write {
   if (isNumeric(column)) return (cell) => (Number.isFinite(cell) ? `<c><v>${cell}</v></c>` : '<c/>')
   if (column.type === 'instant') return (cell) => `<c s="${styles.instant}"><v>${serialOf(cell as string)}</v></c>`
   if (column.type === 'date') return (cell) => `<c s="${styles.date}"><v>${serialOf(cell as string)}</v></c>`
+  if (column.type === 'boolean') return (cell) => `<c t="b"><v>${cell ? 1 : 0}</v></c>`
   return (cell) => `<c t="inlineStr"><is><t xml:space="preserve">${xmlText(cell as string)}</t></is></c>`
 }
 

@@ -14,6 +14,5 @@ export const activity: ReportKind = {
   key: ['day', 'client_id'],
   time: { column: 'day', type: 'date' },
   filters: [{ name: 'clientId', type: 'string', column: 'client_id', op: '=', folded: false }],
-  sorts: {},
   owned: { client: 'client_id', adminSeesAll: true },
 }

@@ -29,6 +29,5 @@ export const deliveries: ReportKind = {
     { name: 'webhookId', type: 'string', column: 'deliveries.webhook_id', op: '=', folded: false },
     { name: 'deliveryStatus', type: 'string', column: 'deliveries.status', op: '=', folded: false },
   ],
-  sorts: {},
   owned: { client: 'events.owner_client', subject: 'events.owner_subject', adminSeesAll: false },
 }

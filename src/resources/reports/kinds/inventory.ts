@@ -46,8 +46,5 @@ export const inventory: ReportKind = {
   ],
   from: `(${genres} union all ${prices}) as inventory`,
   key: ['part', 'place'],
-  time: null,
   filters: [{ name: 'dimension', type: 'string', column: 'dimension', op: '=', folded: false }],
-  sorts: {},
-  owned: null,
 }

@@ -1,0 +1,103 @@
+import type { Database, Queryable } from './open.ts'
+import type { Sealer } from './seal.ts'
+
+/** What a request with an Idempotency-Key was answered, for its repetition. */
+export interface AnswersTable {
+  /** Keyed digest of who asked, where, and with which key. */
+  id: string
+  /** Keyed digest of what was asked. */
+  digest: string
+  /** Empty only inside the transaction that fills it. */
+  sealed: string
+  createdAt: string
+}
+
+/** An answer as it was kept, and a digest of the request it answers. */
+export interface Kept {
+  digest: string
+  answer: unknown
+}
+
+/** Answers that are repeated when their request is: each exists if and only if the write it tells of committed. */
+export interface Answers {
+  /** A keyed digest of any value that JSON can tell. */
+  digest: (value: unknown) => string
+  find: (id: string) => Promise<Kept | undefined>
+  /**
+   * Takes an id inside the transaction that will keep its answer: undefined when it was free, else what is kept
+   * there. Waits for a transaction that holds it; `busy`, after which only a rollback is left, when that takes long.
+   */
+  claim: (tx: Queryable, id: string, digest: string) => Promise<Kept | 'busy' | undefined>
+  keep: (tx: Queryable, id: string, answer: unknown) => Promise<void>
+}
+
+const keptMs = 24 * 3_600_000
+const place = (id: string) => `answers:${id}`
+
+/** The table of kept answers. They are sealed, for some hold a secret that is shown once; after 24 hours they are gone. */
+export function keptAnswers(db: Database, sealer: Sealer, now: () => number): Answers {
+  const { select, take, fill } = statements(db)
+  const forgotten = () => new Date(now() - keptMs).toISOString()
+  const opened = (id: string, rows: Row[]): Kept | undefined =>
+    rows[0] && { digest: rows[0].digest, answer: JSON.parse(sealer.open(rows[0].sealed, place(id))) }
+  return {
+    digest: (value) => sealer.digest(JSON.stringify(value), 'answers'),
+    find: async (id) => opened(id, await select.all([id, forgotten()])),
+    claim: async (tx, id, digest) => {
+      const at = new Date(now()).toISOString()
+      const taken = await take.in(tx, [id, digest, '', at, forgotten()]).catch((error) => {
+        if (db.engine.isLockTimeout(error)) return 'busy' as const
+        throw error
+      })
+      if (taken === 'busy') return 'busy'
+      return taken.rows.length > 0 ? undefined : opened(id, (await select.in(tx, [id, forgotten()])).rows)
+    },
+    keep: async (tx, id, answer) => void (await fill.in(tx, [sealer.seal(JSON.stringify(answer), place(id)), id])),
+  }
+}
+
+type Row = { digest: string; sealed: string }
+
+/** Compiled once; their parameters are given in the order in which they are named here. */
+const statements = (db: Database) => ({
+  select: db.prepare<Row>(
+    db.read.selectFrom('answers').select(['digest', 'sealed']).where('id', '=', '').where('createdAt', '>', ''),
+  ),
+  take: db.prepare<{ id: string }>(
+    db.read
+      .insertInto('answers')
+      .values({ id: '', digest: '', sealed: '', createdAt: '' })
+      .onConflict((conflict) =>
+        conflict
+          .column('id')
+          .doUpdateSet((row) => ({
+            digest: row.ref('excluded.digest'),
+            sealed: row.ref('excluded.sealed'),
+            createdAt: row.ref('excluded.createdAt'),
+          }))
+          // What is forgotten but not swept yet makes room.
+          .where('answers.createdAt', '<=', ''),
+      )
+      .returning('id'),
+  ),
+  fill: db.prepare(db.read.updateTable('answers').set({ sealed: '' }).where('id', '=', '')),
+})
+
+const batch = 1_000
+
+/** Removes answers that are older than 24 hours; returns how many. */
+export async function sweepAnswers(db: Database, now: () => number): Promise<number> {
+  const before = new Date(now() - keptMs).toISOString()
+  for (let swept = 0; ; ) {
+    const { numDeletedRows } = await db.write((tx) =>
+      tx
+        .deleteFrom('answers')
+        .where('id', 'in', (old) =>
+          old.selectFrom('answers').select('id').where('createdAt', '<=', before).limit(batch),
+        )
+        .executeTakeFirst(),
+    )
+    swept += Number(numDeletedRows)
+    if (numDeletedRows < batch) return swept
+  }
+}

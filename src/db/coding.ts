@@ -1,0 +1,36 @@
+import type { Row } from './rows.ts'
+
+/** How a field is kept that no column of both engines can hold as it is: truth as 1 or 0, JSON as its text. */
+export type Coding = 'boolean' | 'json'
+
+type Values = Record<string, unknown>
+type Code = (value: unknown) => unknown
+
+const codecs: Record<Coding, { encode: Code; decode: Code }> = {
+  boolean: { encode: (value) => (value === true ? 1 : 0), decode: (kept) => kept === 1 },
+  json: { encode: (value) => JSON.stringify(value), decode: (kept) => JSON.parse(String(kept)) },
+}
+
+/** Encodes into a copy, decodes in place; null stays null, and where no field is coded nothing is done. */
+export function codecsOf(coded: Readonly<Record<string, Coding>>) {
+  const entries = Object.entries(coded)
+  const encode = (values: Values): Values => {
+    const kept = { ...values }
+    for (const [field, coding] of entries) {
+      if (kept[field] !== null && kept[field] !== undefined) kept[field] = codecs[coding].encode(kept[field])
+    }
+    return kept
+  }
+  const decode = <R extends Row | undefined>(row: R): R => {
+    for (const [field, coding] of row === undefined ? [] : entries) {
+      const kept = (row as Row)[field]
+      // A page of a list has not every field.
+      if (kept !== null && kept !== undefined) (row as Row)[field] = codecs[coding].decode(kept)
+    }
+    return row
+  }
+  const isCoded = entries.length > 0
+  return isCoded ? { isCoded, encode, decode } : { isCoded, encode: same<Values>, decode: same<Row | undefined> }
+}
+
+const same = <T>(value: T): T => value

@@ -1,0 +1,13 @@
+import type { Kysely } from 'kysely'
+
+/** What the tables of declared resources were made of, and what resource events need to find their listeners. */
+export async function resourceTables(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable('resource_tables')
+    .addColumn('name', 'text', (c) => c.primaryKey().notNull())
+    .addColumn('columns', 'text', (c) => c.notNull())
+    .execute()
+  await db.schema.alterTable('events').addColumn('audience', 'text').execute()
+  await db.schema.alterTable('webhooks').addColumn('scopes', 'text').execute()
+  await db.schema.createIndex('webhooks_event').on('webhooks').columns(['event', 'status']).execute()
+}

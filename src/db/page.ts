@@ -1,0 +1,144 @@
+import { type RawBuilder, sql } from 'kysely'
+import { fold } from './fold.ts'
+
+export interface Sort {
+  field: string
+  descending: boolean
+}
+
+export type Filter =
+  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number }
+  /** Text anywhere in one of these fields, which are kept folded. */
+  | { field: readonly string[]; op: 'contains'; value: string }
+
+/** One page of a list. */
+export interface ListQuery {
+  filters: readonly Filter[]
+  /** As `orderOf` makes it. */
+  order: readonly Sort[]
+  /** Values of the order's fields, folded where they are kept folded, of the row to start behind. */
+  after: readonly (string | number)[] | null
+  /** Walk towards the start of the list instead. */
+  backwards: boolean
+  limit: number
+}
+
+/** A whole order: the id decides between rows that are equal otherwise, in the direction of the field before it. */
+export function orderOf(sort: readonly Sort[]): Sort[] {
+  const id = sort.findIndex(({ field }) => field === 'id')
+  if (id >= 0) return sort.slice(0, id + 1)
+  return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
+}
+
+/** What a page is taken from. */
+export interface PageSource {
+  table: string
+  /** Fields with a folded companion column. */
+  folded: readonly string[]
+}
+
+/**
+ * How the index is chosen where a range and the order by id pull at different ones: `sort` the few rows of the range,
+ * or `walk` by id until enough of many are met. `free` leaves it to the engine.
+ */
+export type Plan = 'free' | 'sort' | 'walk'
+
+export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? fold(value) : value)
+
+/** Everything but the values: pages of one shape are one statement. */
+export function shapeOf({ filters, order, after, backwards }: ListQuery, plan: Plan): string {
+  let shape = `${plan} ${backwards} ${after !== null}`
+  for (const { field, op } of filters) shape += ` ${field}${op}`
+  for (const { field, descending } of order) shape += descending ? ` -${field}` : ` ${field}`
+  return shape
+}
+
+/** The values of a page, at the places that the parameters of its statement name. */
+export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageSource): unknown[] {
+  const values: unknown[] = filters.map((filter) => {
+    if (filter.op === 'contains') return likePattern(fold(filter.value))
+    return folded.includes(filter.field) ? foldValue(filter.value) : filter.value
+  })
+  if (after) values.push(...after)
+  values.push(limit)
+  return values
+}
+
+/** Any text around this one, its own wildcards made literal. */
+const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
+
+/** The statement of a page; each of its parameters is the place of its value in `valuesOf`. */
+export function pageSql(columns: readonly string[], query: ListQuery, source: PageSource, plan: Plan) {
+  const { filters, order, after, backwards } = query
+  const column = (field: string) => columnOf(field, source, plan === 'sort' && field === 'id')
+  const where = conditionsOf(filters, source, plan)
+  if (after) where.push(behind(order, backwards, column, filters.length))
+  const directed = order.map(
+    ({ field, descending }) => sql`${column(field)} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
+  )
+  const limit = filters.length + (after?.length ?? 0)
+  const table = sql.table(source.table)
+  const shown = sql.join(columns.map((field) => sql`${sql.ref(snake(field))} as ${sql.ref(field)}`))
+  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(directed)} limit ${limit}`
+  if (plan !== 'sort') return sql`select ${shown} ${page}`
+  // The ids are sorted within the index, and only the rows of the page are looked up.
+  const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
+  return sql`select ${shown} from ${table} where id in (select id ${page}) order by id ${direction}`
+}
+
+/** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */
+export function countSql(filters: readonly Filter[], source: PageSource) {
+  const passing = whereAll(conditionsOf(filters, source, 'free'))
+  const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${filters.length}`
+  return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
+}
+
+/** `coalesce` of a column alone is that column, but no index knows it: both engines leave the index to the other one. */
+function columnOf(field: string, { folded }: PageSource, isHidden = false): RawBuilder<unknown> {
+  const column = sql.ref(snake(folded.includes(field) ? `${field}Key` : field))
+  return isHidden ? sql`coalesce(${column}, ${column})` : column
+}
+
+const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
+  conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
+
+/** One condition for each filter; their parameters are their places. */
+function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
+  return filters.map((filter, at) => {
+    if (filter.op !== 'contains') {
+      const column = columnOf(filter.field, source, plan === 'walk' && isBound(filter.op))
+      return sql`${column} ${sql.raw(filter.op)} ${at}`
+    }
+    const looks = filter.field.map((field) => sql`${columnOf(field, source)} like ${at} escape '!'`)
+    return looks.length === 1 ? (looks[0] as RawBuilder<unknown>) : sql`(${sql.join(looks, sql` or `)})`
+  })
+}
+
+export const isBound = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
+
+/**
+ * Behind a row in an order. Where all directions agree this is one comparison of rows, which both engines look up in
+ * an index; otherwise the first field bounds the search and the others follow where it is equal.
+ */
+function behind(
+  order: readonly Sort[],
+  backwards: boolean,
+  column: (field: string) => RawBuilder<unknown>,
+  place: number,
+): RawBuilder<unknown> {
+  const columns = order.map(({ field }) => column(field))
+  const down = order.map(({ descending }) => descending !== backwards)
+  const beyond = (at: number, orEqual = '') => sql.raw((down[at] ? '<' : '>') + orEqual)
+  if (columns.length === 1) return sql`${columns[0]} ${beyond(0)} ${place}`
+  if (new Set(down).size === 1) {
+    return sql`(${sql.join(columns)}) ${beyond(0)} (${sql.join(columns.map((_, at) => place + at))})`
+  }
+  const step = (at: number): RawBuilder<unknown> => {
+    const value = place + at
+    const further = sql`${columns[at]} ${beyond(at)} ${value}`
+    if (at === order.length - 1) return further
+    return sql`(${columns[at]} ${beyond(at, '=')} ${value} and (${further} or ${step(at + 1)}))`
+  }
+  return step(0)
+}

@@ -1,0 +1,118 @@
+import { sql } from 'kysely'
+import type { Engine } from './engine.ts'
+import { fold } from './fold.ts'
+import type { Queryable } from './open.ts'
+import { changesOf, type Found, type RecordedColumn } from './table-changes.ts'
+import { creationOf } from './table-statements.ts'
+
+/** How the values of a field are kept; `exact` text is compared as it is, an `instant` is fixed-width ISO text. */
+export type ColumnKind = 'text' | 'exact' | 'instant' | 'integer' | 'number' | 'boolean' | 'json'
+
+/** One field of a declared resource as a column of its table. */
+export interface ResourceColumn {
+  /** The SQL name. */
+  name: string
+  kind: ColumnKind
+  required: boolean
+  /** Has a companion `…_key` with the folded text (see `fold`). */
+  folded: boolean
+  unique: boolean
+  /** Lists are filtered or sorted by it. */
+  indexed: boolean
+}
+
+/** The table of a declared resource. */
+export interface ResourceTable {
+  /** Names the resource in messages. */
+  path: string
+  name: string
+  columns: readonly ResourceColumn[]
+}
+
+/** What the table of a declared resource was last brought in line with. */
+export interface ResourceTablesTable {
+  name: string
+  /** The JSON text of its `ResourceColumn`s. */
+  columns: string
+}
+
+/** A table is there in a form that the declaration does not fit; each line says what to do. Nothing was changed. */
+export class TableMismatch extends Error {
+  override name = 'TableMismatch'
+  readonly exitCode = 2
+}
+
+/**
+ * Brings the tables in line with what is declared, and returns the statements that were run. Only what is safe is done:
+ * new tables, optional columns and indexes. Throws `TableMismatch` for everything else; rows are never dropped.
+ */
+export async function reconcile(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<string[]> {
+  const run: string[] = []
+  const mismatches: string[] = []
+  for (const table of tables) {
+    const recorded = await recordOf(tx, table)
+    const wanted = JSON.stringify(recordable(table))
+    if (recorded === wanted) continue
+    const found = await look(tx, engine, table, recorded)
+    const { statements, fills, refused } =
+      found.types.size === 0
+        ? { statements: creationOf(tx, engine, table), fills: [], refused: [] }
+        : await changesOf(tx, engine, table, found)
+    mismatches.push(...refused)
+    // What is refused undoes everything, so all of it is looked at first.
+    if (mismatches.length > 0) continue
+    for (const statement of statements) await sql.raw(statement).execute(tx)
+    for (const column of fills) await fillKeys(tx, table.name, column)
+    run.push(...statements, ...fills.map((column) => `-- fill ${table.name}.${column}_key with the folded ${column}`))
+    await record(tx, table.name, wanted)
+  }
+  if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
+  return run
+}
+
+/** What is remembered of a table, so that a later start tells what has changed. */
+const recordable = ({ columns }: ResourceTable): RecordedColumn[] => columns.map((column) => ({ ...column }))
+
+async function recordOf(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
+  const query = tx.selectFrom('resourceTables').select('columns').where('name', '=', name)
+  return (await query.executeTakeFirst())?.columns
+}
+
+async function record(tx: Queryable, name: string, columns: string): Promise<void> {
+  await tx
+    .insertInto('resourceTables')
+    .values({ name, columns })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ columns }))
+    .execute()
+}
+
+async function look(tx: Queryable, engine: Engine, { name }: ResourceTable, recorded: string | undefined) {
+  const { rows: columns } = await engine.columnsOf(name).execute(tx)
+  const { rows: indexes } = await engine.indexesOf(name).execute(tx)
+  const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
+  const found: Found = {
+    types: new Map(columns.map((column) => [column.name, column.type])),
+    indexed: new Set(indexes.map(({ column }) => column)),
+    unique: new Set(indexes.filter(({ unique }) => unique).map(({ column }) => column)),
+    recorded: new Map(before.map((column) => [column.name, column])),
+  }
+  return found
+}
+
+const pageRows = 500
+
+/** Folds the text of every row into its companion, which no statement of either engine could. */
+async function fillKeys(tx: Queryable, table: string, column: string): Promise<void> {
+  const [place, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
+  for (let after = 0; ; ) {
+    const page = sql<{ id: number; text: string | null }>`
+      select id, ${text} as text from ${place} where id > ${after} order by id limit ${pageRows}`
+    const { rows } = await page.execute(tx)
+    for (const row of rows) {
+      if (row.text === null) continue
+      await sql`update ${place} set ${key} = ${fold(row.text)} where id = ${row.id}`.execute(tx)
+    }
+    if (rows.length < pageRows) return
+    after = rows.at(-1)?.id as number
+  }
+}

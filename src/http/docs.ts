@@ -1,0 +1,98 @@
+import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { codedTag, takesCoding } from './codings.ts'
+import { type Packed, packedReference } from './docs-reference.ts'
+
+const about = (operationId: string, summary: string, type: string) => ({
+  operationId,
+  summary,
+  tags: ['meta'],
+  response: { 200: { description: 'OK', content: { [type]: { schema: Type.String() } } } },
+})
+
+const script = 'text/javascript; charset=utf-8'
+const page = about('readDocs', 'This document as a page to try it out', 'text/html')
+const start = about('readDocsStart', 'The script that starts the page', 'text/javascript')
+const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
+
+/**
+ * GET /docs: the interactive reference of /openapi.json, all of it served from here. Its policy lets it run no script
+ * but the two beside it and reach nothing but this origin, so that a token typed into it stays between the two.
+ */
+export const docs: FastifyPluginAsync = async (app) => {
+  const config = { scope: 'public', cache: 'public' } as const
+  const pageConfig = { ...config, headers: ['Content-Security-Policy'] } as const
+  app.get('/docs', { config: pageConfig, schema: page }, (_request, reply) =>
+    reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html),
+  )
+  app.get('/docs/start.js', { config, schema: start }, (_request, reply) => reply.type(script).send(startScript))
+
+  let packing: Promise<Packed> | undefined
+  const fileConfig = { ...config, headers: ['Vary'] } as const
+  app.get('/docs/reference.js', { config: fileConfig, schema: reference }, async ({ headers }, reply) => {
+    packing ??= packedReference()
+    return sendPacked(await packing, headers['accept-encoding'] as string | undefined, headers['if-none-match'], reply)
+  })
+}
+
+/** Four megabytes, packed once; who cannot unpack them gets them unpacked on the way (RFC 9110 §12.5.3). */
+function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
+  const isPacked = takesCoding(codings, 'gzip')
+  const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
+  reply.headers({ etag, vary: 'Accept-Encoding' })
+  // A tag with its quotes is found in a list of tags only if it is one of them.
+  if (known !== undefined && (known.trim() === '*' || known.includes(etag))) return reply.code(304).send()
+  reply.type(script)
+  return isPacked ? reply.header('content-encoding', 'gzip').send(packed.bytes) : reply.send(packed.unpack())
+}
+
+/** The reference puts styles into the page, some of them as attributes; nothing in the page is anybody else's text. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Plinth API reference</title>
+<link rel="icon" href="data:,">
+</head>
+<body>
+<noscript>
+<h1>Plinth API reference</h1>
+<p>This page needs JavaScript. The same reference as an OpenAPI document: <a href="/openapi.json">/openapi.json</a></p>
+</noscript>
+<div id="reference"></div>
+<script src="/docs/reference.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+`
+
+/** Everything that would ask another host is off; the policy of the page would refuse it anyway. */
+const startScript = `Scalar.createApiReference('#reference', ${JSON.stringify(
+  {
+    url: '/openapi.json',
+    withDefaultFonts: false,
+    telemetry: false,
+    agent: { disabled: true },
+    mcp: { disabled: true },
+    hideClientButton: true,
+    showDeveloperTools: 'never',
+    documentDownloadType: 'direct',
+    authentication: { preferredSecurityScheme: 'oauth2' },
+  },
+  null,
+  2,
+)})
+`

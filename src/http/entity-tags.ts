@@ -1,0 +1,28 @@
+/** One entity tag of a header: its opaque part with the quotes, and whether it is weak (RFC 9110 §8.8.3). */
+export interface EntityTag {
+  opaque: string
+  isWeak: boolean
+}
+
+const form = String.raw`(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"`
+const listForm = new RegExp(String.raw`^[\t ]*(?:${form}[\t ]*)?(?:,[\t ]*(?:${form}[\t ]*)?)*$`)
+const entityTag = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
+
+/**
+ * The value of If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): `any` for `*`, else its tags. Null for what is
+ * neither: half of a condition that was understood is not what the client meant, so it names no tag at all.
+ */
+export function tagsOf(value: string): 'any' | EntityTag[] | null {
+  if (value.trim() === '*') return 'any'
+  if (!listForm.test(value)) return null
+  return [...value.matchAll(entityTag)].map(([, weak, opaque]) => ({ opaque: opaque as string, isWeak: Boolean(weak) }))
+}
+
+/** True when the value is `*` or names the tag; strong comparison heeds no weak tag on either side (§8.8.3.2). */
+export function namesTag(value: string, etag: string, comparison: 'weak' | 'strong'): boolean {
+  const tags = tagsOf(value)
+  if (tags === 'any') return true
+  if (comparison === 'strong') return tags?.some(({ opaque, isWeak }) => !isWeak && opaque === etag) ?? false
+  const wanted = etag.startsWith('W/') ? etag.slice(2) : etag
+  return tags?.some(({ opaque }) => opaque === wanted) ?? false
+}

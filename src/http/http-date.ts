@@ -1,0 +1,35 @@
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
+const longDay = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day'
+const month = `(?<month>${months.join('|')})`
+const time = String.raw`(?<hour>\d\d):(?<minute>\d\d):(?<second>\d\d)`
+
+/** The form of today, and the two obsolete ones that every recipient must take (RFC 9110 §5.6.7). */
+const forms = [
+  new RegExp(String.raw`^${day}, (?<date>\d\d) ${month} (?<year>\d{4}) ${time} GMT$`),
+  new RegExp(String.raw`^${longDay}, (?<date>\d\d)-${month}-(?<year>\d\d) ${time} GMT$`),
+  new RegExp(String.raw`^${day} ${month} (?<date>[ \d]\d) ${time} (?<year>\d{4})$`),
+]
+
+/** An HTTP date in one of its three forms as epoch ms; NaN for anything else, also for a 30th of February. */
+export function parseHttpDate(text: string): number {
+  for (const form of forms) {
+    const groups = form.exec(text)?.groups
+    if (groups) return toMs(groups)
+  }
+  return Number.NaN
+}
+
+function toMs(groups: Record<string, string>): number {
+  const { date, hour, minute, second, year = '' } = groups
+  const month = months.indexOf(groups.month as string)
+  const ms = Date.UTC(fullYear(year), month, Number(date), Number(hour), Number(minute), Number(second))
+  const isReal = new Date(ms).getUTCMonth() === month && Number(date) > 0
+  // The grammar allows a leap second.
+  return isReal && Number(hour) < 24 && Number(minute) < 60 && Number(second) <= 60 ? ms : Number.NaN
+}
+
+/** Two digits are a year from 1970 to 2069: nothing on the web is older, and no validator lies far ahead. */
+const fullYear = (digits: string): number =>
+  digits.length === 4 ? Number(digits) : Number(digits) + (Number(digits) < 70 ? 2_000 : 1_900)

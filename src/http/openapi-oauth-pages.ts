@@ -1,0 +1,116 @@
+import { type Content, type HeaderName, headerReferences, type Parameter, type Response } from './openapi-components.ts'
+import type { Written } from './openapi-document.ts'
+import { ref, tags } from './openapi-oauth-parts.ts'
+import type { Operation } from './openapi-operation.ts'
+import type { Schema } from './openapi-schemas.ts'
+
+const text = { type: 'string' }
+
+interface Places {
+  authorization: string
+  end_session: string
+}
+
+/** Where a browser is sent, and the steps that it takes from there by itself. */
+export function browserOperations({ authorization, end_session }: Places): Written['paths'] {
+  return {
+    [authorization]: { get: authorize },
+    [`${authorization}/{uid}`]: { get: resume },
+    [end_session]: { get: logout },
+    [`${end_session}/confirm`]: { post: confirm },
+    [`${end_session}/success`]: { get: loggedOut },
+  }
+}
+
+const query = (name: string, description: string, required = false, schema: Schema = text): Parameter => ({
+  name,
+  in: 'query',
+  description,
+  ...(required && { required }),
+  schema,
+})
+
+const html: Content = { 'text/html': { schema: text } }
+const browser: HeaderName[] = ['Set-Cookie', 'Content-Security-Policy', 'Vary']
+
+/** Error pages for people; programs that ask with Accept: application/json get RFC 6749's form. */
+const refused = (description: string): Response => ({
+  description,
+  headers: headerReferences(browser),
+  content: { ...html, 'application/json': { schema: ref('OauthError') } },
+})
+
+const page = (description: string): Response => ({ description, headers: headerReferences(browser), content: html })
+
+const onward = (description: string): Response => ({ description, headers: headerReferences(['Location', ...browser]) })
+
+const step = (operationId: string, summary: string, rest: Pick<Operation, 'responses'> & Partial<Operation>) => ({
+  operationId,
+  summary,
+  tags,
+  security: [],
+  ...rest,
+  responses: { ...rest.responses, default: { $ref: '#/components/responses/OauthFailure' } },
+})
+
+const authorize = step('authorize', 'Send a person here to log in and consent (RFC 6749 §4.1)', {
+  parameters: [
+    query('response_type', 'The authorization code flow', true, { type: 'string', enum: ['code'] }),
+    query('client_id', 'The client', true),
+    query('redirect_uri', 'Where the person is sent back to, exactly as registered', true),
+    query('scope', 'Scopes, separated by spaces; `openid` for an ID token'),
+    query('state', 'Comes back unchanged'),
+    query('code_challenge', 'PKCE (RFC 7636), required of public clients'),
+    query('code_challenge_method', 'How the challenge was made', false, { type: 'string', enum: ['S256'] }),
+    query('nonce', 'Comes back in the ID token'),
+  ],
+  responses: {
+    '303': onward('On to the login page, or back to the client with `code` and `state`, or with `error`'),
+    '400': refused('The client or its address is not known, or a parameter is wrong'),
+  },
+})
+
+const resume = step('resumeAuthorization', 'Go on after a person has logged in or consented', {
+  parameters: [{ name: 'uid', in: 'path', description: 'The login under way', required: true, schema: text }],
+  responses: {
+    '303': onward('Back to the client, or on to the next page'),
+    '400': refused('The login has expired, or began in another browser'),
+  },
+})
+
+const logout = step('logOut', 'Send a person here to log out (OpenID Connect RP-Initiated Logout)', {
+  parameters: [
+    query('id_token_hint', 'The ID token of who shall be logged out'),
+    query('post_logout_redirect_uri', 'Where the person is sent afterwards, exactly as registered'),
+    query('client_id', 'The client'),
+    query('state', 'Comes back unchanged'),
+  ],
+  responses: { '200': page('The page that asks'), '400': refused('A parameter is wrong') },
+})
+
+const confirm = step('confirmLogOut', 'The answer of the page that asks', {
+  requestBody: {
+    required: true,
+    content: {
+      'application/x-www-form-urlencoded': {
+        schema: {
+          type: 'object',
+          properties: {
+            xsrf: { type: 'string', description: 'As the page gave it' },
+            logout: { type: 'string', description: 'To log out' },
+          },
+          required: ['xsrf'],
+        },
+      },
+    },
+  },
+  responses: {
+    '303': onward('Back to the client, or on to the page that tells'),
+    '400': refused('The page is not known, or was made for another browser'),
+    '413': refused('The body is larger than 56 KiB'),
+  },
+})
+
+const loggedOut = step('readLoggedOut', 'The page that tells that one is logged out', {
+  responses: { '200': page('The page'), '400': refused('The request is malformed') },
+})

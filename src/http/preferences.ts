@@ -1,0 +1,51 @@
+/** The preferences this service knows (RFC 7240 §4; `count` is ours), as a request states them. */
+export interface Preferences {
+  /** Seconds the client is ready to wait, 30 at most. */
+  wait?: number
+  return?: 'minimal' | 'representation'
+  handling?: 'strict' | 'lenient'
+  count?: 'exact'
+}
+
+const longestWaitSeconds = 30
+
+/** An element of the list; an open quote takes the rest of the header with it. */
+const element = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const word = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[^"\\]|\\.)*")?/
+
+/** The name in lower case and the value of one element; undefined when it is malformed. */
+function preferenceOf(text: string): [name: string, value: string] | undefined {
+  const end = text.search(/[=;]/)
+  const name = (end < 0 ? text : text.slice(0, end)).trim().toLowerCase()
+  if (!token.test(name)) return undefined
+  if (text[end] !== '=') return [name, '']
+  const rest = text.slice(end + 1).trim()
+  const [value = ''] = word.exec(rest) ?? []
+  return /^\s*(;|$)/.test(rest.slice(value.length)) ? [name, unquoted(value)] : undefined
+}
+
+const unquoted = (value: string) => (value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value)
+
+/**
+ * A Prefer header (RFC 7240 §2). Of a preference that is stated more than once the first counts; what is unknown,
+ * malformed or has a value of no meaning is ignored, as are parameters, of which no known preference has any.
+ */
+export function parsePrefer(header: string): Preferences {
+  const stated = new Map<string, string>()
+  for (const [text] of header.matchAll(element)) {
+    const [name, value = ''] = preferenceOf(text) ?? []
+    if (name !== undefined && !stated.has(name)) stated.set(name, value)
+  }
+  const preferences: Preferences = {}
+  const wait = stated.get('wait') ?? ''
+  if (/^\d+$/.test(wait)) preferences.wait = Math.min(Number(wait), longestWaitSeconds)
+  preferences.return = oneOf(stated.get('return'), ['minimal', 'representation'])
+  preferences.handling = oneOf(stated.get('handling'), ['strict', 'lenient'])
+  preferences.count = oneOf(stated.get('count'), ['exact'])
+  return preferences
+}
+
+/** The grammar's words are compared without regard to case (RFC 5234 §2.3). */
+const oneOf = <W extends string>(value: string | undefined, words: readonly W[]): W | undefined =>
+  words.find((known) => known === value?.toLowerCase())

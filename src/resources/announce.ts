@@ -1,0 +1,53 @@
+import { newId, type RandomBytes } from '../db/ids.ts'
+import type { Queryable } from '../db/open.ts'
+import type { Row } from '../db/rows.ts'
+import type { Caller } from '../http/identify.ts'
+import { isHeard, recordEvent } from '../queue/events.ts'
+import type { Queue } from '../queue/queue.ts'
+import type { Declaration, Link } from './declaration.ts'
+
+/** What happens to a row of a resource, as its events name it. */
+export type Happening = 'created' | 'updated' | 'deleted'
+
+/** Tells of a change in the transaction that makes it; meant to be asked only when somebody listens. */
+export type Announce = (
+  tx: Queryable,
+  happening: Happening,
+  row: Row | { id: number },
+  caller: Caller,
+  now: string,
+) => Promise<void>
+
+/** For the statement of each change: whether anybody listens. */
+export const heardOf = ({ noun }: Pick<Declaration, 'noun'>) => ({
+  created: isHeard(`${noun}.created`),
+  updated: isHeard(`${noun}.updated`),
+  deleted: isHeard(`${noun}.deleted`),
+})
+
+interface Sources {
+  queue: Queue
+  random: RandomBytes
+}
+
+/** Who may hear of a resource: whoever may read it. */
+export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
+
+/** The announcer of one resource. */
+export function announcer({ queue, random }: Sources, declaration: Declaration): Announce {
+  const audience = audienceOf(declaration)
+  return (tx, happening, row, { clientId, subject }, now) =>
+    recordEvent(tx, queue, {
+      ...{ id: newId('msg', random), type: `${declaration.noun}.${happening}`, audience, createdAt: now },
+      ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null },
+      body: happening === 'deleted' ? { id: row.id } : plainView(row as Row, declaration),
+    })
+}
+
+/** What everybody who may read the resource sees of a row: no hidden field, no revision, nothing absent. */
+export function plainView(row: Row, { hides, links }: Pick<Declaration, 'hides' | 'links'>): Record<string, unknown> {
+  const { revision: _, ...fields } = row
+  const shown = Object.entries(fields).filter(([name, value]) => value !== null && !hides?.fields.includes(name))
+  const linked: Record<string, Link> | undefined = links?.(row)
+  return { ...Object.fromEntries(shown), ...(linked && { _links: linked }) }
+}

@@ -1,0 +1,52 @@
+import type { TObject, TSchema } from 'typebox'
+import type { ColumnKind } from '../db/resource-tables.ts'
+import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
+import { DefinitionError, mistakesOf } from './declaration-rules.ts'
+import { columnName, kindOf, storableBody } from './stored.ts'
+
+const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
+
+/** The resources whose tables came with the first release; those of all others are named so that none of ours can clash. */
+const firstTables = ['users', 'products', 'books']
+
+/** What an author wrote as what the service works with. Throws `DefinitionError`, which names every mistake. */
+export function declare<B extends TObject>(written: ResourceOptions<B>): Declaration {
+  const options = written as unknown as ResourceOptions
+  const mistakes = mistakesOf(options)
+  if (mistakes.length > 0) throw new DefinitionError(mistakes)
+  const { path, noun, publicRead = false, operations = everyOperation, body, listed, hides, links } = options
+  const { filters = [], ranges = [], search = [], sorts = [], unique = [] } = options
+  const name = path.slice(1)
+  const properties = Object.entries(body.properties)
+  const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, kindOf(schema as TSchema)]))
+  const compared = new Set([...search, ...filters, ...sorts, ...unique])
+  return Object.freeze({
+    ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
+    ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
+    ...(hides && { hides }),
+    body: storableBody(body),
+    kinds: kinds as Record<string, ColumnKind>,
+    table: firstTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
+    sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
+    folded: [...compared].filter((field) => kinds[field] === 'text'),
+    scopes: scopesOf(name, publicRead, options.scopes),
+    readScope: publicRead ? null : `${name}:read`,
+  })
+}
+
+/** Lists look at nobody's rights: what is hidden from some is in none. */
+const shownInLists = (fields: string[], hidden: readonly string[] = []): string[] => [
+  'id',
+  ...fields.filter((field) => !hidden.includes(field)),
+  'createdAt',
+  'updatedAt',
+]
+
+function scopesOf(name: string, publicRead: boolean, more: Readonly<Record<string, string>> = {}) {
+  const things = name.replaceAll('-', ' ')
+  return {
+    ...(!publicRead && { [`${name}:read`]: `See ${things}` }),
+    ...more,
+    [`${name}:write`]: `Create, change and remove ${things}`,
+  }
+}

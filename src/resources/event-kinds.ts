@@ -1,0 +1,31 @@
+import { exampleOf } from '../http/openapi-examples.ts'
+import { plain, type Schema, wholeOf } from '../http/openapi-schemas.ts'
+import { audienceOf } from './announce.ts'
+import type { Declaration } from './declaration.ts'
+import { representation } from './show.ts'
+
+/** A kind of event that registrations can name. */
+export interface EventKind {
+  description: string
+  /** A body as `payloadStyle: plain` sends it. */
+  example: object
+  /** Of the body, where the example alone would promise too much. */
+  schema?: object
+  /** Who may hear of it besides the owner of what it is about: `any` registration, those with this scope, or nobody. */
+  audience: string | null
+}
+
+/** The events of a resource by name: `note.created`, `note.updated`, `note.deleted`. */
+export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
+  const { noun, hides } = declaration
+  const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
+  const shown = [...names.filter((name) => !hides?.fields.includes(name)), ...(declaration.links ? ['_links'] : [])]
+  const schema = wholeOf(plain(representation(declaration, shown)) as Schema)
+  const example = exampleOf(schema) ?? { id: 1 }
+  const audience = audienceOf(declaration)
+  return {
+    [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
+    [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, schema, audience },
+    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, audience },
+  }
+}

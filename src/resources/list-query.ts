@@ -1,0 +1,199 @@
+import { type TObject, type TSchema, Type } from 'typebox'
+import { fold } from '../db/fold.ts'
+import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
+import type { ColumnKind } from '../db/resource-tables.ts'
+import type { Row } from '../db/rows.ts'
+import { judged } from '../http/judged.ts'
+import { type Cursor, decodeCursor, Limit, limitOf, listMark } from '../http/paging.ts'
+import { Problem } from '../http/problem.ts'
+import { Line } from './text.ts'
+
+/** What a list of a resource can be asked for. */
+export interface ListRules {
+  path: string
+  body: TObject
+  kinds: Readonly<Record<string, ColumnKind>>
+  filters: readonly string[]
+  ranges: readonly string[]
+  search: readonly string[]
+  folded: readonly string[]
+  sorts: readonly string[]
+}
+
+/** The query of a list, as its schema lets it through. */
+export interface Query {
+  limit?: number
+  cursor?: string
+  sort?: string
+  [name: string]: unknown
+}
+
+export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
+
+/** A bound of a range, as a parameter of the query: numbers have `minX` and `maxX`, days and instants `xAfter` and `xBefore`. */
+interface Bound {
+  name: string
+  field: string
+  op: '>=' | '<=' | '>' | '<'
+  about: string
+}
+
+const isNumeric = (schema: unknown) => ['number', 'integer'].includes(String((schema as { type?: unknown })?.type))
+
+function boundsOf(field: string, schema: unknown): Bound[] {
+  const capitalized = capital(field)
+  if (isNumeric(schema)) {
+    return [
+      { name: `min${capitalized}`, field, op: '>=', about: `The minimum ${field}` },
+      { name: `max${capitalized}`, field, op: '<=', about: `The maximum ${field}` },
+    ]
+  }
+  // `updatedAt` has `updatedAfter`: it reads better than `updatedAtAfter`.
+  const stem = field.replace(/(?<=.)(At|On)$/, '')
+  return [
+    { name: `${stem}After`, field, op: '>', about: `Only items with ${field} after this` },
+    { name: `${stem}Before`, field, op: '<', about: `Only items with ${field} before this` },
+  ]
+}
+
+const ofEveryList = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
+
+/** The names of all query parameters of a list. */
+export function queryNames(written: {
+  body: TObject
+  filters?: readonly string[]
+  ranges?: readonly string[]
+}): string[] {
+  const { body, filters = [], ranges = [] } = written
+  const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))
+  return [...ofEveryList, ...filters, ...bounds]
+}
+
+const text = (description: string) => Type.Optional(Line(0, 300, { description }))
+
+/** Fields, each once, each with or without a minus sign. */
+const sortPattern = (sorts: readonly string[]) => {
+  const field = `-?(${sorts.join('|')})`
+  return `^(?!.*\\b(\\w+)\\b.*\\b\\1\\b)(${field}(,${field})*)?$`
+}
+
+const instantParameter = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description, ...judged({ format: 'date-time' }) }))
+
+/** The query parameters of a list. */
+export function listQuerySchema({ body, filters, ranges, search, sorts }: ListRules): TObject {
+  const properties: Record<string, TSchema> = {
+    limit: Limit,
+    cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
+    sort: Type.Optional(
+      Type.String({
+        maxLength: 300,
+        description: `Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`,
+        ...judged({ pattern: sortPattern(sorts) }),
+      }),
+    ),
+    fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+    ...(search.length > 0 && { q: text(`Text to find in ${search.join(' or ')}`) }),
+    updatedAfter: instantParameter('Only what changed after this instant, or this day'),
+  }
+  for (const name of filters) properties[name] = text(`Only items with this ${name}`)
+  for (const field of ranges) {
+    const isNumber = isNumeric(body.properties[field])
+    for (const { name, about } of boundsOf(field, body.properties[field])) {
+      properties[name] = isNumber ? Type.Optional(Type.Number({ description: about })) : instantParameter(about)
+    }
+  }
+  return Type.Object(properties)
+}
+
+const malformed = (field: string, message: string) =>
+  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
+
+/** What a request asks of a list, and the mark its cursors carry; throws INVALID_INPUT for what is not offered. */
+export function askedOf(query: Query, rules: ListRules): { asked: ListQuery; mark: string } {
+  const order = orderOf(sortOf(query.sort, rules.sorts))
+  const filters = filtersOf(query, rules)
+  const mark = listMark([filters, order])
+  const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
+  if (cursor && !isPlace(cursor.after, order, rules)) throw malformed('cursor', 'is not one of our cursors')
+  const { after = null, backwards = false } = cursor ?? {}
+  return { asked: { filters, order, after, backwards, limit: limitOf(query.limit) }, mark }
+}
+
+/** The values that place a row in an order. */
+export const placeOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
+  order.map(({ field }) => {
+    const value = row[field] as string | number
+    return folded.includes(field) ? fold(String(value)) : value
+  })
+
+const largestId = 2_147_483_647
+
+/** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
+function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
+  return order.every(({ field }, at) => {
+    const value = after[at]
+    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= largestId
+    if (kinds[field] === 'integer') return Number.isSafeInteger(value)
+    return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
+  })
+}
+
+function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
+  if (!asked) return []
+  const sort = asked.split(',').map((entry) => entry.trim())
+  const fields = sort.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
+  const unknown = fields.find(({ field }) => !allowed.includes(field))
+  if (unknown) throw malformed('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
+  if (new Set(fields.map(({ field }) => field)).size < fields.length) throw malformed('sort', 'names a field twice')
+  return fields
+}
+
+/** Which rows are asked for. Throws INVALID_INPUT for a value that a field of its kind cannot have. */
+function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListRules): Filter[] {
+  const wanted: Filter[] = []
+  for (const field of filters) {
+    const sent = query[field]
+    if (typeof sent === 'string') wanted.push({ field, op: '=', value: valueFrom(field, sent, kinds[field]) })
+  }
+  for (const range of ranges) {
+    for (const { name, field, op } of boundsOf(range, body.properties[range])) {
+      const sent = query[name]
+      if (sent !== undefined) wanted.push({ field, op, value: valueFrom(name, String(sent), kinds[field]) })
+    }
+  }
+  if (query.q && search.length > 0) wanted.push({ field: search, op: 'contains', value: String(query.q) })
+  const { updatedAfter } = query
+  if (updatedAfter !== undefined) {
+    wanted.push({ field: 'updatedAt', op: '>', value: instantOf('updatedAfter', String(updatedAfter)) })
+  }
+  return wanted
+}
+
+function valueFrom(name: string, sent: string, kind: ColumnKind | undefined): string | number {
+  if (kind === 'instant') return instantOf(name, sent)
+  if (kind === 'boolean') return truthOf(name, sent)
+  if (kind === 'integer' || kind === 'number') return numberOf(name, sent, kind)
+  return sent
+}
+
+/** A day, or a time with its offset (RFC 3339). */
+const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
+
+function instantOf(name: string, sent: string): string {
+  const instant = isoInstant.test(sent) ? Date.parse(sent) : Number.NaN
+  if (Number.isNaN(instant)) throw malformed(name, 'must be an ISO 8601 instant')
+  return new Date(instant).toISOString()
+}
+
+function truthOf(name: string, sent: string): number {
+  if (sent !== 'true' && sent !== 'false') throw malformed(name, 'must be true or false')
+  return sent === 'true' ? 1 : 0
+}
+
+function numberOf(name: string, sent: string, kind: 'integer' | 'number'): number {
+  if (!/^-?\d{1,16}(\.\d{1,6})?$/.test(sent)) throw malformed(name, 'must be a decimal number')
+  const value = Number(sent)
+  if (kind === 'integer' && !Number.isSafeInteger(value)) throw malformed(name, 'must be a whole number')
+  return value
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import { createClient } from '../../src/auth/clients.ts'
+import { signingKeys } from '../../src/auth/keys.ts'
+import { authorizationServer } from '../../src/auth/server.ts'
+import { builtIn } from '../../src/built-in.ts'
+import type { Database } from '../../src/db/open.ts'
+import { sealer } from '../../src/db/seal.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+const baseUrl = 'https://plinth.test'
+const origin = 'https://app.example.com'
+
+forEachEngine((engine) => {
+  describe('the authorization server, called from a page of an allowed origin', () => {
+    let db: Database
+    let service: TestApp
+    let payload: string
+    before(async () => {
+      db = await engine.database()
+      const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+      const keys = await signingKeys({ db, sealer: seal, now: Date.now })
+      const report = (error: unknown) => assert.fail(String(error))
+      const { scopes } = builtIn
+      const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now: Date.now, accessTokenSeconds: 900 }
+      const provider = authorizationServer({ ...tokens, sealer: seal, report })
+      service = await testApp(db, { corsOrigins: [origin], provider })
+      const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
+      const { client, secret } = await createClient(db, seal, scopes, machine)
+      payload = `grant_type=client_credentials&client_id=${client.id}&client_secret=${secret}`
+    })
+    after(async () => {
+      await service.app.close()
+      await db.close()
+    })
+
+    const form = { 'content-type': 'application/x-www-form-urlencoded' }
+    type Sent = Parameters<TestApp['send']>[0]
+    const requests: [status: number, what: string, sent: () => Sent][] = [
+      [200, 'a token', () => ({ method: 'POST', url: '/oauth/token', payload, headers: form })],
+      [400, 'a refused grant', () => ({ method: 'POST', url: '/oauth/token', payload: 'grant_type=x', headers: form })],
+      [
+        413,
+        'a body that is too large',
+        () => ({ method: 'POST', url: '/oauth/token', payload: 'x'.repeat(60_000), headers: form }),
+      ],
+      [200, 'discovery', () => ({ url: '/.well-known/openid-configuration' })],
+      [200, 'the keys', () => ({ url: '/oauth/jwks' })],
+      [401, 'userinfo without a token', () => ({ url: '/oauth/userinfo' })],
+    ]
+    for (const [status, what, sent] of requests) {
+      it(`${status} for ${what}, readable for the page and for no other`, async () => {
+        const ask = (from: string) => {
+          const { headers, ...rest } = sent()
+          return service.send({ ...rest, scopes: null, headers: { ...headers, origin: from } })
+        }
+        const answer = await ask(origin)
+        assert.equal(answer.statusCode, status, answer.body)
+        assert.equal(answer.headers['access-control-allow-origin'], origin)
+        assert.equal(answer.headers['access-control-allow-credentials'], 'true')
+        assert.match(String(answer.headers.vary), /\bOrigin\b/)
+        const other = await ask('https://evil.test')
+        assert.equal(other.statusCode, status)
+        const family = Object.keys(other.headers).filter((name) => name.startsWith('access-control-'))
+        assert.deepEqual(family, [])
+      })
+    }
+
+    it('204 for a preflight of the token endpoint', async () => {
+      const headers = {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization',
+      }
+      const answer = await service.send({ method: 'OPTIONS', url: '/oauth/token', scopes: null, headers })
+      assert.equal(answer.statusCode, 204)
+      assert.equal(answer.headers['access-control-allow-origin'], origin)
+    })
+  })
+})

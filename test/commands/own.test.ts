@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, describe, it } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { answering, askToken, ended, killAll, newPlace, plinth, project, visit } from './support.ts'
+
+const example = join(project, 'examples', 'notes', 'service.ts')
+const folder = mkdtempSync(join(tmpdir(), 'plinth-own-'))
+const { dataDir, port, env, remove } = await newPlace()
+after(() => {
+  killAll()
+  remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const base = `https://localhost:${port}`
+const plinthFile = pathToFileURL(join(project, 'bin', 'import.js')).href
+
+/** A definition file of these words, in a folder that has no package of its own. */
+function written(name: string, text: string): string {
+  const file = join(folder, name)
+  writeFileSync(file, text.replace("'plinth'", `'${plinthFile}'`))
+  return file
+}
+
+const notes = (body: string, more = '') =>
+  `import { collection, Line, service, Title, Type } from 'plinth'
+   const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ ${body} }), ${more} })
+   export default service({ resources: [notes] })`
+
+describe('plinth serve <definition>', () => {
+  it('serves the definition, in which a client of the command line has its scopes', async () => {
+    const service = plinth(['serve', example], env)
+    await answering(service, dataDir, port)
+    const made = await ended(
+      plinth(['clients', 'create', '--name', 'N', '--scope', 'notes:read notes:write'], {
+        ...env,
+        PLINTH_DEFINITION: example,
+      }),
+    )
+    assert.equal(made.code, 0, made.stderr)
+    const [, id = '', secret = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(made.stdout) ?? []
+    const token = (await askToken(dataDir, port, id, secret)).json().access_token
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ title: 'First', pinned: true })
+    const created = await visit(dataDir, `${base}/notes`, { method: 'POST', headers, body })
+    assert.deepEqual([created.status, created.json().pinned], [201, true])
+    assert.equal((await visit(dataDir, `${base}/notes?pinned=true`, { headers })).json().length, 1)
+    assert.equal((await visit(dataDir, `${base}/products`, { headers })).status, 404)
+    const discovery = (await visit(dataDir, `${base}/.well-known/openid-configuration`)).json()
+    const resource = (await visit(dataDir, `${base}/.well-known/oauth-protected-resource`)).json()
+    for (const scopes of [discovery.scopes_supported, resource.scopes_supported]) {
+      assert.ok(scopes.includes('notes:write') && !scopes.includes('products:write'), String(scopes))
+    }
+    service.child.kill('SIGTERM')
+    assert.equal((await ended(service)).code, 0)
+  })
+
+  it('is what the documents show', () => {
+    const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
+      readFileSync(join(project, name), 'utf8'),
+    )
+    const snippet = readFileSync(example, 'utf8')
+    assert.ok(doc.includes(`\`\`\`ts\n${snippet}\`\`\``), 'docs/resources.md')
+    assert.ok(readme.includes(`\`\`\`ts\n${snippet}\`\`\``), 'README.md')
+  })
+
+  const refusals: [what: string, file: () => string, message: RegExp][] = [
+    ['no such file', () => join(folder, 'none.ts'), /^plinth: There is no file \S+none\.ts, where the definition/],
+    ['a folder', () => folder, /^plinth: There is no file /],
+    ['another default export', () => written('a.mjs', 'export default {}'), /a\.mjs has no definition: .* service\(\)/],
+    ['no default export', () => written('b.mjs', 'export const x = 1'), /b\.mjs has no definition/],
+    [
+      'a file that throws',
+      () => written('c.mjs', 'throw new Error("ouch")'),
+      /c\.mjs cannot be loaded: Error: ouch\n {4}at .*c\.mjs:1:\d+\n$/,
+    ],
+    [
+      'a file with a wrong import',
+      () => written('d.mjs', "import './nowhere.js'"),
+      /d\.mjs cannot be loaded: .*nowhere\.js/,
+    ],
+    ['a file that is no JavaScript', () => written('e.mjs', 'a b c'), /e\.mjs cannot be loaded: SyntaxError/],
+    [
+      'a wrong declaration',
+      () => written('f.ts', notes('title: Title', "sorts: ['titel'], filters: ['id']")),
+      /f\.ts cannot be served:\n\/notes: filters names 'id', .*\n\/notes: sorts names 'titel'/,
+    ],
+  ]
+  for (const [what, file, message] of refusals) {
+    it(`exits with 2 and says why for ${what}`, async () => {
+      const { code, stdout, stderr } = await ended(plinth(['serve', file()], env))
+      assert.deepEqual([code, stdout], [2, ''], stderr)
+      assert.match(stderr, message)
+    })
+  }
+})
+
+describe('plinth migrate <definition>', () => {
+  it('plans, does, and refuses what nobody but the owner may decide, with exit code 2', async () => {
+    const place = await newPlace()
+    const migrate = async (...args: string[]) => ended(plinth(['migrate', ...args], place.env))
+    const first = written('first.ts', notes('title: Title, count: Type.Optional(Type.Integer())', "sorts: ['title']"))
+    const plan = await migrate('--plan', first)
+    assert.match(
+      plan.stdout,
+      /^Would run 0001\S*(, \d{4}\S*)+\ncreate table "resource_notes" .*;\n(create index .*;\n)+$/,
+    )
+    const done = await migrate(first)
+    assert.equal(done.stdout, plan.stdout.replace('Would run', 'Ran'))
+    assert.equal((await migrate(first)).stdout, 'The schema is up to date\n')
+
+    const changed = written('changed.ts', notes('title: Title, count: Type.Optional(Line(1, 9))', "sorts: ['title']"))
+    for (const args of [
+      ['serve', changed],
+      ['migrate', changed],
+      ['migrate', '--plan', changed],
+    ]) {
+      const { code, stdout, stderr } = await ended(plinth(args, place.env))
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.match(
+        stderr,
+        /^plinth: \/notes: the field count is declared as text, and resource_notes has it as integer\./,
+      )
+      assert.match(stderr, /^ {4}alter table "resource_notes" rename column "count" to "count_old";$/m)
+    }
+    const db = new DatabaseSync(join(place.dataDir, 'plinth.db'))
+    db.exec('alter table "resource_notes" rename column "count" to "count_old"')
+    db.close()
+    assert.equal((await migrate(changed)).stdout, 'alter table "resource_notes" add column "count" text;\n')
+    place.remove()
+  })
+})

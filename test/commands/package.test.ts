@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { after, describe, it, type TestContext } from 'node:test'
+import {
+  answering,
+  askToken,
+  type Ended,
+  ended,
+  eventually,
+  killAll,
+  newPlace,
+  project,
+  start,
+  visit,
+} from './support.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'plinth-package-'))
+const app = join(root, 'app')
+mkdirSync(app)
+const { dataDir, port, env, remove } = await newPlace()
+after(() => {
+  killAll()
+  remove()
+  rmSync(root, { recursive: true, force: true })
+})
+
+/** Whatever `npm` is there must find the Node.js that runs this test; the registry may have been named for us alone. */
+const registry = process.env.npm_config_registry
+const path = { PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) }
+const tools = { ...env, ...path, ...(registry && { npm_config_registry: registry }) }
+const npm = (args: string[], cwd: string): Promise<Ended> => start('npm', args, tools, cwd).ended
+
+const succeeded = ({ code, stdout, stderr }: Ended): string => {
+  assert.equal(code, 0, stderr || stdout)
+  return stdout
+}
+
+const unreachable = /EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED/
+
+/** The one file that docs/resources.md tells to write. */
+const [, snippet = ''] = /Write `service\.ts`:\n\n```ts\n([\s\S]+?)```/.exec(
+  readFileSync(join(project, 'docs', 'resources.md'), 'utf8'),
+) as RegExpExecArray
+
+async function installed(t: TestContext): Promise<boolean> {
+  succeeded(await npm(['pack', '--pack-destination', root], project))
+  const [tarball = ''] = readdirSync(root).filter((name) => name.endsWith('.tgz'))
+  writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
+  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--omit=dev']
+  const done = await npm(['install', join(root, tarball), ...flags], app)
+  if (done.code !== 0 && unreachable.test(done.stderr)) {
+    t.skip(`the registry cannot be reached: ${done.stderr.split('\n')[0]}`)
+    return false
+  }
+  succeeded(done)
+  return true
+}
+
+describe('the package of npm pack', () => {
+  it('installs into an empty folder and serves the definition of docs/resources.md', {
+    timeout: 180_000,
+  }, async (t) => {
+    if (!(await installed(t))) return
+    const there = join(app, 'node_modules', 'plinth')
+    assert.ok(!existsSync(join(there, 'src')) && !existsSync(join(there, 'test')), 'only what was built is in it')
+    assert.ok(!existsSync(join(project, 'dist')), 'and nothing of it stays in the checkout')
+    writeFileSync(join(app, 'service.ts'), snippet)
+    await typed()
+    await served()
+  })
+})
+
+/** The types that come with the package know the fields of a definition. */
+async function typed(): Promise<void> {
+  writeFileSync(join(app, 'wrong.ts'), snippet.replace("['topic', 'pinned']", "['topic', 'colour']"))
+  const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024', '--types', '']
+  const tsc = (file: string) => start(join(project, 'node_modules', '.bin', 'tsc'), [...flags, file], tools, app).ended
+  succeeded(await tsc('service.ts'))
+  const { code, stdout } = await tsc('wrong.ts')
+  assert.notEqual(code, 0)
+  assert.match(stdout, /wrong\.ts\(\d+,\d+\): error TS2322: Type '"colour"' is not assignable/)
+}
+
+async function served(): Promise<void> {
+  const own = { PLINTH_BOOTSTRAP_CLIENT_ID: 'own', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'own secret' }
+  const service = start('npx', ['plinth', 'serve', './service.ts'], { ...tools, ...own }, app)
+  await answering(service, dataDir, port)
+  const base = `https://localhost:${port}`
+  const token = (await askToken(dataDir, port, 'own', 'own secret')).json().access_token
+  const send = async (method: string, path: string, body?: object) => {
+    const headers = { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) }
+    return visit(dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+  }
+  const created = await send('POST', '/notes', { title: 'Buy milk', topic: 'home', text: 'two\nbottles', pinned: true })
+  assert.deepEqual([created.status, created.headers.location], [201, '/notes/1'], created.text)
+  assert.equal((await send('POST', '/notes', { title: '' })).status, 422)
+  await send('POST', '/notes', { title: 'Other' })
+  const listed = (await send('GET', '/notes?q=BOTTLES&topic=Home&pinned=true')).json()
+  assert.deepEqual(listed, [created.json()])
+  const patched = await send('PATCH', '/notes/1', { pinned: null, topic: 'shop' })
+  assert.deepEqual([patched.status, patched.json().topic, patched.json().pinned], [200, 'shop', undefined])
+  const task = await send('POST', '/api/reports', { reportType: 'notes', format: 'json' })
+  assert.equal(task.status, 202, task.text)
+  const { resultUrl } = await eventually('the report is there', async () => {
+    const found = (await send('GET', String(task.headers.location))).json()
+    return found.status === 'completed' && found
+  })
+  const rows = (await send('GET', resultUrl)).json()
+  assert.deepEqual([rows.length, rows[0].topic, rows[1].title], [2, 'shop', 'Other'])
+  assert.ok((await send('GET', '/openapi.json')).json().paths['/notes/{id}'].patch)
+  // npx passes no signal on; the service ends when npx, which started it, does.
+  service.child.kill('SIGTERM')
+  await ended(service)
+}

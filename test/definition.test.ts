@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Type } from 'typebox'
+import { builtIn } from '../src/built-in.ts'
+import { isDefinition, service } from '../src/definition.ts'
+import { collection } from '../src/resources/collection.ts'
+import { DefinitionError } from '../src/resources/declaration-rules.ts'
+import { Line } from '../src/resources/text.ts'
+
+const body = Type.Object({
+  title: Line(1, 100),
+  done: Type.Optional(Type.Boolean()),
+  long: Type.Optional(Type.String()),
+})
+const declared = { path: '/notes' as const, noun: 'note', body }
+
+/** Authors write JavaScript too: whatever they pass must be refused in words. */
+const refused = (options: object) => () => collection({ ...declared, ...options } as never)
+const says = (message: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof DefinitionError, String(error))
+  assert.equal(error.exitCode, 2)
+  assert.match(error.message, message)
+  return true
+}
+
+describe('collection', () => {
+  const mistakes: [what: string, options: object, message: RegExp][] = [
+    ['a path that is none', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
+    ['two segments', { path: '/a/b' }, /one lower-case segment/],
+    ['no path', { path: undefined }, /one lower-case segment .*not undefined/],
+    ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks'].map(
+      (path): [string, object, RegExp] => [`the path ${path}`, { path }, /this path belongs to the service itself/],
+    ),
+    ['a noun that is none', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
+    ['the noun report', { noun: 'report' }, /the noun 'report' belongs to the service itself/],
+    ['an unknown operation', { operations: ['list', 'drop'] }, /operations knows no drop, only list, create/],
+    ['no operation', { operations: [] }, /operations must name one at least/],
+    ['no body', { body: undefined }, /body must be made by Type\.Object\(\)/],
+    ['a body of another type', { body: Type.String() }, /body must be made by Type\.Object\(\)/],
+    ['an empty body', { body: Type.Object({}) }, /body must have a field/],
+    ...['id', 'revision', 'createdAt', 'updatedAt', '_links', 'view', 'toString', 'constructor'].map(
+      (name): [string, object, RegExp] => [
+        `the field name ${name}`,
+        { body: Type.Object({ [name]: Type.String() }) },
+        new RegExp(`the field name ${name} is taken`),
+      ],
+    ),
+    ['the field name isbnURL', { body: Type.Object({ isbnURL: Type.String() }) }, /isbnURL must be camelCase/],
+    ['the field name snake_case', { body: Type.Object({ a_b: Type.String() }) }, /a_b must be camelCase/],
+    [
+      'the field title beside titleKey',
+      { body: Type.Object({ title: Line(1, 9), titleKey: Line(1, 9) }) },
+      /titleKey is taken by what the field title is compared by/,
+    ],
+    [
+      'names too long for an index',
+      { path: `/${'a'.repeat(30)}`, body: Type.Object({ ['b'.repeat(30)]: Line(1, 9) }) },
+      /too long together/,
+    ],
+    [
+      'a nullable type',
+      { body: Type.Object({ a: Type.Union([Type.String(), Type.Null()]) }) },
+      /the field a has a type that cannot be kept: .*Type\.Optional/,
+    ],
+    ['any type', { body: Type.Object({ a: Type.Unknown() }) }, /the field a has a type that cannot be kept/],
+    ['an unknown filter', { filters: ['x'] }, /filters names 'x', and body has no such field/],
+    ['an unknown range', { ranges: ['x'] }, /ranges names 'x'/],
+    ['an unknown search', { search: ['x'] }, /search names 'x'/],
+    ['an unknown sort', { sorts: ['x'] }, /sorts names 'x'/],
+    ['an unknown unique field', { unique: ['x'] }, /unique names 'x'/],
+    ['an unknown hidden field', { hides: { fields: ['x'], unless: () => true } }, /hides\.fields names 'x'/],
+    [
+      'a filter by a hidden field (T-API-04)',
+      { filters: ['title'], hides: { fields: ['title'], unless: () => true } },
+      /filters cannot take title: hides keeps it/,
+    ],
+    [
+      'a hidden field in lists',
+      { listed: ['title'], hides: { fields: ['title'], unless: () => true } },
+      /listed cannot take title: hides/,
+    ],
+    [
+      'hidden fields of what everybody reads',
+      { publicRead: true, hides: { fields: ['title'], unless: () => true } },
+      /hides cannot go with publicRead/,
+    ],
+    ['an unknown listed field', { listed: ['id', 'x'] }, /listed names 'x'/],
+    ['a range over text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
+    ['a search in truth', { search: ['done'] }, /search cannot take done: it is no free text/],
+    [
+      'a sort by an optional field',
+      { body: Type.Object({ n: Type.Optional(Type.Integer()) }), sorts: ['n'] },
+      /sorts cannot take n: it is optional/,
+    ],
+    ['a filter over unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
+    [
+      'a filter over an object',
+      { body: Type.Object({ o: Type.Object({}) }), filters: ['o'] },
+      /filters cannot take o: objects and arrays/,
+    ],
+    [
+      'a filter that every list has',
+      { body: Type.Object({ limit: Type.Integer() }), filters: ['limit'] },
+      /query parameter limit twice/,
+    ],
+    [
+      'two parameters of one name',
+      { body: Type.Object({ minSize: Type.Integer(), size: Type.Integer() }), filters: ['minSize'], ranges: ['size'] },
+      /query parameter minSize twice/,
+    ],
+    [
+      'a scope of another resource',
+      { scopes: { 'users:write': 'x' } },
+      /scopes: 'users:write' must start with 'notes:'/,
+    ],
+  ]
+  for (const [what, options, message] of mistakes) {
+    it(`refuses ${what}`, () => assert.throws(refused(options), says(message)))
+  }
+
+  it('names every mistake at once, each with the path', () => {
+    const options = { noun: '', filters: ['x'], sorts: ['y'] }
+    assert.throws(refused(options), says(/^\/notes: noun .*\n\/notes: filters .*\n\/notes: sorts .*$/))
+  })
+
+  it('makes a declaration that cannot be changed', () => {
+    const { declaration } = collection(declared)
+    assert.throws(() => Object.assign(declaration, { path: '/others' }), TypeError)
+    assert.deepEqual(declaration.operations, ['list', 'create', 'read', 'replace', 'patch', 'remove'])
+    assert.equal(declaration.table, 'resource_notes')
+    assert.deepEqual(declaration.scopes, {
+      'notes:read': 'See notes',
+      'notes:write': 'Create, change and remove notes',
+    })
+  })
+})
+
+describe('service', () => {
+  const notes = collection(declared)
+  const wrong: [what: string, options: unknown, message: RegExp][] = [
+    ['nothing', undefined, /resources must be a list of what collection\(\) returns/],
+    ['no resource', { resources: [] }, /one at least/],
+    ['what is no resource', { resources: [{ path: '/notes' }] }, /what collection\(\) returns/],
+    [
+      'a path twice',
+      { resources: [notes, collection({ ...declared, noun: 'other' })] },
+      /the path \/notes is declared twice/,
+    ],
+    [
+      'a noun twice',
+      { resources: [notes, collection({ ...declared, path: '/others' })] },
+      /the noun 'note' is declared twice/,
+    ],
+    ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must have a v1/],
+    ['a version of another name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
+    [
+      'a version with what is not listed',
+      { resources: [notes], versions: { v1: [collection(declared)] } },
+      /v1 may serve only what resources lists/,
+    ],
+    [
+      'a report of a taken name',
+      { resources: [notes], reports: [{ name: 'notes' }] },
+      /the report type notes is declared twice/,
+    ],
+    ['a report of a wrong name', { resources: [notes], reports: [{ name: 'A b' }] }, /the report type 'A b' must/],
+  ]
+  for (const [what, options, message] of wrong) {
+    it(`refuses ${what}`, () => assert.throws(() => service(options as never), says(message)))
+  }
+
+  it('makes a definition that nothing else passes for', () => {
+    const definition = service({ resources: [notes] })
+    assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
+    for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
+  })
+
+  it('brings scopes and events of its resources, and no others', () => {
+    const { scopes, events } = service({ resources: [notes] })
+    assert.deepEqual(
+      Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
+      ['notes:read', 'notes:write'],
+    )
+    assert.deepEqual(Object.keys(events).slice(2), ['note.created', 'note.updated', 'note.deleted'])
+    assert.equal(events['note.created']?.audience, 'notes:read')
+  })
+
+  it('of the first release has the scopes that it always had', () => {
+    assert.deepEqual(
+      Object.keys(builtIn.scopes).join(' '),
+      [
+        'openid profile email offline_access reports:read reports:write webhooks:read webhooks:write',
+        'users:read users:read:full users:write products:write books:write audit:read admin',
+      ].join(' '),
+    )
+  })
+
+  it('serves each version under its prefix, v1 under the bare paths too', () => {
+    const tags = collection({ path: '/tags', noun: 'tag', body })
+    const { versions } = service({ resources: [notes, tags], versions: { v1: [notes], v2: [notes, tags] } })
+    const served = Object.values(versions).map(({ prefixes, collections }) => [prefixes, collections.length])
+    assert.deepEqual(served, [
+      [['', '/v1'], 1],
+      [['/v2'], 2],
+    ])
+  })
+})

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { after, before, describe, it } from 'node:test'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { codingOf } from '../../src/http/codings.ts'
+import { type Mounted, mount, send } from './support.ts'
+
+const updatedAt = '2026-02-01T10:20:30.400Z'
+const large = 'It was a bright cold day. '.repeat(60)
+const huge = large.repeat(50)
+const unpack = { gzip: gunzipSync, br: brotliDecompressSync }
+
+describe('compression', () => {
+  let mounted: Mounted
+  before(async () => {
+    mounted = await mount(['compression', 'acceptable'], (app) => {
+      const kept = { scope: 'public', cache: 'public' } as const
+      const text = (size: number) => 'x'.repeat(size - 2 - '{"t":""}'.length + 2)
+      app.get('/thing', { config: { ...kept, fields: true } }, async () => ({ revision: 3, updatedAt, text: large }))
+      app.get('/huge', { config: kept }, async () => ({ revision: 3, updatedAt, text: huge }))
+      app.get('/small', { config: kept }, async () => ({ revision: 3, updatedAt, text: 'Pen' }))
+      app.get('/list', { config: { ...kept, cache: 'private' } }, async () => [{ text: large }])
+      app.get('/bytes/:size', { config: kept }, async ({ params }) => ({
+        t: text(Number((params as { size: string }).size)),
+      }))
+      app.get('/secret', { config: { scope: 'public' } }, async () => ({ text: large }))
+      app.post('/thing', { config: kept }, async () => ({ text: large }))
+      app.get('/page', { config: kept }, async (_request, reply) => reply.type('text/html; charset=utf-8').send(large))
+      app.get('/picture', { config: kept }, async (_request, reply) => reply.type('image/png').send(large))
+      app.get('/stream', { config: kept }, async (_request, reply) =>
+        reply.type('text/csv').send(Readable.from([large])),
+      )
+      app.get('/part', { config: kept }, async (_request, reply) => reply.code(206).send({ text: large }))
+      app.get('/done', { config: kept }, async (_request, reply) =>
+        reply.header('content-encoding', 'x').send({ text: large }),
+      )
+      app.get('/fixed', { config: kept }, async (_request, reply) =>
+        reply.header('cache-control', 'public, no-transform').send({ text: large }),
+      )
+    })
+  })
+  after(() => mounted.app.close())
+
+  const get = (url: string, encoding?: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' = 'GET') =>
+    send(mounted, {
+      method,
+      url,
+      headers: { ...(encoding !== undefined && { 'accept-encoding': encoding }), ...headers },
+    })
+  const codingAt = async (url: string, encoding?: string, headers?: Record<string, string>) =>
+    (await get(url, encoding, headers)).headers['content-encoding']
+
+  for (const coding of ['gzip', 'br'] as const) {
+    it(`200 in ${coding}, with the same content and a strong tag of its own (RFC 9110 §8.8.3.3)`, async () => {
+      for (const url of ['/thing', '/huge']) {
+        const [plain, packed] = [await get(url), await get(url, coding)]
+        assert.equal(packed.headers['content-encoding'], coding)
+        assert.equal(unpack[coding](packed.rawPayload).toString(), plain.body)
+        assert.equal(packed.headers['content-length'], String(packed.rawPayload.length))
+        assert.ok(packed.rawPayload.length < plain.rawPayload.length / 4)
+        assert.deepEqual([plain.headers.etag, packed.headers.etag], ['"3"', `"3-${coding}"`])
+        for (const name of ['content-type', 'cache-control', 'last-modified', 'vary']) {
+          assert.equal(packed.headers[name], plain.headers[name], name)
+        }
+      }
+    })
+
+    it(`200 to HEAD with the very headers of GET in ${coding}`, async () => {
+      const [read, head] = [await get('/thing', coding), await get('/thing', coding, {}, 'HEAD')]
+      assert.equal(head.body, '')
+      for (const name of ['etag', 'content-encoding', 'content-length', 'content-type', 'vary', 'last-modified']) {
+        assert.equal(head.headers[name], read.headers[name], name)
+      }
+    })
+  }
+
+  it('200 with the same weak tag in each coding: it is of the content, not of its bytes', async () => {
+    for (const url of ['/list', '/thing?fields=text']) {
+      const plain = String((await get(url)).headers.etag)
+      assert.match(plain, /^W\//)
+      assert.equal((await get(url, 'gzip')).headers.etag, plain)
+      assert.equal((await get(url, 'br', { 'if-none-match': plain })).statusCode, 304)
+    }
+  })
+
+  it('200 that caches keep apart by Accept-Encoding, compressed or not', async () => {
+    for (const url of ['/thing', '/small', '/list', '/picture']) {
+      for (const encoding of [undefined, 'gzip']) {
+        assert.match(String((await get(url, encoding)).headers.vary), /\bAccept-Encoding\b/, `${url} ${encoding}`)
+      }
+    }
+    assert.match(String((await get('/thing', 'gzip', { 'if-none-match': '*' })).headers.vary), /\bAccept-Encoding\b/)
+    assert.match(String((await get('/list')).headers.vary), /\bAuthorization\b/)
+    assert.doesNotMatch(String((await get('/thing')).headers.vary), /\bAuthorization\b/)
+  })
+
+  it('200 compressed from 1 KiB on, and below it where plain content is refused', async () => {
+    const sized = async (bytes: number, encoding: string) => {
+      assert.equal((await get(`/bytes/${bytes}`)).headers['content-length'], String(bytes))
+      return codingAt(`/bytes/${bytes}`, encoding)
+    }
+    assert.equal(await sized(1_023, 'gzip'), undefined)
+    assert.equal(await sized(1_024, 'gzip'), 'gzip')
+    assert.equal(await sized(1_023, 'gzip, identity;q=0'), 'gzip')
+  })
+
+  const plain: [url: string, why: string][] = [
+    ['/secret', 'what nobody may keep: its length would tell of a secret (T-HTTP-16)'],
+    ['/picture', 'what is no text'],
+    ['/stream', 'a stream'],
+    ['/part', 'a part'],
+    ['/fixed', 'what says no-transform'],
+    ['/nothing', 'an error'],
+  ]
+  for (const [url, why] of plain) {
+    it(`plain: ${why}`, async () => {
+      const answer = await get(url, 'gzip, br')
+      assert.equal(answer.headers['content-encoding'], undefined)
+      assert.ok(answer.body.length > 0)
+    })
+  }
+
+  it('left alone: what is coded already, and the answer to a write', async () => {
+    assert.equal(await codingAt('/done', 'gzip'), 'x')
+    const written = await send(mounted, { method: 'POST', url: '/thing', headers: { 'accept-encoding': 'gzip' } })
+    assert.equal(written.headers['content-encoding'], undefined)
+  })
+
+  it('200 for a page in text/html', async () => assert.equal(await codingAt('/page', 'gzip'), 'gzip'))
+
+  describe('conditions', () => {
+    const held: [tag: string, encoding: string | undefined, status: number, tag304: string][] = [
+      ['"3-gzip"', 'gzip', 304, '"3-gzip"'],
+      ['W/"3-gzip"', 'gzip', 304, '"3-gzip"'],
+      ['"3-gzip"', 'gzip, br', 304, '"3-gzip"'],
+      ['"3-br"', 'gzip, br', 304, '"3-br"'],
+      ['"2", "3-br"', '*', 304, '"3-br"'],
+      ['"3"', 'gzip', 304, '"3"'],
+      ['"3-gzip", "3"', 'gzip', 304, '"3"'],
+      ['*', 'gzip', 304, '"3"'],
+      // Whoever holds another coding than this client takes is a cache, and would hand it the wrong one.
+      ['"3-gzip"', undefined, 200, ''],
+      ['"3-gzip"', 'br', 200, ''],
+      ['"3-gzip"', 'gzip;q=0', 200, ''],
+      ['"2-gzip"', 'gzip', 200, ''],
+      ['"3-deflate"', 'deflate', 200, ''],
+      ['"3-gzip-gzip"', 'gzip', 200, ''],
+    ]
+    for (const [tag, encoding, status, expected] of held) {
+      it(`${status} for If-None-Match: ${tag} and Accept-Encoding: ${encoding}`, async () => {
+        const answer = await get('/thing', encoding, { 'if-none-match': tag })
+        assert.equal(answer.statusCode, status)
+        if (status !== 304) return
+        assert.equal(answer.headers.etag, expected)
+        assert.equal(answer.rawPayload.length, 0)
+        for (const name of ['content-encoding', 'content-type']) assert.equal(answer.headers[name], undefined, name)
+      })
+    }
+
+    it('200 for If-Match with the tag of any coding of the current revision, 412 for another revision', async () => {
+      for (const tag of ['"3"', '"3-gzip"', '"3-br"']) {
+        assert.equal((await get('/thing', 'gzip', { 'if-match': tag })).statusCode, 200, tag)
+      }
+      for (const tag of ['"2-gzip"', 'W/"3-gzip"', '"3-x"']) {
+        assert.equal((await get('/thing', 'gzip', { 'if-match': tag })).statusCode, 412, tag)
+      }
+    })
+  })
+})
+
+describe('codingOf (RFC 9110 §12.5.3)', () => {
+  const table: [header: string, coding: string | null, identity: boolean][] = [
+    ['gzip', 'gzip', true],
+    ['x-gzip', 'gzip', true],
+    ['GZip', 'gzip', true],
+    ['gzip, deflate, br', 'br', true],
+    ['gzip, deflate, br, zstd', 'br', true],
+    ['br;q=0.5, gzip;q=0.8', 'gzip', true],
+    ['br;q=0.8, gzip;q=0.8', 'br', true],
+    ['br;q=0, *', 'gzip', true],
+    ['*', 'br', true],
+    ['*;q=0', null, false],
+    ['gzip, *;q=0', 'gzip', false],
+    ['identity', null, true],
+    ['identity, gzip;q=0.5', null, true],
+    ['identity;q=0.5, gzip', 'gzip', true],
+    ['identity;q=0', null, false],
+    ['identity;q=0, gzip', 'gzip', false],
+    ['*;q=0, identity', null, true],
+    ['gzip;q=0', null, true],
+    ['gzip;q=0.000', null, true],
+    ['deflate, compress', null, true],
+    ['', null, true],
+    ['gzipx', null, true],
+  ]
+  for (const [header, coding, identity] of table) {
+    it(`${coding} for "${header}"${identity ? '' : ', and nothing plain'}`, () =>
+      assert.deepEqual(codingOf(header), { coding, identity }))
+  }
+})

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
+import { eventually, type RealService, realService } from '../support/service.ts'
+
+/** The Chromium of the system, wherever PATH has it. */
+function systemChromium(): string | undefined {
+  const places = (process.env.PATH ?? '')
+    .split(delimiter)
+    .flatMap((folder) => ['chromium', 'chromium-browser'].map((name) => join(folder, name)))
+  return places.find((place) => {
+    try {
+      accessSync(place, constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+const executablePath = systemChromium()
+const quiet = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+]
+const skip = executablePath === undefined && 'no Chromium in PATH'
+
+describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
+  let service: RealService
+  let browser: Browser
+  before(async () => {
+    service = await realService()
+    await service.start()
+    browser = await chromium.launch({ executablePath: executablePath as string, args: quiet })
+  })
+  after(async () => {
+    await browser?.close()
+    await service?.remove()
+  })
+
+  /** The page at the operation, with everything that went wrong or elsewhere on the way. */
+  async function open(viewport: { width: number; height: number }, javaScriptEnabled = true) {
+    const base = `https://localhost:${service.port}`
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport, javaScriptEnabled })
+    const page = await context.newPage()
+    const wrong: string[] = []
+    const hosts = new Set<string>()
+    page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()))
+    page.on('pageerror', (error) => wrong.push(error.message))
+    page.on('requestfailed', (request) => wrong.push(`${request.url()}: ${request.failure()?.errorText}`))
+    page.on('request', (request) => request.url().startsWith('data:') || hosts.add(new URL(request.url()).host))
+    await page.goto(`${base}/docs#tag/users/GET/users`)
+    const checked = () => {
+      assert.deepEqual(wrong, [])
+      assert.deepEqual([...hosts], [`localhost:${service.port}`], 'no other host is asked')
+    }
+    return { page, wrong, checked, close: () => context.close() }
+  }
+
+  /** The window in which a request of the operation is put together. */
+  async function client(page: Page): Promise<Locator> {
+    await page.getByRole('button', { name: 'Test Request' }).first().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Send', exact: false }).first().waitFor()
+    return dialog
+  }
+
+  async function send(page: Page, dialog: Locator): Promise<Response> {
+    const answered = page.waitForResponse((response) => new URL(response.url()).pathname === '/users')
+    await dialog.getByRole('button', { name: /^Send get request/ }).click()
+    return answered
+  }
+
+  for (const [device, viewport] of [
+    ['a desktop', { width: 1400, height: 1000 }],
+    ['a phone', { width: 390, height: 844 }],
+  ] as const) {
+    it(`shows every operation on ${device}, asks no other host and breaks no rule of its policy`, async () => {
+      const { page, checked, close } = await open(viewport)
+      await page.getByRole('heading', { name: 'List users' }).first().waitFor()
+      const width = await page.evaluate('document.documentElement.scrollWidth')
+      assert.ok(Number(width) <= viewport.width, `it is ${width} wide`)
+      checked()
+      await close()
+    })
+  }
+
+  it('200 for a request sent from it with the credentials of a client', async () => {
+    const { page, wrong, checked, close } = await open({ width: 1400, height: 1000 })
+    const dialog = await client(page)
+    await dialog.locator('[data-placeholder="12345"]').fill('boot')
+    await dialog.getByPlaceholder('XYZ123').fill('boot secret')
+    const authorize = async () => {
+      const granted = page.waitForResponse((response) => response.url().endsWith('/oauth/token'))
+      await dialog.getByRole('button', { name: 'Authorize' }).click()
+      return (await granted).status() === 200
+    }
+    // The page takes over what was typed a moment later.
+    await eventually('a token', authorize, 20_000)
+    await dialog.getByText('Access Token').first().waitFor()
+    wrong.splice(0, wrong.length, ...wrong.filter((text) => !text.includes('status of 401')))
+    const answer = await send(page, dialog)
+    assert.equal(answer.status(), 200)
+    assert.deepEqual(await answer.json(), [])
+    checked()
+    await close()
+  })
+
+  it('200 for a request sent from it with a token that was pasted', async () => {
+    const { page, checked, close } = await open({ width: 1400, height: 1000 })
+    const dialog = await client(page)
+    await dialog.getByText('Selected Auth Type').click()
+    for (const scheme of ['bearer', 'oauth2']) await page.getByRole('option', { name: scheme }).click()
+    await dialog.getByText('Selected Auth Type: bearer').click()
+    await page.getByRole('option', { name: 'bearer' }).waitFor({ state: 'hidden' })
+    await dialog.getByPlaceholder('Token').fill(await service.token())
+    assert.equal((await send(page, dialog)).status(), 200)
+    checked()
+    await close()
+  })
+
+  it('names the document where there are no scripts', async () => {
+    const { page, close } = await open({ width: 390, height: 844 }, false)
+    assert.equal(await page.getByRole('link', { name: '/openapi.json' }).getAttribute('href'), '/openapi.json')
+    await close()
+  })
+})

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { baseUrl, type Mounted, mount, send, sendRaw } from './support.ts'
+
+const config = { scope: 'public' }
+const hsts = 'max-age=31536000; includeSubDomains'
+
+describe('wellFormed', () => {
+  let mounted: Mounted
+  before(async () => {
+    mounted = await mount(['wellFormed', 'methods'], (app) => {
+      app.get('/things', { config }, async () => ({ name: 'Pen' }))
+      app.post('/things', { config }, async () => ({}))
+    })
+  })
+  after(() => mounted.app.close())
+
+  const request = (line: string, ...headers: string[]) =>
+    sendRaw(mounted, [line, 'X-Forwarded-Proto: https', 'Connection: close', ...headers])
+  const status = async (...lines: [string, ...string[]]) => (await request(...lines)).status
+
+  describe('the target (RFC 9112 §3.2)', () => {
+    it('200 in absolute form, when it names us, whatever Host says', async () => {
+      for (const target of [`${baseUrl}/things`, 'HTTPS://Plinth.TEST/things?x=1']) {
+        assert.equal(await status(`GET ${target} HTTP/1.1`, 'Host: other.test'), 200, target)
+      }
+    })
+
+    it('400 in absolute form, when it names another origin (T-HTTP-04)', async () => {
+      const others = ['https://evil.test/things', 'http://plinth.test/things', `${baseUrl}.evil.test/things`]
+      for (const target of [
+        ...others,
+        `${baseUrl}:444/things`,
+        'https://user@plinth.test/things',
+        'ftp://plinth.test/',
+      ]) {
+        assert.equal(await status(`GET ${target} HTTP/1.1`, 'Host: plinth.test'), 400, target)
+      }
+    })
+
+    it('404 and 405 in absolute form are told of the path', async () => {
+      assert.equal(await status(`GET ${baseUrl} HTTP/1.1`, 'Host: plinth.test'), 404)
+      const answer = await request(`DELETE ${baseUrl}/things HTTP/1.1`, 'Host: plinth.test')
+      assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])
+    })
+
+    it('204 for OPTIONS * with all methods, 400 for * with any other method', async () => {
+      const answer = await request('OPTIONS * HTTP/1.1', 'Host: plinth.test')
+      assert.deepEqual([answer.status, answer.headers.allow], [204, 'GET, HEAD, OPTIONS, POST'])
+      assert.equal(await status('GET * HTTP/1.1', 'Host: plinth.test'), 400)
+    })
+
+    it('200 up to 8 KiB, 414 URI_TOO_LONG beyond (T-HTTP-05)', async () => {
+      const url = (length: number) => '/things?x='.padEnd(length, 'x')
+      assert.equal((await send(mounted, { url: url(8_191) })).statusCode, 200)
+      assert.equal((await send(mounted, { url: url(8_192) })).statusCode, 200)
+      const answer = await send(mounted, { url: url(8_193) })
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [414, 'URI_TOO_LONG'])
+    })
+  })
+
+  describe('Host', () => {
+    it('200 with a name, an address or a port, and without any in HTTP/1.0', async () => {
+      for (const host of ['plinth.test', 'plinth.test:8443', '127.0.0.1', '[::1]:8443', 'a']) {
+        assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 200, host)
+      }
+      assert.equal(await status('GET /things HTTP/1.0'), 200)
+    })
+
+    it('400 when it is empty or no host (T-HTTP-02)', async () => {
+      for (const host of ['', 'a b', 'a/b', 'user@a', 'a:b', 'a:1:2', '[::1', 'http://a']) {
+        assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 400, host)
+      }
+    })
+  })
+
+  describe('the fields', () => {
+    it('200 up to 100 of them, 431 HEADERS_TOO_LARGE beyond (T-HTTP-05)', async () => {
+      const fields = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: 1`)
+      assert.equal(await status('GET /things HTTP/1.1', 'Host: a', ...fields(97)), 200)
+      const answer = await request('GET /things HTTP/1.1', 'Host: a', ...fields(98))
+      assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [431, 'HEADERS_TOO_LARGE'])
+    })
+
+    it('400 for chunks in HTTP/1.0, 501 for unknown transfer codings (RFC 9112 §6.1)', async () => {
+      assert.equal(await status('POST /things HTTP/1.0', 'Host: a', 'Transfer-Encoding: chunked'), 400)
+      const answer = await request('POST /things HTTP/1.1', 'Host: a', 'Transfer-Encoding: gzip, chunked')
+      assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [501, 'NOT_IMPLEMENTED'])
+      assert.equal(answer.headers.connection, 'close')
+    })
+  })
+
+  describe('headers that may be sent only once', () => {
+    const get = (...headers: string[]) => request('GET /things HTTP/1.1', ...headers)
+
+    it('200 with one of each', async () => {
+      const answer = await get('Host: plinth.test', 'Authorization: Bearer a')
+      assert.equal(answer.status, 200)
+      assert.equal(answer.body, '{"name":"Pen"}')
+    })
+
+    it('400 with two Host lines, equal or not (T-HTTP-02)', async () => {
+      for (const second of ['Host: evil.test', 'host: plinth.test', 'HOST:plinth.test']) {
+        const answer = await get('Host: plinth.test', second)
+        assert.equal(answer.status, 400, second)
+        assert.equal(JSON.parse(answer.body).errorCode, 'INVALID_INPUT')
+        assert.equal(answer.headers['strict-transport-security'], hsts)
+      }
+    })
+
+    it('400 without a Host line (T-HTTP-02)', async () => {
+      assert.equal((await get()).status, 400)
+    })
+
+    it('400 with two Authorization lines (T-HTTP-03)', async () => {
+      const answer = await get('Host: plinth.test', 'Authorization: Bearer a', 'X-Other: 1', 'authorization: Bearer b')
+      assert.equal(answer.status, 400)
+      assert.match(JSON.parse(answer.body).detail, /authorization/)
+    })
+
+    it('400 with two Content-Type or Content-Length lines (T-HTTP-03)', async () => {
+      for (const name of ['Content-Type: application/json', 'Content-Length: 0']) {
+        assert.equal((await get('Host: plinth.test', name, name)).status, 400, name)
+      }
+    })
+
+    it('400 with two of any other that says one thing', async () => {
+      for (const name of [
+        'If-Modified-Since',
+        'If-Unmodified-Since',
+        'If-Range',
+        'Origin',
+        'X-API-Key',
+        'Idempotency-Key',
+      ])
+        assert.equal((await get('Host: plinth.test', `${name}: a`, `${name.toLowerCase()}: b`)).status, 400, name)
+    })
+
+    it('200 with two lines of a list', async () => {
+      for (const name of [
+        'If-None-Match: "1"',
+        'Accept: */*',
+        'Accept-Encoding: gzip',
+        'Prefer: a',
+        'X-Forwarded-For: a',
+      ])
+        assert.equal((await get('Host: plinth.test', name, name)).status, 200, name)
+    })
+
+    it('200 with a header named __proto__, which changes no prototype (T-HTTP-09)', async () => {
+      const before = Reflect.ownKeys(Object.prototype)
+      assert.equal((await get('Host: plinth.test', '__proto__: x', '__proto__: y')).status, 200)
+      assert.deepEqual(Reflect.ownKeys(Object.prototype), before)
+    })
+  })
+})

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Page, pagesKept } from '../../src/resources/pages.ts'
+
+const page = (characters: number): Page => ({
+  text: 'x'.repeat(characters),
+  etag: 'W/"x"',
+  link: '',
+  query: { filters: [], order: [], after: null, backwards: false, limit: 1 },
+  marks: [],
+})
+
+describe('pagesKept', () => {
+  it('gives back what was kept under its URL, the newest of several', () => {
+    const pages = pagesKept()
+    const [first, second] = [page(1), page(2)]
+    assert.equal(pages.keep('/a', first), first)
+    assert.equal(pages.of('/a'), first)
+    assert.equal(pages.of('/b'), undefined)
+    pages.keep('/a', second)
+    assert.equal(pages.of('/a'), second)
+  })
+
+  it('drops the page not asked for the longest when there are more than two million characters', () => {
+    const pages = pagesKept()
+    for (const name of ['/a', '/b', '/c']) pages.keep(name, page(600_000))
+    pages.of('/a')
+    pages.keep('/d', page(600_000))
+    assert.deepEqual(
+      ['/a', '/b', '/c', '/d'].map((url) => pages.of(url) !== undefined),
+      [true, false, true, true],
+    )
+  })
+
+  it('counts a page once however often it is kept, and the URL too', () => {
+    const pages = pagesKept()
+    pages.keep('/other', page(600_000))
+    for (let turn = 0; turn < 10; turn++) pages.keep('/same', page(600_000))
+    assert.ok(pages.of('/other') && pages.of('/same'))
+    for (let at = 0; at < 400; at++) pages.keep(`/${at}?x=${'x'.repeat(8_000)}`, page(2))
+    assert.equal(pages.of('/other'), undefined)
+  })
+
+  it('keeps nothing that is larger than all pages together', () => {
+    const pages = pagesKept()
+    const large = page(2_100_000)
+    assert.equal(pages.keep('/large', large), large)
+    assert.equal(pages.of('/large'), undefined)
+  })
+})

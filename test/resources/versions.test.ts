@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Type } from 'typebox'
+import { migrate } from '../../src/db/migrate.ts'
+import type { Database } from '../../src/db/open.ts'
+import { openSnapshot } from '../../src/db/snapshot.ts'
+import { service } from '../../src/definition.ts'
+import { collection } from '../../src/resources/collection.ts'
+import { Title } from '../../src/resources/fields.ts'
+import { products } from '../../src/resources/products.ts'
+import { type ReportKind, readOf } from '../../src/resources/reports/kinds.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+const notes = collection({
+  path: '/notes',
+  noun: 'note',
+  body: Type.Object({ title: Title, secret: Type.Optional(Type.String()) }),
+  scopes: { 'notes:read:full': 'See notes with their secrets' },
+  hides: { fields: ['secret'], unless: ({ scopes }) => scopes.has('notes:read:full') },
+})
+
+/** Counts the notes: a report type that no resource has by itself. */
+const totals: ReportKind = {
+  ...{ name: 'totals', scope: 'notes:read', from: '(select count(*) as notes from resource_notes) as totals' },
+  columns: [{ name: 'notes', type: 'integer', sql: 'notes' }],
+  key: ['notes'],
+}
+
+const definition = service({
+  resources: [products, notes],
+  versions: { v1: [products], v2: [products, notes] },
+  reports: [totals],
+})
+const scopes = 'notes:read notes:write products:write reports:read reports:write'
+
+forEachEngine((engine) => {
+  describe('a definition of several versions', () => {
+    let db: Database
+    let app: TestApp
+    before(async () => {
+      db = await engine.database()
+      await migrate(db, { tables: definition.tables })
+      app = await testApp(db, { definition })
+    })
+    after(async () => {
+      await app.app.close()
+      await db.close()
+      assert.deepEqual(app.faults, [])
+    })
+    const send: TestApp['send'] = (request) => app.send({ scopes, ...request })
+
+    it('201 under the prefix of a version that has the resource, 404 under the others', async () => {
+      const note = { method: 'POST', payload: { title: 'T', secret: 's' } } as const
+      const created = await send({ ...note, url: '/v2/notes' })
+      assert.deepEqual([created.statusCode, created.headers.location], [201, `/v2/notes/${created.json().id}`])
+      for (const url of ['/notes', '/v1/notes', '/v3/notes'])
+        assert.equal((await send({ ...note, url })).statusCode, 404)
+    })
+
+    it('200 with the same row under each prefix of a resource that all versions have', async () => {
+      const { id } = (await send({ method: 'POST', url: '/products', payload: { name: 'P', price: 1 } })).json()
+      for (const prefix of ['', '/v1', '/v2']) {
+        assert.equal((await send({ url: `${prefix}/products/${id}` })).json().name, 'P', prefix)
+      }
+    })
+
+    it('200 with hidden fields for those with the scope of its own, in a single note only (T-API-04)', async () => {
+      const full = `${scopes} notes:read:full`
+      const [{ id, secret }] = (await send({ url: '/v2/notes', scopes: full })).json()
+      assert.equal(secret, undefined)
+      assert.equal((await send({ url: `/v2/notes/${id}` })).json().secret, undefined)
+      assert.equal((await send({ url: `/v2/notes/${id}`, scopes: full })).json().secret, 's')
+    })
+
+    it('has the declared report type among those of its resources, under its scope', async () => {
+      const types = (await send({ url: '/api/report-types' })).json()
+      assert.deepEqual(
+        types.map(({ reportType }: { reportType: string }) => reportType),
+        ['products', 'notes', 'totals', 'activity', 'deliveries'],
+      )
+      const ask = { method: 'POST', url: '/api/reports', payload: { reportType: 'totals', format: 'csv' } } as const
+      assert.equal((await send({ ...ask, scopes: 'reports:write' })).statusCode, 403)
+      assert.equal((await send(ask)).statusCode, 202)
+      const snapshot = await openSnapshot(db.url)
+      const read = readOf(db, totals, {}, { clientId: '', subject: '', isAdmin: false })
+      assert.deepEqual(await Array.fromAsync(snapshot.pages(read)), [[[1]]])
+      await snapshot.close()
+    })
+
+    it('documents each version, with an operationId of its own for each route', async () => {
+      const { paths, webhooks } = (await send({ url: '/openapi.json' })).json()
+      assert.ok(paths['/products'] && paths['/v2/products'] && paths['/v2/notes'] && !paths['/notes'])
+      const ids = Object.values<Record<string, { operationId?: string }>>(paths)
+        .flatMap((item) => Object.values(item).map(({ operationId }) => operationId))
+        .filter(Boolean)
+      assert.equal(new Set(ids).size, ids.length)
+      assert.ok(webhooks['note.created'] && webhooks['product.deleted'])
+    })
+  })
+})

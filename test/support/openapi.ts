@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import diagnostics from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import type { FastifyInstance, RouteOptions } from 'fastify'
+import { signingKeys } from '../../src/auth/keys.ts'
+import { authorizationServer } from '../../src/auth/server.ts'
+import { builtIn } from '../../src/built-in.ts'
+import type { Database } from '../../src/db/open.ts'
+import { sealer } from '../../src/db/seal.ts'
+import { type TestApp, testApp } from './app.ts'
+
+/** A document is read by its paths. */
+export type Json = ReturnType<typeof JSON.parse>
+
+export const baseUrl = 'https://localhost:8443'
+export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+export const methods = ['get', 'put', 'post', 'delete', 'patch']
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string
+}
+
+/** A route as it was registered, whatever the document says of it. */
+export interface LiveRoute {
+  method: string
+  /** With `{id}`, as the document writes it. */
+  path: string
+  scope: string | undefined
+}
+
+export interface Documented {
+  service: TestApp
+  document: Json
+  /** Every route but those of HEAD and OPTIONS, which go with the others. */
+  live: LiveRoute[]
+  operations: () => { path: string; method: string; operation: Json }[]
+  at: (pointer: string) => Json
+  /** What a reference refers to; anything else as it is. */
+  resolve: (value: Json) => Json
+  compile: (schema: Json) => (value: unknown) => boolean
+  /** Fails with `where` unless the schema allows the value. */
+  check: (schema: Json, value: unknown, where: string) => void
+}
+
+/** The app with the address, the release and the authorization server of production, and how to read its document. */
+export async function documentedApp(db: Database): Promise<Documented> {
+  const live: LiveRoute[] = []
+  const stop = onEveryRoute(({ method, url, config }) => {
+    const names = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
+    const path = url.replace(/:(\w+)/g, '{$1}')
+    live.push(...names.map((name) => ({ method: name, path, scope: config?.scope })))
+  })
+  const service = await testApp(db, (await production(db)) as object)
+  stop()
+  const document = (await service.send({ url: '/openapi.json', scopes: null })).json()
+  return { service, live, document, ...reader(document) }
+}
+
+/** Sees the routes of each app that is made from now on, as the framework itself registers them. */
+function onEveryRoute(see: (route: RouteOptions) => void): () => void {
+  const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
+  diagnostics.subscribe('fastify.initialization', hook)
+  return () => diagnostics.unsubscribe('fastify.initialization', hook)
+}
+
+function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'compile' | 'check'> {
+  // Binary fractions: 24.5 is not a multiple of 0.01 to the last bit.
+  const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
+  ajv.addSchema({ ...document, $id: 'openapi.json' })
+  const compile = (schema: Json) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')))
+  const at = (pointer: string): Json =>
+    pointer
+      .slice(2)
+      .split('/')
+      .reduce((value: Json, part) => value?.[part.replaceAll('~1', '/').replaceAll('~0', '~')], document)
+  return {
+    at,
+    compile,
+    resolve: (value) =>
+      value.$ref ? { ...at(value.$ref), ...(value.description && { description: value.description }) } : value,
+    operations: () =>
+      Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+        methods.filter((method) => item[method]).map((method) => ({ path, method, operation: item[method] })),
+      ),
+    check: (schema, value, where) => {
+      const validate = compile(schema)
+      assert.ok(validate(value), `${where}: ${ajv.errorsText(validate.errors)} in ${JSON.stringify(value)}`)
+    },
+  }
+}
+
+async function production(db: Database) {
+  const keys = await signingKeys({ db, sealer: seal, now: Date.now })
+  const report = (error: unknown) => assert.fail(String(error))
+  const { scopes } = builtIn
+  const tokens = {
+    issuer: baseUrl,
+    audience: baseUrl,
+    scopes,
+    db,
+    keys,
+    now: Date.now,
+    sealer: seal,
+    accessTokenSeconds: 900,
+  }
+  return { provider: authorizationServer({ ...tokens, report }), baseUrl, version }
+}
