@@ -1,14 +1,22 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import type Provider from 'oidc-provider'
+import { interactions } from './auth/interactions.ts'
+import { invitationPage } from './auth/invitation-page.ts'
+import type { InvitationRouteOptions } from './auth/invitation-route.ts'
+import type { CurrentServer } from './auth/key-ring.ts'
 import { mount } from './auth/mount.ts'
+import type { People } from './auth/people.ts'
+import { userinfo } from './auth/userinfo.ts'
 import { keptAnswers } from './db/answers.ts'
+import type { Audit } from './db/audit-buffer.ts'
 import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
 import { acceptable } from './http/acceptable.ts'
+import { actorOf } from './http/actor.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
+import { clientAddress } from './http/client-address.ts'
 import { compression } from './http/compression.ts'
 import { conditional } from './http/conditional.ts'
 import { cors } from './http/cors.ts'
@@ -16,14 +24,15 @@ import { docs } from './http/docs.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
-import { https } from './http/https.ts'
+import { https, type Plaintext } from './http/https.ts'
 import { idempotency } from './http/idempotency.ts'
-import { identify, type Verify } from './http/identify.ts'
+import { identify, type ReadApiKey, type Verify } from './http/identify.ts'
 import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
+import type { Problem } from './http/problem.ts'
 import { problemPages } from './http/problem-pages.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { wellFormed } from './http/well-formed.ts'
@@ -31,12 +40,17 @@ import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { serveVersions, type VersionOptions } from './versions.ts'
 
-export interface AppOptions extends VersionOptions {
+export interface AppOptions extends Omit<VersionOptions, keyof InvitationRouteOptions> {
   /** What is served. */
   definition: Definition
   verify: Verify
   /** The authorization server, where this process is one. */
-  provider: Provider | null
+  provider: CurrentServer | null
+  people: People
+  /** Reads X-API-Key. */
+  readApiKey?: ReadApiKey
+  /** What was refused, and secrets that travelled in the clear, are told here. */
+  audit?: Pick<Audit, 'note' | 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
@@ -57,22 +71,20 @@ export interface AppOptions extends VersionOptions {
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { definition, db, sealer, verify, now, baseUrl, trustedProxies, corsOrigins, provider, api, log, count } =
-    options
-  const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault }
+  const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
+  const { provider, api, audit, log } = options
+  const { onDenied, onPlaintext } = refusals(options)
+  const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
-  const access: Access = (line) => {
-    if (line.client !== undefined) count(line.client)
-    log.access(line)
-  }
+  const access = counting(options)
 
   await app.register(arrival)
   await app.register(errors, failures)
-  await app.register(https, { baseUrl, trustedProxies })
+  await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(cors, { corsOrigins })
   await app.register(wellFormed, { baseUrl })
-  await app.register(identify, { verify })
+  await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
   await app.register(authorize)
   await app.register(methods)
   await app.register(acceptable)
@@ -91,7 +103,38 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(problemPages, { baseUrl })
   await app.register(docs)
   const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
-  if (provider) await app.register(mount, { provider, issuer: baseUrl, scopes: definition.scopes, answered })
-  if (api) await serveVersions(app, definition, options)
+  if (provider) {
+    const { scopes } = definition
+    const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
+    await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
+    await app.register(userinfo, { db })
+    const about = { provider, scopes, db, now, address: clientAddress(trustedProxies) }
+    await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
+    await app.register(invitationPage, pages)
+  }
+  if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })
   return app
+}
+
+/** The access log, which also counts for each client. */
+const counting =
+  ({ log, count }: AppOptions): Access =>
+  (line) => {
+    if (line.client !== undefined) count(line.client)
+    log.access(line)
+  }
+
+/** Puts a credential that travelled in the clear into the audit log. */
+export const plaintextTold =
+  (audit: Pick<Audit, 'tally'>) =>
+  ({ address, header }: Plaintext): void =>
+    audit.tally({ event: 'credential.plaintext', address, details: { header } })
+
+/** What of a request that was refused goes into the audit log. */
+function refusals({ audit }: AppOptions) {
+  const onDenied = (request: FastifyRequest, { code }: Problem) => {
+    const target = `${request.method} ${request.routeOptions.url}`
+    audit?.tally({ ...actorOf(request), event: 'access.denied', target, details: { errorCode: code } })
+  }
+  return { onDenied, onPlaintext: audit && plaintextTold(audit) }
 }

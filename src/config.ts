@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path'
+import { peopleSettings } from './people-settings.ts'
 import {
   choice,
   cidrs,
@@ -6,6 +7,7 @@ import {
   Expected,
   flag,
   integer,
+  named,
   optional,
   origin,
   origins,
@@ -13,17 +15,21 @@ import {
   text,
   words,
 } from './settings.ts'
+import { outsideTokens } from './token-settings.ts'
 
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
 const keyPattern = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
+const placesOfResults = 'file:/path or s3://bucket/prefix'
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 /** Every setting of this release by the name the code knows it by; the profile decides some defaults. */
 const table = (production: boolean) => ({
   ...places(production),
   ...behaviour(production),
+  ...peopleSettings,
+  ...outsideTokens(production),
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',
@@ -62,17 +68,7 @@ const places = (production: boolean) => ({
       text('', 'A SQLite file in the data folder without it', /^(postgres(ql)?|file):.+/, 'postgres://… or file:…'),
     ),
   ),
-  resultsUrl: named(
-    'PLINTH_RESULTS_URL',
-    optional(
-      text(
-        '',
-        'Where report files live; a folder in the data folder without it',
-        resultsForm,
-        'file:/path or s3://bucket/prefix',
-      ),
-    ),
-  ),
+  resultsUrl: named('PLINTH_RESULTS_URL', optional(text('', 'Where report files live', resultsForm, placesOfResults))),
 })
 
 const behaviour = (production: boolean) => ({
@@ -92,8 +88,6 @@ const behaviour = (production: boolean) => ({
   webhookAllowHttp: named('PLINTH_WEBHOOK_ALLOW_HTTP', flag(!production, 'Whether callbacks may be http://')),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Least severe log line')),
 })
-
-const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setting })
 
 type Table = ReturnType<typeof table>
 type Values = { readonly [Key in keyof Table]: Table[Key] extends Setting<infer T> ? T : never }
@@ -166,6 +160,7 @@ function contradictions(values: Values): string[] {
   }
   both(values.tlsCertFile, values.tlsKeyFile, 'PLINTH_TLS_CERT_FILE and PLINTH_TLS_KEY_FILE')
   both(values.bootstrapClientId, values.bootstrapClientSecret, 'PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET')
+  both(values.smtpUrl, values.smtpFrom, 'PLINTH_SMTP_URL and PLINTH_SMTP_FROM')
   const base = values.baseUrl ?? values.authUrl
   if (values.authUrl !== null && values.authUrl !== base) {
     wrong.push(`PLINTH_AUTH_URL=${values.authUrl} is not valid: expected the origin of PLINTH_BASE_URL`)
@@ -179,6 +174,10 @@ function contradictions(values: Values): string[] {
 /** The SQLite file or PostgreSQL server to use. */
 export const databaseUrlOf = ({ databaseUrl, dataDir }: Config): string =>
   databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
+
+/** Where clients reach the service. */
+export const baseUrlOf = ({ baseUrl, authUrl, port }: Config): string =>
+  baseUrl ?? authUrl ?? `https://localhost:${port}`
 
 /** Where report files live, as `file:` or `s3:` URL. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Config): string =>

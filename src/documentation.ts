@@ -1,27 +1,24 @@
-import { endpoints } from './auth/configuration.ts'
+import { endpoints, interactionPath, invitationPath } from './auth/endpoints.ts'
 import { apiScopes } from './auth/scopes.ts'
 import type { Definition } from './definition.ts'
 import type { DocumentOptions } from './http/openapi-document.ts'
 import type { Everywhere } from './http/openapi-everywhere.ts'
 import { oauthOperations } from './http/openapi-oauth.ts'
-import type { Declaration } from './resources/declaration.ts'
 import { TaskView } from './resources/reports/schemas.ts'
 
 /** What the OpenAPI document tells besides the facts of the routes. */
 export function documentation(definition: Definition, baseUrl: string, version: string): DocumentOptions {
   const { versions, scopes, events, collections } = definition
+  const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
     baseUrl,
     version,
     prefixes: versions.v1?.prefixes ?? [],
-    scopes: {
-      machine: Object.fromEntries(apiScopes(scopes).map((name) => [name, scopes[name] as string])),
-      person: scopes,
-    },
-    tags: tags(collections.map(({ declaration }) => declaration)),
+    scopes: { machine: Object.fromEntries(ofMachines), person: scopes },
+    tags: tags(collections),
     everywhere,
     schemas: { Task: TaskView },
-    written: oauthOperations(endpoints),
+    written: oauthOperations({ ...endpoints, interaction: interactionPath, invitation: invitationPath }),
     events,
   }
 }
@@ -40,11 +37,12 @@ const everywhere: Everywhere = {
   problems: ['INVALID_INPUT'],
 }
 
-function tags(declarations: readonly Declaration[]): Record<string, string> {
+function tags(collections: Definition['collections']): Record<string, string> {
   return {
-    ...Object.fromEntries(declarations.map(({ name, noun }) => [name, about(noun)])),
+    ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
     reports: 'Files made of the data in the background: ask, watch or be called, then download',
     webhooks: 'Who is called when something happens, with what came of each call',
+    administration: 'Clients, API keys and the audit log, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
     meta: 'The service about itself',
   }

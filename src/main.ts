@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { auditCommand } from './commands/audit.ts'
 import { clientsCommand } from './commands/clients.ts'
+import { keysCommand } from './commands/keys.ts'
 import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
+import { usersCommand } from './commands/users.ts'
 import { type Config, readConfig } from './config.ts'
 import type { Definition } from './definition.ts'
 
@@ -52,7 +55,9 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 program.addCommand(clientsCommand(configuration, () => definition(configuration())))
-program.addCommand(reportCommand(configuration))
+for (const command of [usersCommand, keysCommand, auditCommand, reportCommand]) {
+  program.addCommand(command(configuration))
+}
 
 loadDotEnv()
 try {

@@ -18,6 +18,9 @@ const setting = <T>(parse: (text: string) => T, fallback: string, about: string)
   about,
 })
 
+/** A setting under the name of its environment variable. */
+export const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setting })
+
 /** The same setting without a default: null when it is unset. */
 export const optional = <T>({ parse, about }: Setting<T>): Setting<T | null> => ({ parse, fallback: null, about })
 
@@ -72,6 +75,22 @@ export const origin = (about: string) =>
     about,
   )
 
+/** An issuer's identifier (RFC 8414 §2), kept as it was written, since tokens repeat it so; http only to this machine. */
+export const issuer = (allowLoopback: boolean, about: string) =>
+  setting(
+    (value) => {
+      const url = URL.parse(value)
+      const isLocal =
+        allowLoopback && url?.protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname)
+      if ((url?.protocol !== 'https:' && !isLocal) || url?.search || url?.hash || url?.username) {
+        throw new Expected('an https:// address without query and fragment, such as https://id.example.com/realm')
+      }
+      return value
+    },
+    '',
+    about,
+  )
+
 const split = (value: string) =>
   value
     .split(',')
@@ -113,6 +132,22 @@ export const origins = (allowLoopback: boolean, fallback: string, about: string)
       return parts
     },
     fallback,
+    about,
+  )
+
+const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
+
+/** Scopes (RFC 6749 §3.3), comma-separated; whether a service has them is known only when it starts. */
+export const scopeList = (about: string) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      if (parts.length === 0 || !parts.every((part) => scopeToken.test(part))) {
+        throw new Expected('scopes, comma-separated, such as users:read,reports:read')
+      }
+      return parts
+    },
+    '',
     about,
   )
 

@@ -3,13 +3,11 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
-import { buildApp } from './app.ts'
-import { ensureBootstrapClient } from './auth/clients.ts'
-import { signingKeys } from './auth/keys.ts'
-import { authorizationServer } from './auth/server.ts'
-import { tokenVerifier } from './auth/verify.ts'
+import { buildApp, plaintextTold } from './app.ts'
+import { openAuthorization } from './authorization.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
-import { type Config, resultsUrlOf } from './config.ts'
+import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
+import { type Audit, openAudit } from './db/audit-buffer.ts'
 import { requestCounter } from './db/request-counts.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
@@ -77,12 +75,18 @@ async function start(given: Config, definition: Definition, version: string, onC
   }
   onClose(stopQueue)
   const certificates = await serverCertificates(config, stores.dataDir)
-  const baseUrl = config.baseUrl ?? config.authUrl ?? `https://localhost:${config.port}`
-  const app = await openApp(config, stores, parts, baseUrl, certificates, logs)
+  const baseUrl = baseUrlOf(config)
+  const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'the audit log is behind') })
+  onClose(audit.flush)
+  const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
+  const about = { config, scopes: definition.scopes, stores, baseUrl, audit, now, report }
+  const authorization = await openAuthorization(about)
+  onClose(authorization.stop)
+  const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl, audit }, certificates, logs)
   onClose(() => Promise.all([app.close(), stopQueue()]))
   if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
   await app.listen({ host: config.host, port: config.port })
-  if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl))
+  if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl, audit))
   return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }
 }
 
@@ -122,33 +126,21 @@ function accessWriter(log: Logger, sink: LogSink): Access {
   return (line) => sink.write(`{"level":30,"time":${now()},${JSON.stringify(line).slice(1)}\n`)
 }
 
-type Parts = Awaited<ReturnType<typeof openParts>>
+type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit }
+type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 
 async function openApp(
   config: Config,
-  { db, sealer }: Stores,
-  parts: Parts,
-  baseUrl: string,
+  parts: Stores & Parts & Authorization & { baseUrl: string },
   certificates: Certificates,
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
-  const keys = await signingKeys({ db, sealer, now })
-  const { scopes } = parts.definition
-  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
-  const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, roles } = config
-  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   return buildApp({
     ...parts,
-    db,
-    sealer,
-    baseUrl,
     later,
-    provider: roles.includes('auth') ? authorizationServer({ ...tokens, sealer, accessTokenSeconds, report }) : null,
-    verify: tokenVerifier(tokens),
     tls: certificates,
-    api: roles.includes('api'),
+    api: config.roles.includes('api'),
     trustedProxies: config.trustedProxies,
     corsOrigins: config.corsOrigins,
     publicRead: config.publicRead,
@@ -170,8 +162,8 @@ async function serverCertificates(config: Config, dataDir: string) {
 }
 
 /** Opens the listener that only redirects; returns how to close it. */
-async function redirecting({ host, httpPort }: Config, baseUrl: string): Promise<() => void> {
-  const redirect = redirectServer(baseUrl).listen(httpPort, host)
+async function redirecting({ host, httpPort }: Config, baseUrl: string, audit: Audit): Promise<() => void> {
+  const redirect = redirectServer(baseUrl, plaintextTold(audit)).listen(httpPort, host)
   await once(redirect, 'listening')
   return () => redirect.close()
 }

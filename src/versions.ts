@@ -1,5 +1,10 @@
 import type { FastifyInstance } from 'fastify'
+import { apiKeyRoutes } from './auth/api-key-routes.ts'
+import { auditRoutes } from './auth/audit-routes.ts'
+import { type AdminOptions, clientRoutes } from './auth/client-routes.ts'
+import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-route.ts'
 import type { Definition } from './definition.ts'
+import { judgeTarget } from './http/guard.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
 import { activity } from './resources/reports/kinds/activity.ts'
 import { deliveries } from './resources/reports/kinds/deliveries.ts'
@@ -9,11 +14,14 @@ import { tableReport } from './resources/reports/table-report.ts'
 import { taskRevisions } from './resources/reports/tasks.ts'
 import { type Later, watchTasks } from './resources/reports/watch.ts'
 import { reportOf } from './resources/show.ts'
-import { judgeTarget } from './resources/webhooks/guard.ts'
 import { type WebhooksOptions, webhooks } from './resources/webhooks/routes.ts'
 
 /** What every version works with; which events there are is told by the definition. */
-export type VersionOptions = CollectionOptions & ReportsOptions & Omit<WebhooksOptions, 'events'> & { later: Later }
+export type VersionOptions = CollectionOptions &
+  ReportsOptions &
+  InvitationRouteOptions &
+  Omit<WebhooksOptions, 'events'> &
+  Omit<AdminOptions, 'scopes'> & { later: Later }
 
 /** Serves every version of a definition under its prefixes. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
@@ -25,6 +33,11 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
       for (const { plugin } of collections) await app.register(plugin, { ...options, prefix })
       await app.register(reports, { ...options, judgeCallback, watch, prefix })
       await app.register(webhooks, { ...options, events: definition.events, prefix })
+      await app.register(invitationRoute, { ...options, prefix })
+      for (const routes of [clientRoutes, apiKeyRoutes]) {
+        await app.register(routes, { ...options, scopes: definition.scopes, prefix })
+      }
+      await app.register(auditRoutes, { db: options.db, prefix })
     }
   }
 }

@@ -1,3 +1,5 @@
+import { sweepInvitations } from './auth/invitations.ts'
+import { sweepLoginTries } from './auth/login-tries.ts'
 import { sweepExpired } from './auth/records.ts'
 import { sweepAnswers } from './db/answers.ts'
 import type { RandomBytes } from './db/ids.ts'
@@ -51,6 +53,8 @@ export function startWork(options: WorkerOptions): () => void {
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
     () => expireRequestCounts(db, now),
+    () => sweepInvitations(db, now),
+    () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),
   ])
 }

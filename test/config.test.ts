@@ -94,6 +94,40 @@ const rows: Record<string, Row> = {
     invalid: [['no', /one of on, off$/]],
   },
   PLINTH_TRUSTED_PROXIES: { key: 'trustedProxies', development: [], ...cidrs },
+  PLINTH_JWT_SHARED_SECRET: {
+    key: 'jwtSharedSecret',
+    development: null,
+    valid: [['s'.repeat(32), 's'.repeat(32)]],
+    invalid: [['s'.repeat(31), /32 to 1024 bytes$/]],
+  },
+  PLINTH_TRUSTED_ISSUER: {
+    key: 'trustedIssuer',
+    development: null,
+    valid: ['https://id.example', 'https://id.example/', 'https://id.example/realms/one'].map((text) => [text, text]),
+    invalid: [
+      'id.example',
+      'http://id.example',
+      'http://localhost.evil.example',
+      'https://me@id.example',
+      'https://id.example/?x',
+      'https://id.example/#x',
+    ].map((text) => [text, /an https:\/\/ address without query and fragment/]),
+  },
+  PLINTH_TRUSTED_ISSUER_CIDRS: {
+    key: 'trustedIssuerCidrs',
+    development: ['127.0.0.0/8', '::1/128'],
+    production: [],
+    ...cidrs,
+  },
+  PLINTH_TRUSTED_SCOPES: {
+    key: 'trustedScopes',
+    development: null,
+    valid: [['users:read,admin', ['users:read', 'admin']]],
+    invalid: [
+      ['users:read books:write', /scopes, comma-separated/],
+      [',', /scopes, comma-separated/],
+    ],
+  },
   DATABASE_URL: {
     key: 'databaseUrl',
     development: null,
@@ -167,6 +201,18 @@ const rows: Record<string, Row> = {
     valid: [['silent', 'silent']],
     invalid: [['verbose', /one of fatal, error, warn, info, debug, trace, silent$/]],
   },
+  PLINTH_PRODUCT_NAME: {
+    key: 'productName',
+    development: 'Plinth',
+    valid: [['Ada & Söhne', 'Ada & Söhne']],
+    invalid: ['a\tb', 'x'.repeat(61)].map((text) => [text, /1 to 60 characters$/]),
+  },
+  PLINTH_ACCENT_COLOR: {
+    key: 'accentColor',
+    development: '#2552c8',
+    valid: [['#C00123', '#C00123']],
+    invalid: ['red', '#fff', '#2552c8;}', '2552c8'].map((text) => [text, /a colour such as #2552c8$/]),
+  },
 }
 
 /** Settings that are only right together. */
@@ -178,6 +224,10 @@ const pairs: [Environment, Partial<Config>][] = [
   [
     { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret' },
     { bootstrapClientId: 'boot', bootstrapClientSecret: 'boot secret' },
+  ],
+  [
+    { PLINTH_SMTP_URL: 'smtp://user:pass@mail.example.com:587', PLINTH_SMTP_FROM: 'plinth@example.com' },
+    { smtpUrl: 'smtp://user:pass@mail.example.com:587', smtpFrom: 'plinth@example.com' },
   ],
 ]
 
@@ -195,7 +245,7 @@ describe('readConfig', () => {
       for (const [text, expected] of invalid) {
         const said = message({ [name]: text })
         assert.match(said, expected)
-        const shown = name.endsWith('KEY') ? '…' : text
+        const shown = /KEY$|SECRET$/.test(name) ? '…' : text
         assert.ok(said.startsWith(`${name}=${shown} is not valid: expected `), said)
         assert.equal(said.split('\n').length, 1)
       }
@@ -219,9 +269,18 @@ describe('readConfig', () => {
         assert.equal(readConfig({})[key as keyof Config], null)
       }
       for (const name of [one, other])
-        assert.match(message({ [name]: 'x' }), /belong together: expected both or neither$/)
+        assert.match(message({ [name]: env[name] as string }), /belong together: expected both or neither$/)
     })
   }
+
+  it('PLINTH_SMTP_URL and PLINTH_SMTP_FROM: an address each', () => {
+    const said = message({
+      PLINTH_SMTP_URL: 'https://mail.example.com',
+      PLINTH_SMTP_FROM: 'Plinth <plinth@example.com>',
+    })
+    assert.match(said, /^PLINTH_SMTP_URL=\S+ is not valid: expected smtp:/)
+    assert.match(said, /\nPLINTH_SMTP_FROM=.* is not valid: expected an e-mail address$/)
+  })
 
   it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: visible ASCII', () => {
     const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })

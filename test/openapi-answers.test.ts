@@ -28,6 +28,9 @@ onSqlite((engine) => {
     const user = { name: 'Ada', email: 'ada@example.com', phone: '+1' }
     const book = { title: 'Notes', author: 'Ada', genre: 'mathematics' }
     const page = { accept: 'text/html' }
+    const admin = { scopes: 'admin' }
+    const stale = { 'if-match': '"9"' }
+    const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
     const report = { reportType: 'books', format: 'csv' }
     const hook = { event: 'report.completed', callbackUrl: 'http://127.0.0.1:9/hook' }
     const post = (url: string, payload: unknown, more: object = {}) =>
@@ -48,6 +51,8 @@ onSqlite((engine) => {
       ids = {
         task: (await service.send(post('/api/reports', report))).json().taskId,
         webhook: (await service.send(post('/api/webhooks', hook))).json().id,
+        client: (await service.send(post('/api/clients', machine, admin))).json().id,
+        key: (await service.send(post('/api/keys', { name: 'Batch' }, admin))).json().id,
       }
     })
 
@@ -131,6 +136,38 @@ onSqlite((engine) => {
       [412, '/api/reports/{taskId}', () => ({ ...removal(), headers: { 'if-match': '"99"' } })],
       [204, '/api/reports/{taskId}', () => removal()],
       [404, '/api/reports/{taskId}', () => removal()],
+      [200, '/api/clients', () => admin],
+      [403, '/api/clients', () => ({})],
+      [201, '/api/clients', () => post('/api/clients', machine, admin)],
+      [409, '/api/clients', () => post('/api/clients', { ...machine, id: ids.client }, admin)],
+      [422, '/api/clients', () => post('/api/clients', { ...machine, scopes: ['x'] }, admin)],
+      [200, '/api/clients/{id}', () => ({ url: `/api/clients/${ids.client}`, ...admin })],
+      [200, '/api/clients/{id}', () => ({ url: `/api/clients/${ids.client}?fields=name`, ...admin })],
+      [404, '/api/clients/{id}', () => ({ url: '/api/clients/none', ...admin })],
+      [
+        200,
+        '/api/clients/{id}',
+        () => ({ method: 'PATCH', url: `/api/clients/${ids.client}`, payload: { firstParty: null }, ...admin }),
+      ],
+      [
+        200,
+        '/api/clients/{id}/rotate-secret',
+        () => ({ method: 'POST', url: `/api/clients/${ids.client}/rotate-secret`, ...admin }),
+      ],
+      [204, '/api/clients/{id}', () => ({ method: 'DELETE', url: `/api/clients/${ids.client}`, ...admin })],
+      [200, '/api/keys', () => admin],
+      [201, '/api/keys', () => post('/api/keys', { name: 'Batch', rate: '1/1', quota: null }, admin)],
+      [422, '/api/keys', () => post('/api/keys', { name: 'Batch', rate: 'x' }, admin)],
+      [200, '/api/keys/{id}', () => ({ url: `/api/keys/${ids.key}`, ...admin })],
+      [
+        200,
+        '/api/keys/{id}',
+        () => ({ method: 'PATCH', url: `/api/keys/${ids.key}`, payload: { quota: 5 }, ...admin }),
+      ],
+      [412, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, headers: stale, ...admin })],
+      [204, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, ...admin })],
+      [200, '/api/audit', () => ({ url: '/api/audit?event=key.created&limit=1', ...admin })],
+      [400, '/api/audit', () => ({ url: '/api/audit?from=x', scopes: 'audit:read' })],
       [200, '/api/webhooks', () => ({})],
       [201, '/api/webhooks', () => post('/api/webhooks', { ...hook, event: '*', description: 'All' })],
       [409, '/api/webhooks', () => post('/api/webhooks', hook)],
@@ -173,6 +210,20 @@ onSqlite((engine) => {
       [200, '/oauth/logout', () => ({ headers: page, scopes: null })],
       [400, '/oauth/logout/confirm', () => post('/oauth/logout/confirm', 'xsrf=x', { headers: { ...form, ...page } })],
       [200, '/oauth/logout/success', () => ({ headers: page, scopes: null })],
+      [303, '/oauth/authorize', () => post('/oauth/authorize', 'client_id=x', { headers: form, scopes: null })],
+      [400, '/oauth/authorize', () => post('/oauth/authorize', '{}', { headers: json, scopes: null })],
+      [303, '/oauth/logout', () => post('/oauth/logout', 'state=x', { headers: form, scopes: null })],
+      [400, '/oauth/interaction/{uid}', () => ({ url: '/oauth/interaction/none', scopes: null })],
+      ...['login', 'consent', 'cancel'].map((step): (typeof cases)[0] => [
+        400,
+        `/oauth/interaction/{uid}/${step}`,
+        () => post(`/oauth/interaction/none/${step}`, 'a=b', { headers: form, scopes: null }),
+      ]),
+      [404, '/oauth/invitation', () => ({ url: '/oauth/invitation?token=none', scopes: null })],
+      [404, '/oauth/invitation', () => post('/oauth/invitation', 'token=none', { headers: form, scopes: null })],
+      [201, '/api/users/{id}/invitation', () => post('/api/users/2/invitation', {}, { scopes: 'admin' })],
+      [404, '/api/users/{id}/invitation', () => post('/api/users/99/invitation', {}, { scopes: 'admin' })],
+      [403, '/api/users/{id}/invitation', () => post('/api/users/1/invitation', {})],
       [200, '/oauth/jwks', () => ({})],
       [200, '/.well-known/openid-configuration', () => ({})],
       [200, '/.well-known/oauth-authorization-server', () => ({})],
@@ -197,6 +248,12 @@ onSqlite((engine) => {
       'confirmLogOut',
       'readUserInfo',
       'postUserInfo',
+      'readInteraction',
+      'sendLogin',
+      'sendConsent',
+      'cancelLogin',
+      'readInvitation',
+      'sendPassword',
       'downloadReport',
     ]
 

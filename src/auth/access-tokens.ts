@@ -1,52 +1,87 @@
 import type { KeyObject } from 'node:crypto'
 import { type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose'
+import { algorithmOf, type PublicKeys } from './key-algorithms.ts'
 
 /** How far clocks may differ, in seconds. */
 export const clockSkewSeconds = 30
 
 const longestToken = 8_192
+const longestKid = 200
 const types: unknown[] = ['JWT', 'at+jwt']
 
 export interface AccessTokenClaims {
   sub: string
   client_id: string
   scope: string
-  jti: string
+  /** Null where another issuer gave none. */
+  jti: string | null
   /** Seconds since the epoch. */
   exp: number
+  /** The key that signed it; null for the shared secret. */
+  kid: string | null
 }
 
 export interface TokenRules {
   issuer: string
   audience: string
-  keys: { publicKeys: ReadonlyMap<string, KeyObject> }
+  keys: PublicKeys
+  /** What HS256 tokens are verified with; without it there are none. */
+  sharedSecret?: KeyObject | null
 }
 
 /** Reads an access token at a time in milliseconds. */
 export type ReadAccessToken = (token: string, nowMs: number) => Promise<AccessTokenClaims>
 
+/** Thrown where the keys could not be read, which says nothing about the token. */
+export class KeysUnavailable extends Error {}
+
 /**
- * Makes the reader of our own JWT access tokens (RFC 9068 §4, RFC 8725): RS256 under our keys, `iss`, `aud`, times.
- * It throws jose's JWTExpired for a token that was good once, and some other error for anything else.
+ * Makes the reader of our own JWT access tokens (RFC 9068 §4, RFC 8725): the algorithm is that of the key, which is one
+ * of ours, or HS256 under the shared secret; `iss`, `aud`, times. It throws jose's JWTExpired for a token that was good
+ * once, KeysUnavailable, and some other error for anything else.
  */
-export function accessTokenReader({ issuer, audience, keys }: TokenRules): ReadAccessToken {
-  const keyOf = ({ kid }: { kid?: string }) => {
-    const key = keys.publicKeys.get(kid as string)
-    if (!key) throw new Error('The token names no key of ours')
-    return key
-  }
-  const rules = { algorithms: ['RS256'], issuer, audience, clockTolerance: clockSkewSeconds }
+export function accessTokenReader(rules: TokenRules): ReadAccessToken {
+  const { audience } = rules
+  const read = signedBy(rules)
   return async (token, nowMs) => {
-    if (token.length > longestToken) throw new Error('The token is too long')
-    const { payload, protectedHeader } = await jwtVerify(token, keyOf, { ...rules, currentDate: new Date(nowMs) })
-    return checked(payload, protectedHeader, audience, nowMs / 1_000 + clockSkewSeconds)
+    const { payload, header } = await read(token, nowMs)
+    return checked(payload, header, audience, nowMs / 1_000 + clockSkewSeconds)
   }
 }
 
-function checked(payload: JWTPayload, { typ }: JWTHeaderParameters, audience: string, latestIat: number) {
+type Verified = { payload: JWTPayload; header: JWTHeaderParameters }
+
+/** What the readers of all issuers share: the signature under a key of that issuer, `iss`, `aud`, `exp`, `nbf`. */
+export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenRules) {
+  const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }): Promise<KeyObject> => {
+    if (alg === 'HS256' && sharedSecret) return sharedSecret
+    const key = await find(keys, kid)
+    if (!key || algorithmOf(key) !== alg) throw new Error('The token names no key of its issuer for this algorithm')
+    return key
+  }
+  const algorithms = ['RS256', 'ES256', 'EdDSA', ...(sharedSecret ? ['HS256'] : [])]
+  const rules = { algorithms, issuer, audience, clockTolerance: clockSkewSeconds }
+  return async (token: string, nowMs: number): Promise<Verified> => {
+    if (token.length > longestToken) throw new Error('The token is too long')
+    const verified = await jwtVerify(token, keyOf, { ...rules, currentDate: new Date(nowMs) })
+    return { payload: verified.payload, header: verified.protectedHeader }
+  }
+}
+
+async function find(keys: PublicKeys, kid: unknown): Promise<KeyObject | undefined> {
+  if (typeof kid !== 'string' || kid.length > longestKid) return undefined
+  const known = keys.publicKeys.get(kid)
+  if (known || !keys.refresh) return known
+  await keys.refresh().catch((cause) => {
+    throw new KeysUnavailable('The keys cannot be read now', { cause })
+  })
+  return keys.publicKeys.get(kid)
+}
+
+function checked(payload: JWTPayload, { alg, typ, kid }: JWTHeaderParameters, audience: string, latestIat: number) {
   const { aud, iat, exp, ...claims } = payload
   const texts = [claims.sub, claims.client_id, claims.scope, claims.jti].every((claim) => typeof claim === 'string')
   const times = Number.isSafeInteger(exp) && Number.isSafeInteger(iat) && (iat as number) <= latestIat
   if (!(texts && times && aud === audience && types.includes(typ))) throw new Error('The token is no access token')
-  return payload as unknown as AccessTokenClaims
+  return { ...payload, kid: alg === 'HS256' ? null : kid } as unknown as AccessTokenClaims
 }

@@ -19,7 +19,7 @@ export function allowClientCredentials(provider: Provider, api: Api): void {
   const handle = async (ctx: TokenEndpointGrantContext): Promise<void> => {
     const { client, params } = ctx.oidc
     if (!namesApi(params.resource, api)) throw new errors.InvalidTarget()
-    const scope = grantedScope(params.scope, client.scope ?? '')
+    const scope = requestedScope(params.scope, client.scope ?? '')
     const token = new provider.ClientCredentials({ client, scope })
     token.resourceServer = new provider.ResourceServer(api.audience, api)
     ctx.oidc.entity('ClientCredentials', token)
@@ -28,7 +28,8 @@ export function allowClientCredentials(provider: Provider, api: Api): void {
   provider.registerGrantType('client_credentials', handle, ['scope', 'resource'], ['resource'])
 }
 
-function grantedScope(requested: string | undefined, own: string): string {
+/** What a client asks for, or all it may have; throws `invalid_scope` for more than that (RFC 6749 §3.3). */
+export function requestedScope(requested: string | undefined, own: string): string {
   if (requested === undefined) return own
   const allowed = new Set(own.split(' '))
   const asked = [...new Set(requested.split(' '))]

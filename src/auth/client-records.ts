@@ -1,4 +1,4 @@
-import type { Adapter, AdapterPayload } from 'oidc-provider'
+import type { Adapter, AdapterPayload, ResponseType } from 'oidc-provider'
 import type { Database } from '../db/open.ts'
 import { findClient, type RegisteredClient } from './clients.ts'
 import { isNativeUri } from './redirect-uris.ts'
@@ -24,8 +24,12 @@ export function clientRecords(db: Database): Adapter {
   }
 }
 
+/** What we know of a client besides the metadata that RFC 7591 names. */
+export const ownMetadata = ['is_first_party', 'is_trusted']
+
 /** A client in the terms of RFC 7591 §2; the provider lets either way of sending a secret pass for the other. */
-function metadata({ id, name, secretHash, scopes, grants, redirectUris }: RegisteredClient): AdapterPayload {
+function metadata(client: RegisteredClient): AdapterPayload {
+  const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client
   return {
     client_id: id,
     client_name: name,
@@ -34,7 +38,19 @@ function metadata({ id, name, secretHash, scopes, grants, redirectUris }: Regist
     application_type: secretHash === null && redirectUris.some(isNativeUri) ? 'native' : 'web',
     grant_types: grants,
     redirect_uris: redirectUris,
-    response_types: grants.includes('authorization_code') ? ['code'] : [],
+    post_logout_redirect_uris: postLogoutRedirectUris,
+    response_types: responseTypesOf(grants),
     scope: scopes.join(' '),
+    is_first_party: firstParty,
+    is_trusted: trusted,
   }
+}
+
+/** The response types that the grants of a client stand for (OpenID Connect Dynamic Registration §2). */
+export function responseTypesOf(grants: readonly string[]): ResponseType[] {
+  const types: [grant: string, type: ResponseType][] = [
+    ['authorization_code', 'code'],
+    ['implicit', 'id_token'],
+  ]
+  return types.filter(([grant]) => grants.includes(grant)).map(([, type]) => type)
 }

@@ -1,53 +1,103 @@
 import { randomBytes } from 'node:crypto'
-import type { Database } from '../db/open.ts'
+import { type AuditActor, auditRecorder, theService } from '../db/audit.ts'
+import type { Database, Queryable } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import { Problem } from '../http/problem.ts'
-import { type NewClient, refuseWrong } from './new-client.ts'
+import { type ClientSettings, type NewClient, refuseWrong, wholeSettings } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
 
 /** A client as registered; one without a secret hash is public and proves itself with PKCE alone. */
-export interface RegisteredClient {
+export interface RegisteredClient extends ClientSettings {
   id: string
-  name: string
   secretHash: string | null
   scopes: string[]
   grants: string[]
   redirectUris: string[]
+  postLogoutRedirectUris: string[]
+  revision: number
   createdAt: string
+  updatedAt: string
   revokedAt: string | null
 }
 
-/** Clock (milliseconds since the epoch) and randomness, for tests to drive. */
+/** Clock (milliseconds since the epoch) and randomness, for tests to drive; and whom the audit log names. */
 export interface Sources {
   now?: () => number
   random?: (size: number) => Uint8Array
+  actor?: AuditActor
 }
 
-const token = (random: (size: number) => Uint8Array, bytes: number) => Buffer.from(random(bytes)).toString('base64url')
+export const randomToken = (random: (size: number) => Uint8Array, bytes: number) =>
+  Buffer.from(random(bytes)).toString('base64url')
 
 /** Where a client's secret is digested for (`sealer.digest`). */
 export const secretPlace = (id: string) => `client:${id}`
 
+/** A client that is not registered yet, with its secret, of which the row holds a digest only. */
+export interface DraftClient {
+  row: Client
+  settings: ClientSettings
+  secret: string | null
+}
+
+/** Makes a client of what is wanted. Throws VALIDATION_ERROR naming each wrong field, a scope that is not `known` included. */
+export function draftClient(
+  sealer: Sealer,
+  known: Scopes,
+  { secret: given, ...wanted }: NewClient,
+  { now = Date.now, random = randomBytes }: Sources = {},
+): DraftClient {
+  const id = wanted.id ?? `cli_${randomToken(random, 16)}`
+  const secret = given === undefined ? randomToken(random, 32) : given
+  const settings = wholeSettings(wanted)
+  refuseWrong({ ...settings, id, secret }, known)
+  const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
+  const at = new Date(now()).toISOString()
+  const row = { ...packed(settings), id, secretHash, revision: 1, createdAt: at, updatedAt: at, revokedAt: null }
+  return { row, settings, secret }
+}
+
+/** Registers a client, and tells the audit log who did. */
+export async function addClient(
+  tx: Queryable,
+  sealer: Sealer,
+  { row, settings }: DraftClient,
+  { now = Date.now, actor = theService }: Sources,
+): Promise<void> {
+  await tx.insertInto('clients').values(row).execute()
+  const entry = { ...actor, event: 'client.created', target: row.id, details: told(settings) } as const
+  await auditRecorder(sealer, now)(tx, entry)
+}
+
 /**
  * Registers a client and returns it with its secret, which is kept only as a digest and so never shown again.
- * Throws VALIDATION_ERROR naming each wrong field, a scope that is not `known` included, DUPLICATE_RESOURCE when the id is taken.
+ * Throws as `draftClient`, and DUPLICATE_RESOURCE when the id is taken.
  */
 export async function createClient(
   db: Database,
   sealer: Sealer,
   known: Scopes,
-  { secret: given, redirectUris = [], ...wanted }: NewClient,
-  { now = Date.now, random = randomBytes }: Sources = {},
+  wanted: NewClient,
+  sources: Sources = {},
 ): Promise<{ client: RegisteredClient; secret: string | null }> {
-  const id = wanted.id ?? `cli_${token(random, 16)}`
-  const secret = given === undefined ? token(random, 32) : given
-  refuseWrong({ ...wanted, id, secret, redirectUris }, known)
-  const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
-  const row = { ...packed({ ...wanted, redirectUris }), id, secretHash, createdAt: new Date(now()).toISOString() }
-  await insert(db, { ...row, revokedAt: null })
-  return { client: unpacked({ ...row, revokedAt: null }), secret }
+  const draft = draftClient(sealer, known, wanted, sources)
+  const add = db.write((tx) => addClient(tx, sealer, draft, sources))
+  await add.catch((error) => refuseDuplicate(db, draft.row.id, error))
+  return { client: unpacked(draft.row), secret: draft.secret }
 }
+
+/** What a failed registration means: DUPLICATE_RESOURCE, or the error itself. */
+export function refuseDuplicate(db: Database, id: string, error: unknown): never {
+  if (!db.engine.isDuplicate(error)) throw error
+  const errors = [{ field: 'id', message: 'is in use already' }]
+  throw new Problem('DUPLICATE_RESOURCE', `There is a client "${id}" already`, { errors, cause: error })
+}
+
+/** What the audit log says of a client's settings. */
+export const told = ({ name, scopes, grants, trusted, firstParty, redirectUris }: ClientSettings) => ({
+  ...{ name, scopes, grants, redirectUris, trusted, firstParty },
+})
 
 /** All clients, oldest first, the revoked ones included. */
 export async function listClients(db: Database): Promise<RegisteredClient[]> {
@@ -62,20 +112,6 @@ export async function findClient(db: Database, id: string): Promise<RegisteredCl
   return row && unpacked(row)
 }
 
-/** Revokes a client for good: no new tokens, and those it holds are refused soon after; false when there is none. */
-export async function revokeClient(db: Database, id: string, { now = Date.now }: Sources = {}): Promise<boolean> {
-  const revokedAt = new Date(now()).toISOString()
-  const { numUpdatedRows } = await db.write((tx) =>
-    tx
-      .updateTable('clients')
-      .set({ revokedAt })
-      .where('id', '=', id)
-      .where('revokedAt', 'is', null)
-      .executeTakeFirstOrThrow(),
-  )
-  return numUpdatedRows > 0n
-}
-
 /**
  * Makes sure that the client named in the settings exists as set: confidential, every scope, client_credentials.
  * Meant for each start; throws VALIDATION_ERROR when id or secret cannot be used.
@@ -88,39 +124,58 @@ export async function ensureBootstrapClient(
   secret: string,
   { now = Date.now }: Sources = {},
 ): Promise<void> {
-  const wanted = {
-    name: 'Bootstrap client',
-    scopes: Object.keys(known),
-    grants: ['client_credentials'],
-    redirectUris: [],
-  }
-  refuseWrong({ ...wanted, id, secret }, known)
-  const values = { ...packed(wanted), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
-  const row = { ...values, id, createdAt: new Date(now()).toISOString() }
-  await db.write((tx) =>
-    tx
+  const grants = ['client_credentials']
+  const settings = wholeSettings({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
+  refuseWrong({ ...settings, id, secret }, known)
+  const values = { ...packed(settings), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
+  const at = new Date(now()).toISOString()
+  const record = auditRecorder(sealer, now)
+  await db.write(async (tx) => {
+    const before = await tx.selectFrom('clients').selectAll().where('id', '=', id).executeTakeFirst()
+    if (before && isAsSet(before, values)) return
+    await tx
       .insertInto('clients')
-      .values(row)
-      .onConflict((conflict) => conflict.column('id').doUpdateSet(values))
-      .execute(),
-  )
+      .values({ ...values, id, revision: 1, createdAt: at, updatedAt: at })
+      .onConflict((conflict) =>
+        conflict
+          .column('id')
+          .doUpdateSet((row) => ({ ...values, updatedAt: at, revision: row('clients.revision', '+', 1) })),
+      )
+      .execute()
+    const event = before ? 'client.updated' : 'client.created'
+    await record(tx, { ...theService, event, target: id, details: told(settings) })
+  })
 }
 
-async function insert(db: Database, row: Client): Promise<void> {
-  try {
-    await db.write((tx) => tx.insertInto('clients').values(row).execute())
-  } catch (error) {
-    if (!db.engine.isDuplicate(error)) throw error
-    throw new Problem('DUPLICATE_RESOURCE', `There is a client "${row.id}" already`, { cause: error })
+const isAsSet = (row: Client, values: Partial<Client>): boolean =>
+  Object.entries(values).every(([name, value]) => row[name as keyof Client] === value)
+
+const words = (text: string) => text.split(' ').filter(Boolean)
+const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
+
+/** Settings as the table keeps them. */
+export function packed(settings: ClientSettings) {
+  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, trusted, firstParty } = settings
+  return {
+    name,
+    scopes: joined(scopes),
+    grants: joined(grants),
+    redirectUris: joined(redirectUris),
+    postLogoutRedirectUris: joined(postLogoutRedirectUris),
+    trusted: Number(trusted),
+    firstParty: Number(firstParty),
   }
 }
 
-function packed({ name, scopes, grants, redirectUris }: Required<Omit<NewClient, 'id' | 'secret'>>) {
-  const words = (list: readonly string[]) => [...new Set(list)].join(' ')
-  return { name, scopes: words(scopes), grants: words(grants), redirectUris: words(redirectUris) }
-}
-
-function unpacked(row: Client): RegisteredClient {
-  const words = (text: string) => text.split(' ').filter(Boolean)
-  return { ...row, scopes: words(row.scopes), grants: words(row.grants), redirectUris: words(row.redirectUris) }
+/** A row as the client it keeps. */
+export function unpacked(row: Client): RegisteredClient {
+  return {
+    ...row,
+    scopes: words(row.scopes),
+    grants: words(row.grants),
+    redirectUris: words(row.redirectUris),
+    postLogoutRedirectUris: words(row.postLogoutRedirectUris),
+    trusted: row.trusted === 1,
+    firstParty: row.firstParty === 1,
+  }
 }

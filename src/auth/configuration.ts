@@ -1,11 +1,20 @@
-import { type Client, type Configuration, errors, type FindAccount, type KoaContextWithOIDC } from 'oidc-provider'
+import { type Client, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
+import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
+import { accountFinder } from './accounts.ts'
 import { type Api, namesApi } from './client-credentials.ts'
-import { renderError } from './failures.ts'
+import { ownMetadata } from './client-records.ts'
+import { grantLoader } from './consent.ts'
+import { endpoints, interactionPath } from './endpoints.ts'
+import { errorRenderer, showPage } from './failures.ts'
+import { whenToAsk } from './interaction-policy.ts'
 import { isPresented, recordIssued } from './issued.ts'
 import type { SigningKeys } from './keys.ts'
-import { page, pagePolicy } from './page.ts'
+import { lifetimes } from './lifetimes.ts'
+import type { Frame } from './pages/frame.ts'
+import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/logout.ts'
+import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
 import type { Scopes } from './scopes.ts'
 
@@ -24,57 +33,63 @@ export interface AuthorizationServerOptions {
   accessTokenSeconds: number
   /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
   accessTokenType?: 'JWT' | 'at+jwt'
-  /** Finds who logged in; without it nobody can. */
-  findAccount?: FindAccount
+  login: PasswordGrantOptions['login']
+  address: PasswordGrantOptions['address']
+  frame: Frame
+  /** Is told of the tokens that were granted, refused and revoked. */
+  audit?: Pick<Audit, 'note' | 'tally'>
   /** Is told of each failure that is not the caller's. */
   report: (error: unknown) => void
 }
 
-/** The paths of the endpoints, by oidc-provider's names for them. */
-export const endpoints = {
-  authorization: '/oauth/authorize',
-  token: '/oauth/token',
-  revocation: '/oauth/revoke',
-  introspection: '/oauth/introspect',
-  userinfo: '/oauth/userinfo',
-  jwks: '/oauth/jwks',
-  end_session: '/oauth/logout',
-}
-
-const hour = 3_600
-const day = 24 * hour
-
 /** All that oidc-provider is told; where it prints a notice about a default of its own, ours stands here instead. */
 export function configuration(options: AuthorizationServerOptions, api: Api): Configuration {
-  const { keys, accessTokenSeconds, accessTokenType = 'JWT', findAccount = () => undefined } = options
+  const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
   const adapter = records(options)
   return {
     adapter,
     jwks: keys.jwks as Configuration['jwks'],
     routes: endpoints,
-    cookies: { keys: keys.cookieKeys },
+    cookies: cookies(keys.cookieKeys),
     scopes: Object.keys(options.scopes),
-    claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
+    // An ID token tells name and e-mail address to every app; see `accountFinder`.
+    claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
-    responseTypes: ['code'],
+    responseTypes: ['code', 'id_token'],
     clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
+    extraClientMetadata: { properties: ownMetadata },
     // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: recordIssued(adapter, accessTokenType) } },
-    features: features(api),
+    interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
+    discovery: { userinfo_endpoint: issuer + endpoints.userinfo, ui_locales_supported: ['en'] },
+    features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
-    findAccount,
-    renderError,
+    issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: true,
+    expiresWithSession: () => false,
+    findAccount: accountFinder(db),
+    loadExistingGrant: grantLoader(db),
+    renderError: errorRenderer(frame),
   }
 }
 
-function features(api: Api): Configuration['features'] {
+/** Prefixes keep other hosts of a domain from planting cookies (RFC 6265bis §4.1.3); `__Host-` needs the path `/`. */
+function cookies(keys: string[]): Configuration['cookies'] {
+  const options = { httpOnly: true, sameSite: 'lax', secure: true, signed: true } as const
+  const [interaction, resume] = ['__Secure-plinth_interaction', '__Secure-plinth_resume']
+  return { keys, names: { session: '__Host-plinth_session', interaction, resume }, long: options, short: options }
+}
+
+function features(api: Api, frame: Frame): Configuration['features'] {
   return {
     devInteractions: { enabled: false },
     dPoP: { enabled: false },
     pushedAuthorizationRequests: { enabled: false },
     clientCredentials: { enabled: true },
+    // Ours takes the tokens of this service, which have an audience; the provider's refuses them.
+    userinfo: { enabled: false },
     introspection: { enabled: true, allowedPolicy: mayIntrospect },
     revocation: { enabled: true, allowedPolicy: mayRevoke },
     resourceIndicators: {
@@ -88,23 +103,14 @@ function features(api: Api): Configuration['features'] {
     },
     rpInitiatedLogout: {
       enabled: true,
-      logoutSource: (ctx, form) =>
-        showPage(ctx, 'Log out?', `${form}<button form="op.logoutForm" name="logout" value="yes">Log out</button>`),
-      postLogoutSuccessSource: (ctx) => showPage(ctx, 'You are logged out', ''),
+      logoutSource: (ctx, form) => {
+        const { client, params } = ctx.oidc
+        const target = params?.post_logout_redirect_uri
+        const targets = typeof target === 'string' ? [target] : []
+        showPage(ctx, frame(logoutTitle, logoutBody(form, client?.clientName), targets))
+      },
+      postLogoutSuccessSource: (ctx) => showPage(ctx, frame(loggedOutTitle, loggedOutBody)),
     },
-  }
-}
-
-function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
-  return {
-    AccessToken: accessTokenSeconds,
-    ClientCredentials: accessTokenSeconds,
-    IdToken: accessTokenSeconds,
-    AuthorizationCode: 60,
-    RefreshToken: 14 * day,
-    Grant: 90 * day,
-    Session: 8 * hour,
-    Interaction: hour,
   }
 }
 
@@ -118,9 +124,4 @@ function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): b
 function mayRevoke(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
   if (token.clientId === client.clientId) return isPresented(ctx, token)
   throw new errors.InvalidRequest('the token was not issued to this client')
-}
-
-function showPage(ctx: KoaContextWithOIDC, title: string, body: string): void {
-  ctx.set('Content-Security-Policy', pagePolicy)
-  ctx.body = page(title, body)
 }

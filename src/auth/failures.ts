@@ -2,7 +2,8 @@ import type { EventEmitter } from 'node:events'
 import type Provider from 'oidc-provider'
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider'
 import type { Engine } from '../db/engine.ts'
-import { escapeHtml, page, pagePolicy } from './page.ts'
+import { errorBody, errorTitle } from './pages/error.ts'
+import type { Frame, Page } from './pages/frame.ts'
 
 /** The endpoints people come to with a browser; at all others programs ask, whatever their Accept says. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])
@@ -10,23 +11,31 @@ const retryAfterSeconds = 5
 const busy = { error: 'temporarily_unavailable', error_description: 'the server cannot take the request now' }
 const broken = { error: 'server_error', error_description: 'an unexpected error occurred' }
 
-/** Answers an error as RFC 6749 §5.2 says, or as a page where a person with a browser is waiting. */
-export function renderError(ctx: KoaContextWithOIDC, error: ErrorOut): void {
-  ctx.set('Cache-Control', 'no-store')
-  if (!pages.has(ctx.oidc?.route) || ctx.accepts('json', 'html') !== 'html') {
-    ctx.body = error
-    return
+export type RenderError = (ctx: KoaContextWithOIDC, error: ErrorOut) => void
+
+/** Makes what answers an error as RFC 6749 §5.2 says, or as a page where a person with a browser is waiting. */
+export function errorRenderer(frame: Frame): RenderError {
+  return (ctx, error) => {
+    ctx.set('Cache-Control', 'no-store')
+    if (!pages.has(ctx.oidc?.route) || ctx.accepts('json', 'html') !== 'html') ctx.body = error
+    else showPage(ctx, frame(errorTitle, errorBody({ ...error })))
   }
-  ctx.set('Content-Security-Policy', pagePolicy)
+}
+
+/** Answers with a page. */
+export function showPage(ctx: KoaContextWithOIDC, { html, policy }: Page): void {
+  ctx.set('Content-Security-Policy', policy)
   ctx.type = 'html'
-  const lines = Object.entries(error).map(
-    ([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(`${value}`)}</dd>`,
-  )
-  ctx.body = page('The request cannot be completed', `<dl>${lines.join('')}</dl>`)
+  ctx.body = html
 }
 
 /** Reports what went wrong inside, and answers 503 instead of 500 where the store cannot take work now. */
-export function handleFailures(provider: Provider, engine: Engine, report: (error: unknown) => void): void {
+export function handleFailures(
+  provider: Provider,
+  engine: Engine,
+  renderError: RenderError,
+  report: (error: unknown) => void,
+): void {
   const fail = (ctx: KoaContextWithOIDC, error: unknown) => {
     report(error)
     const unavailable = engine.isUnavailable(error)

@@ -1,16 +1,25 @@
-import { createPublicKey, generateKeyPair, type KeyObject, randomBytes } from 'node:crypto'
-import { promisify } from 'node:util'
-import { calculateJwkThumbprint, type JWK } from 'jose'
+import { createPublicKey, type KeyObject, randomBytes } from 'node:crypto'
+import type { JWK } from 'jose'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
+import {
+  cookieKeysPlace,
+  keyPlace,
+  lockKeys,
+  makeKey,
+  newCookieKey,
+  type StoredKey,
+  storedCookieKeys,
+  storedKeys,
+} from './stored-keys.ts'
 
-/** What the authorization server signs with, the same on all nodes. */
+/** What the authorization server signs with at one moment, the same on all nodes. */
 export interface SigningKeys {
-  /** The private keys, newest first. */
+  /** The private keys: first the one that signs, then those that are published ahead or still verify. */
   jwks: { keys: JWK[] }
-  /** What cookies are signed with, newest first. */
+  /** What cookies are signed with, in the same order: each goes with a signing key. */
   cookieKeys: string[]
-  /** The public keys by `kid`; each is RSA and good for RS256 only. */
+  /** The public keys by `kid`. */
   publicKeys: ReadonlyMap<string, KeyObject>
 }
 
@@ -22,85 +31,66 @@ export interface KeySources {
   random?: (size: number) => Uint8Array
 }
 
-interface Stored {
-  keys: { kid: string; privateSealed: string }[]
-  cookieKeys: string | undefined
-}
-
-const cookieKeysName = 'cookie_keys'
-const cookieKeysPlace = `settings:${cookieKeysName}`
-const cookieKeyBytes = 32
-const keyPlace = (kid: string) => `signing_keys:${kid}`
-
 /**
  * Reads the signing and cookie keys, and makes them on the first run: once, however many processes start together.
  * Throws when they were sealed under another master key.
  */
-export async function signingKeys({ db, sealer, now, random = randomBytes }: KeySources): Promise<SigningKeys> {
-  const found = await stored(db)
-  if (isComplete(found)) return opened(found, sealer)
-  const [key, cookieKey] = [await newKey(), Buffer.from(random(cookieKeyBytes)).toString('base64url')]
-  const sealedKey = { kid: key.kid, alg: key.alg, privateSealed: sealer.seal(JSON.stringify(key), keyPlace(key.kid)) }
-  const cookieKeys = sealer.seal(JSON.stringify([cookieKey]), cookieKeysPlace)
-  await insertMissing(db, { ...sealedKey, createdAt: new Date(now()).toISOString() }, cookieKeys)
-  return opened(await stored(db), sealer)
+export async function signingKeys(sources: KeySources): Promise<SigningKeys> {
+  const found = await stored(sources.db)
+  if (isComplete(found)) return opened(found, sources)
+  await makeMissing(sources)
+  return opened(await stored(sources.db), sources)
 }
 
-async function stored(db: Database): Promise<Stored> {
-  const keys = await db.read
-    .selectFrom('signingKeys')
-    .select(['kid', 'privateSealed'])
-    .orderBy('createdAt', 'desc')
-    .orderBy('kid')
-    .execute()
-  const setting = await db.read
-    .selectFrom('settings')
-    .select('value')
-    .where('name', '=', cookieKeysName)
-    .executeTakeFirst()
-  return { keys, cookieKeys: setting?.value }
+interface Stored {
+  keys: StoredKey[]
+  cookieKeys: string | undefined
 }
 
-function isComplete({ keys, cookieKeys }: Stored): boolean {
-  return keys.length > 0 && cookieKeys !== undefined
-}
+const stored = async (db: Database): Promise<Stored> => ({
+  keys: await storedKeys(db.read),
+  cookieKeys: await storedCookieKeys(db),
+})
 
-async function newKey(): Promise<JWK & { kid: string; alg: string }> {
-  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
-  const key = privateKey.export({ format: 'jwk' }) as JWK
-  return { ...key, kid: await calculateJwkThumbprint(key), alg: 'RS256', use: 'sig' }
-}
+const isComplete = ({ keys, cookieKeys }: Stored) => keys.length > 0 && cookieKeys !== undefined
 
-interface KeyRow {
-  kid: string
-  alg: string
-  privateSealed: string
-  createdAt: string
-}
-
-async function insertMissing(db: Database, key: KeyRow, cookieKeys: string): Promise<void> {
+async function makeMissing({ db, sealer, now, random = randomBytes }: KeySources): Promise<void> {
+  const at = new Date(now()).toISOString()
+  const key = await makeKey(sealer, at, at)
+  const cookieKeys = sealer.seal(JSON.stringify([newCookieKey(random)]), cookieKeysPlace)
   await db.write(async (tx) => {
-    // Writing this row, even to the value it has, makes processes that start together pass here one after the other.
-    await tx
-      .insertInto('settings')
-      .values({ name: cookieKeysName, value: cookieKeys })
-      .onConflict((conflict) => conflict.column('name').doUpdateSet((eb) => ({ value: eb.ref('settings.value') })))
-      .execute()
+    await lockKeys(tx, cookieKeys)
     const existing = await tx.selectFrom('signingKeys').select('kid').executeTakeFirst()
     if (!existing) await tx.insertInto('signingKeys').values(key).execute()
   })
 }
 
-function opened({ keys, cookieKeys }: Stored, sealer: Sealer): SigningKeys {
-  const jwks = { keys: keys.map(({ kid, privateSealed }) => unsealed<JWK>(sealer, privateSealed, keyPlace(kid))) }
+function opened({ keys, cookieKeys }: Stored, { sealer, now }: KeySources): SigningKeys {
+  const at = signer(keys, new Date(now()).toISOString())
+  const ordered = firstOf(keys, at)
+  const jwks = { keys: ordered.map(({ kid, privateSealed }) => unsealed<JWK>(sealer, privateSealed, keyPlace(kid))) }
   return {
     jwks,
-    cookieKeys: unsealed<string[]>(sealer, cookieKeys ?? '', cookieKeysPlace),
+    cookieKeys: firstOf(unsealed<string[]>(sealer, cookieKeys ?? '', cookieKeysPlace), at),
     publicKeys: new Map(jwks.keys.map((key) => [key.kid as string, publicKey(key)])),
   }
 }
 
-function unsealed<T>(sealer: Sealer, sealed: string, place: string): T {
+/** The place of the key that signs: the newest of those whose time has come. */
+function signer(keys: StoredKey[], now: string): number {
+  const found = keys.findIndex(({ activeFrom }) => activeFrom <= now)
+  return found < 0 ? keys.length - 1 : found
+}
+
+/** The same with one of them first: the authorization server signs with the first it finds. */
+const firstOf = <T>(list: T[], at: number): T[] => [
+  ...list.slice(at, at + 1),
+  ...list.slice(0, at),
+  ...list.slice(at + 1),
+]
+
+/** Throws, and names the place, when the text was sealed under another master key. */
+export function unsealed<T>(sealer: Sealer, sealed: string, place: string): T {
   try {
     return JSON.parse(sealer.open(sealed, place)) as T
   } catch (cause) {
@@ -108,6 +98,6 @@ function unsealed<T>(sealer: Sealer, sealed: string, place: string): T {
   }
 }
 
-function publicKey({ kty, n, e }: JWK): KeyObject {
-  return createPublicKey({ key: { kty, n, e } as Record<string, string>, format: 'jwk' })
+function publicKey({ kty, n, e, crv, x, y }: JWK): KeyObject {
+  return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })
 }

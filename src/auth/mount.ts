@@ -1,11 +1,11 @@
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import type Provider from 'oidc-provider'
-import { endpoints } from './configuration.ts'
+import { endpoints } from './endpoints.ts'
+import type { CurrentServer } from './key-ring.ts'
 import { withBody } from './message.ts'
 import { apiScopes, type Scopes } from './scopes.ts'
 
 export interface MountOptions {
-  provider: Provider
+  provider: CurrentServer
   issuer: string
   /** Every scope of the service. */
   scopes: Scopes
@@ -19,10 +19,12 @@ export interface MountOptions {
 const bodyLimit = 56 * 1_024
 const config = { scope: 'own' }
 const publicDocuments = 'public, max-age=300'
-const { authorization, token, revocation, introspection, userinfo, jwks, end_session } = endpoints
+const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
-const programs = [token, revocation, introspection, userinfo, `${end_session}/confirm`]
-const browsers = [authorization, `${authorization}/:uid`, userinfo, end_session, `${end_session}/success`]
+const programs = [token, revocation, introspection, `${end_session}/confirm`]
+const browsers = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
+/** May be sent as forms, too (OpenID Connect Core §3.1.2.1); the cookie of a login comes with the redirect only. */
+const forms = [authorization, end_session]
 const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
 
 /**
@@ -34,22 +36,45 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   { provider, issuer, scopes, audience = issuer, answered },
 ) => {
   takeRawBodies(app)
-  const answer = provider.callback()
+  const answering = callbackOf(provider)
   const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
     reply.hijack()
     reply.raw.setHeader('cache-control', cacheControl)
     for (const [name, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
-    await answer(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
+    await answering()(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
     answered?.(request, reply.raw.statusCode)
   }
   for (const path of programs) app.post(path, { config }, handle('no-store'))
   for (const path of browsers) app.get(path, { config }, handle('no-store'))
+  for (const path of forms) app.post(path, { config }, asQuery)
   for (const path of documents) app.get(path, { config }, handle(publicDocuments))
   app.get('/.well-known/oauth-protected-resource', { config }, (_request, reply) =>
     reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience, apiScopes(scopes))),
   )
+}
+
+/** What answers now: another one whenever the keys have changed. */
+function callbackOf(server: CurrentServer) {
+  let provider = server.current
+  let callback = provider.callback()
+  return () => {
+    if (provider !== server.current) {
+      provider = server.current
+      callback = provider.callback()
+    }
+    return callback
+  }
+}
+
+/** A form as the same request by GET: 303 makes a browser forget the method (RFC 9110 §15.4.4). */
+function asQuery({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const isForm = /^application\/x-www-form-urlencoded *(;|$)/i.test(headers['content-type'] ?? '')
+  reply.header('cache-control', 'no-store')
+  if (!isForm) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
+  const query = new URLSearchParams((body as Buffer).toString())
+  return reply.redirect(`${routeOptions.url}?${query}`, 303)
 }
 
 /** RFC 9728 §2. */

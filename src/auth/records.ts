@@ -1,6 +1,7 @@
+import { hash } from 'node:crypto'
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
-import type { Database } from '../db/open.ts'
-import type { AuthRecordsTable } from '../db/tables.ts'
+import type { AuthRecordsTable } from '../db/auth-tables.ts'
+import type { Database, Queryable } from '../db/open.ts'
 import { clientRecords } from './client-records.ts'
 
 export interface RecordSources {
@@ -12,10 +13,17 @@ export interface RecordSources {
 /** Access tokens are judged by their signature; to revoke one marks its record, which stays until the token ends. */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
+/** Whose id alone is worth something to a thief: it is not kept, only its SHA-256. */
+const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
+
 const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
+/** A client that lost the answer to a refresh may ask once more this long, and gets the same successor. */
+const refreshGraceMs = 10_000
 const sweepBatch = 1_000
 /** Tokens are accepted a little after their end (clock skew), and their marks must last as long. */
 const sweepDelayMs = 60_000
+/** Later than every instant. */
+const never = '9999'
 const instant = (ms: number) => new Date(ms).toISOString()
 
 /** What oidc-provider remembers, in `auth_records`; its clients come from `clients` and are read only. */
@@ -45,29 +53,39 @@ function recordsOf(kind: string, { db, now }: RecordSources): Adapter {
       .selectFrom('authRecords')
       .selectAll()
       .where('kind', '=', kind)
-      .where(column, '=', value)
+      .where(column, '=', column === 'id' ? keyOf(kind, value) : value)
       .where((eb) => eb.or([eb('expiresAt', 'is', null), eb('expiresAt', '>', instant(now()))]))
       .executeTakeFirst()
-    return row && payloadOf(row)
+    return row && payloadOf(row, column === 'id' ? value : row.id, now())
   }
   return {
     find: (id) => find('id', id),
     findByUid: (uid) => find('uid', uid),
     findByUserCode: (userCode) => find('userCode', userCode),
     upsert: (id, payload, seconds) => upsert(db, kind, id, payload, seconds && instant(now() + seconds * 1_000)),
-    consume: (id) => consume(db, kind, id, instant(now())),
+    consume: (id) => consume(db, kind, id, now()),
     destroy: async (id) => {
-      await (accessTokenKinds.includes(kind) ? mark(db, kind, id, instant(now())) : remove(db, kind, id))
+      await (accessTokenKinds.includes(kind) ? mark(db, kind, id, now(), never) : remove(db, kind, id))
     },
     revokeByGrantId: (grantId) => revokeByGrantId(db, grantId, instant(now())),
   }
 }
 
-function payloadOf({ kind, payload, consumedAt }: AuthRecordsTable): AdapterPayload | undefined {
-  if (consumedAt === null) return JSON.parse(payload)
+/** What a record is found by. */
+const keyOf = (kind: string, id: string) => (secretKinds.includes(kind) ? hash('sha256', id, 'base64url') : id)
+
+/** A record as it was put, with the id it was asked for by in the place of its key. */
+function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPayload | undefined {
+  const { kind, consumedAt } = row
+  const payload: AdapterPayload = JSON.parse(row.id === id ? row.payload : row.payload.replaceAll(row.id, id))
+  if (consumedAt === null || isInGrace(kind, consumedAt, nowMs)) return payload
   if (accessTokenKinds.includes(kind)) return undefined
-  return { ...JSON.parse(payload), consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
+  return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
+
+/** From then on a use of the token forgives a use before it; never, where none is forgiven. */
+const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? instant(nowMs - refreshGraceMs) : never)
+const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
 async function upsert(
   db: Database,
@@ -77,36 +95,70 @@ async function upsert(
   expires: string | 0 | undefined,
 ): Promise<void> {
   const { grantId = null, uid = null, userCode = null } = payload
-  const values = { payload: JSON.stringify(payload), grantId, uid, userCode, expiresAt: expires || null }
+  const key = keyOf(kind, id)
+  const text = storedText(payload)
+  const values = { payload: text.replaceAll(id, key), grantId, uid: uid === id ? null : uid, userCode }
+  const userId = userIdOf(payload.accountId)
   await db.write((tx) =>
     tx
       .insertInto('authRecords')
-      .values({ kind, id, consumedAt: null, ...values })
-      .onConflict((conflict) => conflict.columns(['kind', 'id']).doUpdateSet(values))
+      .values((eb) => ({
+        kind,
+        id: key,
+        consumedAt: null,
+        // Nobody's, should the user be gone meanwhile.
+        userId: userId && eb.selectFrom('users').select('users.id').where('users.id', '=', userId),
+        expiresAt: expires || null,
+        ...values,
+      }))
+      .onConflict((conflict) => {
+        const same = conflict.columns(['kind', 'id'])
+        // A refresh token is made once: who makes it again, within the grace, wants the one that is there.
+        if (kind === 'RefreshToken') return same.doNothing()
+        return same.doUpdateSet({ ...values, expiresAt: expires || null, userId: (eb) => eb.ref('excluded.userId') })
+      })
       .execute(),
   )
 }
 
-/** Of any number of callers at once exactly one succeeds; the others get `invalid_grant` (RFC 6749 §4.1.2). */
-async function consume(db: Database, kind: string, id: string, consumedAt: string): Promise<void> {
-  if (!(await mark(db, kind, id, consumedAt))) throw new errors.InvalidGrant(`${kind} was used already`)
+/** An interaction repeats the id of the session it began in; nobody reads it there. */
+function storedText({ session, ...payload }: AdapterPayload): string {
+  return JSON.stringify(session ? { ...payload, session: { ...session, cookie: undefined } } : payload)
 }
 
-async function mark(db: Database, kind: string, id: string, consumedAt: string): Promise<boolean> {
+const largestUserId = 2_147_483_647
+
+function userIdOf(accountId: string | undefined): number | null {
+  const id = /^[1-9]\d{0,9}$/.test(accountId ?? '') ? Number(accountId) : Number.POSITIVE_INFINITY
+  return id <= largestUserId ? id : null
+}
+
+/**
+ * Of any number of callers at once exactly one succeeds, the others get `invalid_grant` (RFC 6749 §4.1.2); a refresh
+ * token may be used again within its grace, as each use leads to the same successor.
+ */
+async function consume(db: Database, kind: string, id: string, nowMs: number): Promise<void> {
+  if (!(await mark(db, kind, id, nowMs, graceStart(kind, nowMs))))
+    throw new errors.InvalidGrant(`${kind} was used already`)
+}
+
+async function mark(db: Database, kind: string, id: string, nowMs: number, since: string): Promise<boolean> {
   const { numUpdatedRows } = await db.write((tx) =>
     tx
       .updateTable('authRecords')
-      .set({ consumedAt })
+      .set((eb) => ({ consumedAt: eb.fn.coalesce('consumedAt', eb.val(instant(nowMs))) }))
       .where('kind', '=', kind)
-      .where('id', '=', id)
-      .where('consumedAt', 'is', null)
+      .where('id', '=', keyOf(kind, id))
+      .where((eb) => eb.or([eb('consumedAt', 'is', null), eb('consumedAt', '>', since)]))
       .executeTakeFirstOrThrow(),
   )
   return numUpdatedRows > 0n
 }
 
 async function remove(db: Database, kind: string, id: string): Promise<void> {
-  await db.write((tx) => tx.deleteFrom('authRecords').where('kind', '=', kind).where('id', '=', id).execute())
+  await db.write((tx) =>
+    tx.deleteFrom('authRecords').where('kind', '=', kind).where('id', '=', keyOf(kind, id)).execute(),
+  )
 }
 
 async function revokeByGrantId(db: Database, grantId: string, consumedAt: string): Promise<void> {
@@ -115,4 +167,15 @@ async function revokeByGrantId(db: Database, grantId: string, consumedAt: string
     const tokens = tx.updateTable('authRecords').set({ consumedAt }).where('grantId', '=', grantId)
     await tokens.where('kind', 'in', accessTokenKinds).where('consumedAt', 'is', null).execute()
   })
+}
+
+/** Ends every login of a user, and every access that was given in the user's name. */
+export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
+  const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
+  await own.where('kind', 'not in', accessTokenKinds).execute()
+  const tokens = tx
+    .updateTable('authRecords')
+    .set({ consumedAt: instant(nowMs) })
+    .where('userId', '=', userId)
+  await tokens.where('consumedAt', 'is', null).execute()
 }

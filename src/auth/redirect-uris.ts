@@ -12,3 +12,13 @@ export function isRedirectUri(uri: string): boolean {
 export function isNativeUri(uri: string): boolean {
   return loopback.test(uri) || privateUse.test(uri)
 }
+
+/** Whether the address has the scheme of an app instead of the web's (RFC 8252 §7.1). */
+export function isPrivateUse(uri: string): boolean {
+  return privateUse.test(uri)
+}
+
+/** Whether tokens may travel to the address in its fragment: https, to another machine. */
+export function isPublicHttps(uri: string): boolean {
+  return uri.startsWith('https:') && new URL(uri).hostname !== 'localhost'
+}

@@ -3,8 +3,8 @@ export type Scopes = Readonly<Record<string, string>>
 
 /** The scopes about a person who logged in (OpenID Connect Core §5.4, §11). */
 const personal: Scopes = {
-  openid: 'Know that it is you',
-  profile: 'See your name',
+  openid: 'Know who you are: your name and e-mail address',
+  profile: 'See your profile',
   email: 'See your e-mail address',
   offline_access: 'Keep access while you are away',
 }
@@ -33,4 +33,11 @@ export const apiScopes = (scopes: Scopes): string[] =>
 /** The names among `names` that are no scope of the service. */
 export function unknownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => !Object.hasOwn(scopes, name))
+}
+
+const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit:read', 'admin']
+
+/** Whether a person of that role can pass a scope on to a client; what nobody can is not asked for in vain, but left out. */
+export function mayGive(role: 'user' | 'admin', scope: string): boolean {
+  return role === 'admin' || !adminScopes.includes(scope)
 }

@@ -1,24 +1,39 @@
 import { timingSafeEqual } from 'node:crypto'
-import Provider from 'oidc-provider'
+import Provider, { errors } from 'oidc-provider'
 import type { Sealer } from '../db/seal.ts'
 import { accessTokenReader } from './access-tokens.ts'
+import { auditTokens } from './audit-tokens.ts'
 import { type Api, allowClientCredentials } from './client-credentials.ts'
 import { secretPlace } from './clients.ts'
-import { type AuthorizationServerOptions, configuration, endpoints } from './configuration.ts'
-import { handleFailures } from './failures.ts'
+import { type AuthorizationServerOptions, configuration } from './configuration.ts'
+import { endpoints } from './endpoints.ts'
+import { errorRenderer, handleFailures } from './failures.ts'
+import { typeIdTokens } from './id-token-type.ts'
 import { presentByRecord } from './issued.ts'
+import { allowPassword } from './password-grant.ts'
+import { deriveSuccessors } from './refresh-successors.ts'
+import { refuseMistakes } from './refuse-mistakes.ts'
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
-  const { issuer, audience, db, sealer, now, report } = options
+  const { issuer, audience, db, sealer, now, report, frame } = options
   const scope = Object.keys(options.scopes).join(' ')
   const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
-  const provider = new Provider(issuer, configuration(options, api))
+  const settings = configuration(options, api)
+  refuseMistakes(settings)
+  const provider = new Provider(issuer, settings)
   answerAs(provider, new URL(issuer))
   compareDigests(provider, sealer)
+  nameRefusals(provider)
+  deriveSuccessors(provider, sealer)
+  endWithLogin(provider)
+  typeIdTokens(provider, options.keys)
   allowClientCredentials(provider, api)
+  allowPassword(provider, api, options)
   leaveCorsAlone(provider)
-  handleFailures(provider, db.engine, report)
+  coverProviderPages(provider)
+  handleFailures(provider, db.engine, errorRenderer(frame), report)
+  if (options.audit) auditTokens(provider, options.audit)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
   provider.use(presentByRecord(jwtEndpoints, accessTokenReader({ issuer, audience, keys: options.keys }), now))
   return provider
@@ -45,6 +60,33 @@ function compareDigests(provider: Provider, sealer: Sealer): void {
   }
 }
 
+const notAllowed = 'requested grant type is not allowed for this client'
+
+/** What a client is not registered for, by the names that RFC 6749 §4.1.2.1 and §5.2 have for it. */
+function nameRefusals(provider: Provider): void {
+  provider.Client.prototype.responseTypeAllowed = function (type) {
+    if (this.responseTypes?.includes(type)) return true
+    throw type === 'code' ? new errors.UnauthorizedClient() : new errors.UnsupportedResponseType()
+  }
+  provider.use(async (ctx, next) => {
+    await next()
+    const answer = ctx.body as { error_description?: string } | undefined
+    if (ctx.path === endpoints.token && answer?.error_description === notAllowed) {
+      ctx.body = { error: 'unauthorized_client', error_description: notAllowed }
+    }
+  })
+}
+
+/** Logging out ends what an app may do, unless the person let it go on while away (`offline_access`). */
+function endWithLogin(provider: Provider): void {
+  provider.on('authorization.success', ({ oidc: { client, session, entities } }) => {
+    const scopes = entities.AuthorizationCode?.scope?.split(' ')
+    if (client && session && scopes && !scopes.includes('offline_access')) {
+      Object.assign(session.authorizationFor(client.clientId), { persistsLogout: false })
+    }
+  })
+}
+
 /** CORS is the service's own policy and was applied before; a header of that family makes the provider add none. */
 function leaveCorsAlone(provider: Provider): void {
   const family = 'access-control-'
@@ -54,5 +96,16 @@ function leaveCorsAlone(provider: Provider): void {
     if (!applied) ctx.set(placeholder, '0')
     await next()
     if (!applied) ctx.remove(placeholder)
+  })
+}
+
+/** The provider's own pages send a form at once (`form_post`); it adds the hash of the script that does it. */
+function coverProviderPages(provider: Provider): void {
+  const { authorization, end_session } = endpoints
+  provider.use(async (ctx, next) => {
+    const isPage = ctx.path.startsWith(authorization) || ctx.path.startsWith(end_session)
+    if (isPage)
+      ctx.set('Content-Security-Policy', "default-src 'none'; script-src; base-uri 'none'; frame-ancestors 'none'")
+    await next()
   })
 }

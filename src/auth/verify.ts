@@ -1,7 +1,14 @@
 import { errors } from 'jose'
 import type { Database } from '../db/open.ts'
 import type { Verification, Verify } from '../http/identify.ts'
-import { type AccessTokenClaims, accessTokenReader, clockSkewSeconds, type TokenRules } from './access-tokens.ts'
+import {
+  type AccessTokenClaims,
+  accessTokenReader,
+  clockSkewSeconds,
+  KeysUnavailable,
+  type TokenRules,
+} from './access-tokens.ts'
+import { claimedIssuer, outsideTokenReader, type TrustedIssuer } from './outside-tokens.ts'
 import { accessTokenKinds } from './records.ts'
 
 export interface VerifierOptions extends TokenRules {
@@ -12,17 +19,22 @@ export interface VerifierOptions extends TokenRules {
   cacheSize?: number
   /** How long a remembered token is believed without a look into the database. */
   recheckSeconds?: number
+  /** Another issuer whose tokens are accepted besides ours. */
+  trusted?: TrustedIssuer | null
 }
 
 interface Known {
   /** The whole token: only its very text is believed. */
   token: string
   verification: Verification
-  claims: AccessTokenClaims
+  claims: Claims
+  /** The scopes it has now, as text. */
+  scope: string
   /** Until then, in milliseconds, the token is good without another look. */
   freshUntil: number
 }
 
+type Claims = AccessTokenClaims & { isOutside: boolean }
 type Refusal = Exclude<Verification, { caller: unknown }>
 
 const keyCharacters = 43
@@ -35,14 +47,15 @@ const invalid: Refusal = { refused: 'AUTH_TOKEN_INVALID' }
 const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
- * Makes the judge of bearer tokens, which answers at once for a token it remembers. A revoked client or token is refused
- * after `recheckSeconds` at the latest; errors of the database reject, as they say nothing about the token.
+ * Makes the judge of bearer tokens, which answers at once for a token it remembers. A revoked client, token or grant, a
+ * withdrawn key and a scope taken from the client are heeded after `recheckSeconds` at the latest. Errors of the database
+ * reject, as they say nothing about the token.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
-  const { db, now, cacheSize = 10_000, recheckSeconds = 30 } = options
+  const { now, cacheSize = 10_000, recheckSeconds = 30 } = options
   const known = new Map<string, Known>()
-  const read = accessTokenReader(options)
-  const isLive = liveness(db)
+  const read = reader(options)
+  const scopeNow = presentScope(options)
 
   const recall = (token: string): Known | undefined => {
     const entry = known.get(keyOf(token))
@@ -51,16 +64,18 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   const judge = async (token: string, at: number): Promise<Verification> => {
     const claims = recall(token)?.claims ?? (await read(token, at).catch(refusal))
     if ('refused' in claims) return claims
-    if (at < endOf(claims) && (await isLive(claims))) return remember(token, claims, at)
+    const scope = at < endOf(claims) ? await scopeNow(claims) : undefined
+    if (scope !== undefined) return remember(token, claims, scope, at)
     known.delete(keyOf(token))
     return at < endOf(claims) ? invalid : expired
   }
-  const remember = (token: string, claims: AccessTokenClaims, at: number): Verification => {
+  const remember = (token: string, claims: Claims, scope: string, at: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
     // Others may have asked meanwhile: all of them get the same caller.
-    const verification = recall(token)?.verification ?? accepted(claims)
+    const before = recall(token)
+    const verification = before?.scope === scope ? before.verification : accepted(claims, scope)
     if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
-    known.set(keyOf(token), { token, verification, claims, freshUntil })
+    known.set(keyOf(token), { token, verification, claims, scope, freshUntil })
     return verification
   }
   return (token) => {
@@ -70,20 +85,49 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   }
 }
 
+/** The issuer a token names decides who reads it; each reader then holds the token to its own issuer. */
+function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
+  const own = accessTokenReader(rules)
+  const outside = trusted && outsideTokenReader(trusted, rules.audience)
+  return async (token, nowMs) => {
+    const isOutside = Boolean(trusted && claimedIssuer(token) === trusted.issuer)
+    return { ...(await (outside && isOutside ? outside : own)(token, nowMs)), isOutside }
+  }
+}
+
 function refusal(error: unknown): Refusal {
+  if (error instanceof KeysUnavailable) throw error.cause
   return error instanceof errors.JWTExpired ? expired : invalid
 }
 
-function accepted({ client_id, sub, scope }: AccessTokenClaims): Verification {
+function accepted({ client_id, sub }: Claims, scope: string): Verification {
   return { caller: { clientId: client_id, subject: sub, scopes: new Set(scope.split(' ')) } }
 }
 
-/** Whether the token's client is still registered, and neither the token nor the grant behind it was revoked. */
-function liveness(db: Database): (claims: AccessTokenClaims) => Promise<boolean> {
-  const client = db.read.selectFrom('clients').select('id').where('id', '=', '').where('revokedAt', 'is', null)
+/**
+ * The scopes a token has at this moment: those it was given and its client still may have. None at all when the client, the
+ * token, the grant behind it or the user it speaks for is gone, or the key that signed it was withdrawn.
+ */
+function presentScope({ db, keys, trusted }: VerifierOptions): (claims: Claims) => Promise<string | undefined> {
+  const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
   const live = db.prepare(client.where(({ exists, not }) => not(exists(revokedToken(db)))))
-  return async ({ client_id, jti }) => (await live.all([client_id, jti, ...accessTokenKinds, 'Grant'])).length > 0
+  const user = db.prepare(db.read.selectFrom('users').select('id').where('id', '=', 0))
+  return async ({ client_id, jti, sub, kid, scope, isOutside }) => {
+    const source = isOutside ? trusted?.keys : keys
+    if (kid !== null && !source?.publicKeys.has(kid)) return undefined
+    if (isOutside) return scope
+    const [row] = await live.all([client_id, jti, ...accessTokenKinds, 'Grant'])
+    const isSomebody = sub === client_id || (isUserId(sub) && (await user.all([Number(sub)])).length > 0)
+    if (row === undefined || !isSomebody) return undefined
+    const allowed = row.scopes.split(' ')
+    return scope
+      .split(' ')
+      .filter((name) => allowed.includes(name))
+      .join(' ')
+  }
 }
+
+const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
 function revokedToken({ read }: Database) {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')

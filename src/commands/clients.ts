@@ -1,34 +1,57 @@
 import { Command } from 'commander'
-import { createClient, listClients, revokeClient } from '../auth/clients.ts'
+import { revokeClient, rotateSecret, updateClient } from '../auth/client-changes.ts'
+import { createClient, findClient, listClients, type RegisteredClient } from '../auth/clients.ts'
+import { type ClientSettings, grantTypes } from '../auth/new-client.ts'
 import { apiScopes, type Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
+import { operator } from '../db/audit.ts'
 import type { Definition } from '../definition.ts'
-import { openStores, type Stores } from '../stores.ts'
+import { Problem } from '../http/problem.ts'
+import type { Stores } from '../stores.ts'
+import { listed, print, printJson, withStores } from './print.ts'
 
-const print = (text: string) => void process.stdout.write(`${text}\n`)
+interface SettingsOptions {
+  name?: string
+  scope?: string
+  grant?: string[]
+  redirectUri?: string[]
+  postLogoutUri?: string[]
+  firstParty?: boolean
+  trusted?: boolean
+}
 
-/** `plinth clients create|list|revoke`: works beside a running service, which sees the change at once. */
+/** `plinth clients …`: works beside a running service, which sees the change at once; the twin of /api/clients. */
 export function clientsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
-  const using = async (work: (stores: Stores) => Promise<void>) => {
-    const stores = await openStores(configuration())
-    await work(stores).finally(() => stores.db.close())
+  const using = withStores(configuration)
+  const knowing = async (work: (stores: Stores, known: Scopes) => Promise<void>) => {
+    const { scopes } = await definition()
+    await using((stores) => work(stores, scopes))
   }
-  const clients = new Command('clients').description('Register, list and revoke OAuth clients')
-  clients
-    .command('create')
-    .description('Register a machine client and print its id and secret once')
-    .requiredOption('--name <name>', 'what people call it')
+  const clients = new Command('clients').description('Register, list, change and revoke OAuth clients')
+  settable(clients.command('create').description('Register a client and print its id and secret once'))
     .option('--id <id>', 'its client_id (made up without it)')
-    .option('--scope <scopes>', 'space-separated scopes (all that guard the API without it)')
-    .action(async (options) => {
-      const { scopes } = await definition()
-      await using((stores) => create(stores, scopes, options))
-    })
+    .option('--public', 'without a secret: for apps that cannot keep one')
+    .action((options) => knowing((stores, known) => create(stores, known, options)))
   clients
     .command('list')
     .description('List all clients')
     .option('--json', 'as JSON')
     .action((options) => using((stores) => list(stores, options)))
+  clients
+    .command('show')
+    .description('Show the settings of a client as JSON')
+    .argument('<id>')
+    .action((id) => using((stores) => show(stores, id)))
+  settable(clients.command('update').description('Change what is given; the rest stays'))
+    .argument('<id>')
+    .option('--no-first-party', 'no longer one of your own')
+    .option('--no-trusted', 'no longer trusted with passwords')
+    .action((id, options) => knowing((stores, known) => update(stores, known, id, options)))
+  clients
+    .command('rotate-secret')
+    .description('Give a client a new secret and print it once; the old one ends at once')
+    .argument('<id>')
+    .action((id) => using((stores) => rotate(stores, id)))
   clients
     .command('revoke')
     .description('Revoke a client: it gets no tokens, and its tokens are refused within 30 seconds')
@@ -37,28 +60,87 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
   return clients
 }
 
-interface Wanted {
-  name: string
-  id?: string
-  scope?: string
+/** The options that stand for settings. */
+const settable = (command: Command) =>
+  command
+    .option('--name <name>', 'what people call it')
+    .option('--scope <scopes>', 'scopes, separated by spaces or commas (a new client: all that make sense)')
+    .option('--redirect-uri <uri...>', 'where people are sent back to after they logged in')
+    .option('--post-logout-uri <uri...>', 'where people are sent to after they logged out')
+    .option('--grant <grants...>', `of ${grantTypes.join(', ')} (a new client: those that fit the rest)`)
+    .option('--first-party', 'is your own: people are not asked for consent')
+    .option('--trusted', 'may be told passwords (deprecated)')
+
+function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
+  const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted } = options
+  return {
+    ...(name !== undefined && { name }),
+    ...(scope !== undefined && { scopes: listed(scope) }),
+    ...(grant && { grants: grant.flatMap(listed) }),
+    ...(redirectUri && { redirectUris: redirectUri }),
+    ...(postLogoutUri && { postLogoutRedirectUris: postLogoutUri }),
+    ...(firstParty !== undefined && { firstParty }),
+    ...(trusted !== undefined && { trusted }),
+  }
 }
 
-async function create({ db, sealer }: Stores, known: Scopes, options: Wanted): Promise<void> {
-  const scopes = options.scope?.split(/[\s,]+/).filter((scope) => scope !== '') ?? apiScopes(known)
-  const wanted = { ...(options.id && { id: options.id }), name: options.name, scopes, grants: ['client_credentials'] }
-  const { client, secret } = await createClient(db, sealer, known, wanted)
-  print(`client_id      ${client.id}\nclient_secret  ${secret}`)
+type CreateOptions = SettingsOptions & { id?: string; public?: boolean }
+
+/** A client with an address logs people in; one without speaks for itself. */
+function usualGrants({ redirectUri, trusted }: SettingsOptions): string[] {
+  const grants = [...(redirectUri ? ['authorization_code'] : []), ...(trusted ? ['password'] : [])]
+  return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']
+}
+
+async function create({ db, sealer }: Stores, known: Scopes, { id, public: isPublic, ...options }: CreateOptions) {
+  if (options.name === undefined) throw new Error('Give the client a name: --name <name>')
+  const settings = settingsOf(options)
+  const grants = settings.grants ?? usualGrants(options)
+  const isMachine = grants.every((grant) => grant === 'client_credentials')
+  const usual = { name: options.name, scopes: isMachine ? apiScopes(known) : Object.keys(known) }
+  const wanted = { ...usual, ...settings, grants, ...(id && { id }), ...(isPublic && { secret: null }) }
+  const { client, secret } = await createClient(db, sealer, known, wanted, { actor: operator })
+  print(`client_id      ${client.id}\nclient_secret  ${secret ?? '(none: a public client)'}`)
 }
 
 async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
-  const clients = (await listClients(db)).map(({ secretHash: _, ...client }) => client)
-  if (json) return print(JSON.stringify(clients, null, 2))
+  const clients = (await listClients(db)).map(shown)
+  if (json) return printJson(clients)
   for (const { id, name, scopes, createdAt, revokedAt } of clients) {
     print(`${id}  ${revokedAt ? `revoked ${revokedAt}` : 'active'}  ${createdAt}  ${name}\n    ${scopes.join(' ')}`)
   }
 }
 
-async function revoke({ db }: Stores, id: string): Promise<void> {
-  if (!(await revokeClient(db, id))) throw new Error(`There is no active client ${id}`)
+const shown = ({ secretHash, revision: _, ...client }: RegisteredClient) => ({
+  ...client,
+  type: secretHash === null ? 'public' : 'confidential',
+})
+
+async function show({ db }: Stores, id: string): Promise<void> {
+  const client = await findClient(db, id)
+  if (client === undefined) throw noClient(id)
+  printJson(shown(client))
+}
+
+async function update({ db, sealer }: Stores, known: Scopes, id: string, options: SettingsOptions): Promise<void> {
+  await updateClient({ db, sealer, actor: operator }, known, id, settingsOf(options)).catch(explain(id))
+  print(`Changed ${id}`)
+}
+
+async function rotate({ db, sealer }: Stores, id: string): Promise<void> {
+  const { secret } = await rotateSecret({ db, sealer, actor: operator }, id).catch(explain(id))
+  print(`client_secret  ${secret}`)
+}
+
+async function revoke({ db, sealer }: Stores, id: string): Promise<void> {
+  await revokeClient({ db, sealer, actor: operator }, id).catch(explain(id))
   print(`Revoked ${id}`)
 }
+
+const noClient = (id: string, cause?: unknown) => new Error(`There is no active client ${id}`, { cause })
+
+const explain =
+  (id: string) =>
+  (error: unknown): never => {
+    throw error instanceof Problem && error.code === 'RESOURCE_NOT_FOUND' ? noClient(id, error) : error
+  }

@@ -10,7 +10,7 @@ import { reach } from '../demo/reach.ts'
 import { type Receiver, receiver } from '../demo/receiver.ts'
 import { askForReport, type Download, download, follow } from '../demo/report.ts'
 import { type Screen, screen } from '../demo/screen.ts'
-import { judgeUrl } from '../resources/webhooks/guard.ts'
+import { judgeUrl } from '../http/guard.ts'
 
 const webhookWaitMs = 20_000
 const number = new Intl.NumberFormat('en')

@@ -1,7 +1,11 @@
+import { randomBytes } from 'node:crypto'
 import closeWithGrace from 'close-with-grace'
 import { createClient, listClients } from '../auth/clients.ts'
+import { createFirstAdmin } from '../auth/first-admin.ts'
+import { passwords } from '../auth/passwords.ts'
 import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
+import { auditRecorder } from '../db/audit.ts'
 import type { Definition } from '../definition.ts'
 import { type Service, startService } from '../start.ts'
 
@@ -42,10 +46,19 @@ async function greeting(service: Service, config: Config, { scopes }: Definition
       ? [`  Trust         ${authorityFile}`, `                curl --cacert ${authorityFile} ${baseUrl}/livez`]
       : []),
     ...(await firstClient(service, config, scopes)),
+    ...(await firstAdmin(service, config)),
     '',
     '',
   ]
   return lines.join('\n')
+}
+
+/** And an administrator, so that somebody can log in. */
+async function firstAdmin({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<string[]> {
+  if (bootstrapClientId !== null) return []
+  const record = auditRecorder(sealer, Date.now)
+  const admin = await createFirstAdmin(db, passwords(randomBytes), Date.now, randomBytes, record)
+  return admin ? [`  Administrator ${admin.email}`, `  Password      ${admin.password}   (shown this once)`] : []
 }
 
 /** In development the first run makes a client, so that the first request can be sent at once. */

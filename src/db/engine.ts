@@ -13,6 +13,8 @@ export interface Engine {
   /** The columns of a table with their types, and its indexes by their first column. No rows without the table. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
+  /** Statements after which rows of a table can be added and read, but neither changed nor removed. */
+  appendOnly: (table: string) => readonly string[]
   /** True when an error says that a unique index already holds the value. */
   isDuplicate: (error: unknown) => boolean
   /** The column whose value another row has already, of such an error; undefined when it does not say. */
@@ -40,6 +42,12 @@ export const sqlite: Engine = {
     select info.name as "column", list."unique" and list.partial = 0
       and not exists (select 1 from pragma_index_info(list.name) where seqno = 1) as "unique"
     from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info on info.seqno = 0`,
+  appendOnly: (table) =>
+    ['update', 'delete'].map(
+      (change) =>
+        `create trigger ${table}_no_${change} before ${change} on ${table}
+         begin select raise(abort, '${table} is append-only'); end`,
+    ),
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
@@ -73,6 +81,12 @@ export const postgres: Engine = {
       and t.relnamespace = current_schema()::regnamespace
     join pg_attribute a on a.attrelid = t.oid and a.attnum = i.indkey[0]
     where i.indisvalid`,
+  appendOnly: (table) => [
+    `create function ${table}_append_only() returns trigger language plpgsql as
+     $$ begin raise exception '${table} is append-only'; end $$`,
+    `create trigger ${table}_append_only before update or delete or truncate on ${table}
+     for each statement execute function ${table}_append_only()`,
+  ],
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
   isUnavailable: (error) =>

@@ -6,6 +6,8 @@ import { auth } from './migrations/0003-auth.ts'
 import { webhooks } from './migrations/0004-webhooks.ts'
 import { answers } from './migrations/0005-answers.ts'
 import { resourceTables } from './migrations/0006-resource-tables.ts'
+import { accounts } from './migrations/0007-accounts.ts'
+import { administration } from './migrations/0008-administration.ts'
 import { reports } from './migrations/0009-reports.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
@@ -20,6 +22,8 @@ const migrations: [name: string, run: Migration][] = [
   ['0004-webhooks', webhooks],
   ['0005-answers', answers],
   ['0006-resource-tables', resourceTables],
+  ['0007-accounts', accounts],
+  ['0008-administration', administration],
   ['0009-reports', reports],
 ]
 

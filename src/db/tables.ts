@@ -1,5 +1,7 @@
 import type { ColumnType, Selectable } from 'kysely'
+import type * as administration from './administration-tables.ts'
 import type { AnswersTable } from './answers.ts'
+import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
 import type { JobsTable, RequestCountsTable, TasksTable } from './task-tables.ts'
 
@@ -102,43 +104,7 @@ export interface AttemptsTable {
   responseStart: string | null
 }
 
-export interface ClientsTable {
-  id: string
-  name: string
-  secretHash: string | null
-  scopes: string
-  grants: string
-  redirectUris: string
-  createdAt: string
-  revokedAt: string | null
-}
-
-/** Everything the authorization server remembers, whatever its kind. */
-export interface AuthRecordsTable {
-  kind: string
-  id: string
-  payload: string
-  grantId: string | null
-  uid: string | null
-  userCode: string | null
-  consumedAt: string | null
-  expiresAt: string | null
-}
-
-export interface SigningKeysTable {
-  kid: string
-  alg: string
-  privateSealed: string
-  createdAt: string
-}
-
-/** Small values that all nodes share, such as the sealed cookie keys. */
-export interface SettingsTable {
-  name: string
-  value: string
-}
-
-export interface Tables {
+export interface Tables extends AuthTables {
   users: UsersTable
   products: ProductsTable
   books: BooksTable
@@ -149,13 +115,13 @@ export interface Tables {
   events: EventsTable
   deliveries: DeliveriesTable
   attempts: AttemptsTable
-  clients: ClientsTable
-  authRecords: AuthRecordsTable
-  signingKeys: SigningKeysTable
-  settings: SettingsTable
   requestCounts: RequestCountsTable
+  settings: administration.SettingsTable
   resourceTables: ResourceTablesTable
   answers: AnswersTable
+  apiKeys: administration.ApiKeysTable
+  auditEntries: administration.AuditEntriesTable
+  auditHead: administration.AuditHeadTable
 }
 
 export type Task = Selectable<TasksTable>

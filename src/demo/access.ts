@@ -1,6 +1,8 @@
-import { createClient, revokeClient } from '../auth/clients.ts'
+import { revokeClient } from '../auth/client-changes.ts'
+import { createClient } from '../auth/clients.ts'
 import { builtIn } from '../built-in.ts'
 import type { Config } from '../config.ts'
+import { operator } from '../db/audit.ts'
 import { openStores } from '../stores.ts'
 import { type Call, caller, jsonOf } from './api.ts'
 import type { Defer } from './ending.ts'
@@ -23,7 +25,7 @@ export async function access(reached: Reached, config: Config, signal: AbortSign
   const { db, sealer } = reached.own ?? (await beside(config, defer))
   const wanted = { name: 'Demo', scopes, grants: ['client_credentials'] }
   const { client, secret } = await createClient(db, sealer, builtIn.scopes, wanted)
-  defer(() => revokeClient(db, client.id))
+  defer(() => revokeClient({ db, sealer, actor: operator }, client.id))
   const credentials = Buffer.from(`${client.id}:${secret}`).toString('base64')
   const ask = caller(reached.send, signal, { authorization: `Basic ${credentials}` })
   const answer = await ask('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } }).catch((cause) => {

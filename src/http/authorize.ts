@@ -6,6 +6,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Who may call: a scope name, `any` for a valid token, `public` for all, `own` where the route judges by itself. */
     scope?: string
+    /** A scope that opens the route as well. */
+    orScope?: string
   }
 }
 
@@ -28,15 +30,26 @@ export const authorize = fastifyPlugin(
   { name: 'authorize', dependencies: ['identify'] },
 )
 
-function judge({ caller, is404, routeOptions }: FastifyRequest): Problem | undefined {
+function judge({ caller, is404, routeOptions, url }: FastifyRequest): Problem | undefined {
   if (is404) return
-  const scope = routeOptions.config.scope
+  const { scope, orScope } = routeOptions.config
   if (scope === 'own') return
   if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
   if ('refused' in caller) return unauthorized(caller.refused)
-  if (scope === 'public' || scope === 'any' || caller.caller.scopes.has(scope as string)) return
+  if (hasTokenInQuery(url)) return twoPlaces()
+  const { scopes } = caller.caller
+  if (scope === 'public' || scope === 'any' || scopes.has(scope as string)) return
+  if (orScope !== undefined && scopes.has(orScope)) return
   return lacksScope(scope as string)
 }
+
+/** A token in the query is never read; beside one in the header it makes the request ambiguous (RFC 6750 §2, §3.1). */
+const hasTokenInQuery = (url: string) => url.includes('access_token=')
+
+const twoPlaces = () =>
+  new Problem('INVALID_INPUT', 'Send the access token in the Authorization header alone', {
+    headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
+  })
 
 /** The refusal of a caller whose token lacks a scope (RFC 6750 §3.1). */
 export function lacksScope(scope: string): Problem {

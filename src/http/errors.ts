@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { fromFramework } from './framework-errors.ts'
 import { names, weightOf } from './negotiate.ts'
-import { Problem, problems, problemUrl } from './problem.ts'
+import { Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 import { addVary } from './vary.ts'
 
 export interface ErrorsOptions {
@@ -12,10 +12,13 @@ export interface ErrorsOptions {
   isUnavailable: (error: unknown) => boolean
   /** Receives what a client must not see. */
   onFault: (error: unknown, requestId: string) => void
+  /** Is told of each request whose caller is known but not allowed. */
+  onDenied?: (request: FastifyRequest, problem: Problem) => void
   now: () => number
 }
 
 const retrySeconds = '2'
+const denials: ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED']
 
 /** Whatever is thrown → one of the three bodies, chosen by Accept; unknown paths and methods too. */
 export const errors = fastifyPlugin<ErrorsOptions>(
@@ -23,6 +26,7 @@ export const errors = fastifyPlugin<ErrorsOptions>(
     app.setErrorHandler((error, request, reply) => {
       const problem = toProblem(error, options)
       if (problem.status >= 500) options.onFault(problem.cause ?? error, request.id)
+      if (denials.includes(problem.code)) options.onDenied?.(request, problem)
       return render(problem, request, reply, options)
     })
   },
@@ -30,7 +34,7 @@ export const errors = fastifyPlugin<ErrorsOptions>(
 )
 
 /** Whatever was thrown as a problem that may be shown. */
-export function toProblem(error: unknown, { isUnavailable }: ErrorsOptions): Problem {
+export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions, 'isUnavailable'>): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
     const headers = { 'retry-after': retrySeconds }

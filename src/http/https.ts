@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -8,6 +9,20 @@ export interface HttpsOptions {
   baseUrl: string
   /** CIDRs of the proxies whose `X-Forwarded-Proto` is believed. */
   trustedProxies: readonly string[]
+  /** Is told of each credential that came over plain HTTP, where anybody on the way could read it. */
+  onPlaintext?: (peer: Plaintext) => void
+}
+
+/** Who sent a credential over plain HTTP; never the credential. */
+export interface Plaintext {
+  address: string | null
+  /** The header it was in. */
+  header: string
+}
+
+/** The header of a request that carries a credential, if there is one. */
+export function credentialHeader(headers: IncomingHttpHeaders): string | undefined {
+  return ['authorization', 'x-api-key', 'cookie'].find((name) => headers[name] !== undefined)
 }
 
 /** Headers of every answer that travels over HTTPS (RFC 6797); pages add a content security policy of their own. */
@@ -23,8 +38,12 @@ const always = Object.entries(securityHeaders)
 export const https = fastifyPlugin<HttpsOptions>(
   async (app, options) => {
     const { secures, redirect } = transport(options)
+    const { onPlaintext } = options
     app.addHook('onRequest', (request, reply, done) => {
-      secures(request, reply) ? done() : redirect(request, reply)
+      if (secures(request, reply)) return done()
+      const header = onPlaintext && credentialHeader(request.headers)
+      if (header) onPlaintext({ address: request.ip, header })
+      redirect(request, reply)
     })
   },
   { name: 'https' },

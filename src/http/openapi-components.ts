@@ -81,7 +81,12 @@ export const headers = { ...browserHeaders, ...apiHeaders }
 
 export type HeaderName = keyof typeof headers
 
-const condition = (name: string, description: string): Parameter => ({ name, in: 'header', description, schema: text })
+const condition = (name: string, description: string, schema: Schema = text): Parameter => ({
+  name,
+  in: 'header',
+  description,
+  schema,
+})
 
 const strict = '`handling=strict`: refuse what would be ignored, such as unknown names'
 
@@ -103,13 +108,11 @@ export const headerParameters = {
   Range: condition('Range', 'The part to send, such as `bytes=0-1023`'),
   'If-Range': condition('If-Range', 'The part only if the result has this strong tag, else the whole'),
   'X-Request-Id': condition('X-Request-Id', 'A name for this exchange: 8 to 64 of `A-Za-z0-9._-`'),
-  'Idempotency-Key': {
-    ...condition(
-      'Idempotency-Key',
-      'Names this operation among those of the client on this path, for 24 hours: repeated under it, the request has one effect and one answer',
-    ),
-    schema: { ...text, minLength: 1, maxLength: 255 },
-  },
+  'Idempotency-Key': condition(
+    'Idempotency-Key',
+    'Names this operation among those of the client on this path, for 24 hours: repeated under it, the request has one effect and one answer',
+    { ...text, maxLength: 255, pattern: '^([!#-~]([ -~]*[!-~])?|"([ !#-\\[\\]-~]|\\\\["\\\\])+")$' },
+  ),
   Prefer: preference([]),
   PreferOnLists: preference(['`count=exact`: tell the number of all matching items']),
   PreferOnWrites: preference(['`return=minimal`: leave out the representation']),

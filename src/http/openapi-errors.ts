@@ -74,7 +74,7 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
     responseName(status),
     errorResponse(baseUrl, codesOf(status), headersOfStatus[status] ?? []),
   ])
-  const notModified = headerReferences(['ETag', 'Last-Modified', 'Expires', 'Vary', 'Preference-Applied'])
+  const notModified = headerReferences(['ETag', 'Last-Modified', 'Expires', 'Preference-Applied'])
   return {
     ...Object.fromEntries(byStatus),
     Error: {
@@ -105,7 +105,7 @@ function errorResponse(baseUrl: string, codes: readonly ProblemCode[], extra: re
   const forms = [...(full.length > 0 ? [codeForm] : []), ...(bare.length > 0 ? [limitForm] : [])]
   return {
     description: describeCodes(codes),
-    headers: headerReferences(['X-Error-Code', 'Vary', 'Preference-Applied', ...extra]),
+    headers: headerReferences(['X-Error-Code', 'Preference-Applied', ...extra]),
     content: {
       ...(full.length > 0 && { 'application/problem+json': { schema: problemForm, examples: problemBodies } }),
       'application/json': { schema: anyOf(forms), examples: Object.fromEntries(jsonBodies) },

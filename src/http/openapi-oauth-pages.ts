@@ -4,7 +4,7 @@ import { ref, tags } from './openapi-oauth-parts.ts'
 import type { Operation } from './openapi-operation.ts'
 import type { Schema } from './openapi-schemas.ts'
 
-const text = { type: 'string' }
+export const text = { type: 'string' }
 
 interface Places {
   authorization: string
@@ -14,9 +14,9 @@ interface Places {
 /** Where a browser is sent, and the steps that it takes from there by itself. */
 export function browserOperations({ authorization, end_session }: Places): Written['paths'] {
   return {
-    [authorization]: { get: authorize },
+    [authorization]: { get: authorize, post: asForm('authorizeByForm', 'The same request as a form') },
     [`${authorization}/{uid}`]: { get: resume },
-    [end_session]: { get: logout },
+    [end_session]: { get: logout, post: asForm('logOutByForm', 'The same request as a form') },
     [`${end_session}/confirm`]: { post: confirm },
     [`${end_session}/success`]: { get: loggedOut },
   }
@@ -34,17 +34,31 @@ const html: Content = { 'text/html': { schema: text } }
 const browser: HeaderName[] = ['Set-Cookie', 'Content-Security-Policy', 'Vary']
 
 /** Error pages for people; programs that ask with Accept: application/json get RFC 6749's form. */
-const refused = (description: string): Response => ({
+export const refused = (description: string): Response => ({
   description,
   headers: headerReferences(browser),
   content: { ...html, 'application/json': { schema: ref('OauthError') } },
 })
 
-const page = (description: string): Response => ({ description, headers: headerReferences(browser), content: html })
+/** An answer that is a page. */
+export const page = (description: string): Response => ({
+  description,
+  headers: headerReferences(browser),
+  content: html,
+})
 
-const onward = (description: string): Response => ({ description, headers: headerReferences(['Location', ...browser]) })
+/** An answer that sends the browser on. */
+export const onward = (description: string): Response => ({
+  description,
+  headers: headerReferences(['Location', ...browser]),
+})
 
-const step = (operationId: string, summary: string, rest: Pick<Operation, 'responses'> & Partial<Operation>) => ({
+/** Something that a browser does without any token. */
+export const step = (
+  operationId: string,
+  summary: string,
+  rest: Pick<Operation, 'responses'> & Partial<Operation>,
+) => ({
   operationId,
   summary,
   tags,
@@ -55,7 +69,10 @@ const step = (operationId: string, summary: string, rest: Pick<Operation, 'respo
 
 const authorize = step('authorize', 'Send a person here to log in and consent (RFC 6749 §4.1)', {
   parameters: [
-    query('response_type', 'The authorization code flow', true, { type: 'string', enum: ['code'] }),
+    query('response_type', '`code`; `id_token` only for clients registered for it', true, {
+      type: 'string',
+      enum: ['code', 'id_token'],
+    }),
     query('client_id', 'The client', true),
     query('redirect_uri', 'Where the person is sent back to, exactly as registered', true),
     query('scope', 'Scopes, separated by spaces; `openid` for an ID token'),
@@ -63,12 +80,28 @@ const authorize = step('authorize', 'Send a person here to log in and consent (R
     query('code_challenge', 'PKCE (RFC 7636), required of public clients'),
     query('code_challenge_method', 'How the challenge was made', false, { type: 'string', enum: ['S256'] }),
     query('nonce', 'Comes back in the ID token'),
+    query('prompt', 'Whether to ask: `none`, `login`, `consent`'),
+    query('max_age', 'Seconds since the login, at most'),
+    query('login_hint', 'The e-mail address of who is expected'),
   ],
   responses: {
     '303': onward('On to the login page, or back to the client with `code` and `state`, or with `error`'),
     '400': refused('The client or its address is not known, or a parameter is wrong'),
   },
 })
+
+const asForm = (operationId: string, summary: string) =>
+  step(operationId, summary, {
+    requestBody: {
+      required: true,
+      content: { 'application/x-www-form-urlencoded': { schema: { type: 'object', additionalProperties: text } } },
+    },
+    responses: {
+      '303': onward('The same request by GET'),
+      '400': refused('This is no form'),
+      '413': refused('The body is larger than 56 KiB'),
+    },
+  })
 
 const resume = step('resumeAuthorization', 'Go on after a person has logged in or consented', {
   parameters: [{ name: 'uid', in: 'path', description: 'The login under way', required: true, schema: text }],

@@ -19,13 +19,15 @@ const client = {
 export const tokenRequest: Schema = {
   ...object(
     {
-      grant_type: { type: 'string', enum: ['client_credentials', 'authorization_code', 'refresh_token'] },
+      grant_type: { type: 'string', enum: ['client_credentials', 'authorization_code', 'refresh_token', 'password'] },
       ...client,
       scope: { type: 'string', description: 'Scopes, separated by spaces; without it, all that the client may have' },
       code: { type: 'string', description: 'For authorization_code' },
       redirect_uri: { type: 'string', description: 'For authorization_code, as it was sent before' },
       code_verifier: { type: 'string', description: 'For authorization_code with PKCE' },
       refresh_token: { type: 'string', description: 'For refresh_token' },
+      username: { type: 'string', description: 'For password, which only trusted clients may use: an e-mail address' },
+      password: { type: 'string', description: 'For password' },
     },
     ['grant_type'],
   ),

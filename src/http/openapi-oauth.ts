@@ -1,6 +1,7 @@
 import type { Written } from './openapi-document.ts'
 import { browserOperations } from './openapi-oauth-pages.ts'
 import { failed, failure, ofJson, ref, tags } from './openapi-oauth-parts.ts'
+import { peopleOperations } from './openapi-oauth-people.ts'
 import { aToken, oauthSchemas, tokenRequest } from './openapi-oauth-schemas.ts'
 import type { Operation } from './openapi-operation.ts'
 import type { Schema } from './openapi-schemas.ts'
@@ -14,6 +15,8 @@ export interface OauthPaths {
   userinfo: string
   jwks: string
   end_session: string
+  interaction: string
+  invitation: string
 }
 
 /** The operations of an authorization server, whose routes declare no schemas. */
@@ -23,6 +26,7 @@ export function oauthOperations(at: OauthPaths): Written {
     responses: { OauthFailure: failure },
     paths: {
       ...browserOperations(at),
+      ...peopleOperations(at),
       [at.token]: { post: form('createToken', 'Get an access token (RFC 6749)', tokenRequest, 'Token') },
       [at.revocation]: { post: form('revokeToken', 'Revoke a token (RFC 7009)', aToken, undefined) },
       [at.introspection]: {

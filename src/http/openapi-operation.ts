@@ -86,7 +86,7 @@ export function operationOf(
     ...(summary && { summary }),
     ...(description && { description }),
     ...(tags && { tags }),
-    security: securityOf(route.config.scope),
+    security: securityOf(route.config),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBodyOf(route, replacement, (schema) => names.refer(schema, called.body)) }),
     responses: { ...answers, ...failures([...problemsOf(route), ...problems]) },
@@ -94,10 +94,12 @@ export function operationOf(
 }
 
 /** Public paths take a token too, and refuse a wrong one; `{}` says that none is needed. */
-function securityOf(scope: string | undefined): Operation['security'] {
+function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
-  return [...(scope === 'public' ? [{}] : []), { oauth2: scopes }, { openIdConnect: scopes }, { bearer: [] }]
+  const either = orScope === undefined ? [] : [{ oauth2: [orScope] }, { openIdConnect: [orScope] }]
+  const open = scope === 'public' ? [{}] : []
+  return [...open, { oauth2: scopes }, { openIdConnect: scopes }, ...either, { bearer: [] }]
 }
 
 function parametersOf(schema: Schema | undefined, place: string): Parameter[] {

@@ -83,7 +83,10 @@ export function namesOf(operationId: string): { body: string[]; answer: string[]
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [
     name,
-    required.includes(name) ? schema : { anyOf: [schema, { type: 'null' }] },
+    required.includes(name) ? partPatchOf(schema) : { anyOf: [partPatchOf(schema), { type: 'null' }] },
   ])
   return { ...rest, properties: Object.fromEntries(members) }
 }
+
+/** Objects are patched in their turn, anything else is replaced. */
+const partPatchOf = (schema: Schema): Schema => (schema.properties ? mergePatchOf(schema) : schema)

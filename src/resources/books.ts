@@ -1,16 +1,16 @@
 import { Type } from 'typebox'
 import { collection } from './collection.ts'
+import { Name, Title } from './fields.ts'
 import { Line } from './text.ts'
 
 export const books = collection({
   path: '/books',
   noun: 'book',
   publicRead: true,
-  body: Type.Object({
-    title: Line(1, 300, { examples: ['Notes on the Analytical Engine'] }),
-    author: Line(1, 200, { examples: ['Ada Lovelace'] }),
-    genre: Type.Optional(Line(1, 50, { examples: ['mathematics'] })),
-  }),
+  body: Type.Object(
+    { title: Title, author: Name, genre: Type.Optional(Line(1, 50)) },
+    { examples: [{ title: 'Notes on the Analytical Engine', author: 'Ada Lovelace', genre: 'mathematics' }] },
+  ),
   filters: ['genre', 'author'],
   search: ['title'],
   sorts: ['title', 'author'],

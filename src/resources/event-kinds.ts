@@ -20,8 +20,8 @@ export function eventKindsOf(declaration: Declaration): Record<string, EventKind
   const { noun, hides } = declaration
   const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
   const shown = [...names.filter((name) => !hides?.fields.includes(name)), ...(declaration.links ? ['_links'] : [])]
-  const schema = wholeOf(plain(representation(declaration, shown)) as Schema)
-  const example = exampleOf(schema) ?? { id: 1 }
+  const { examples, ...schema } = wholeOf(plain(representation(declaration, shown)) as Schema)
+  const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]
   const audience = audienceOf(declaration)
   return {
     [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },

@@ -24,7 +24,7 @@ export const Url = Type.String({ format: 'uri', maxLength: 2_048 })
 
 /** An amount of money: 0 to 999,999,999.99 with two decimals at most. */
 export const Price = Type.Refine(
-  Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most', examples: [24.5] }),
+  Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most' }),
   // Not `multipleOf: 0.01`, of which no binary fraction is an exact multiple.
   (price) => Number(price.toFixed(2)) === price,
   () => 'must have two decimals at most',

@@ -1,13 +1,12 @@
 import { Type } from 'typebox'
 import { collection } from './collection.ts'
-import { Price } from './fields.ts'
-import { Line } from './text.ts'
+import { Name, Price } from './fields.ts'
 
 export const products = collection({
   path: '/products',
   noun: 'product',
   publicRead: true,
-  body: Type.Object({ name: Line(1, 200, { examples: ['Desk lamp'] }), price: Price }),
+  body: Type.Object({ name: Name, price: Price }, { examples: [{ name: 'Desk lamp', price: 24.5 }] }),
   filters: ['name'],
   ranges: ['price'],
   search: ['name'],

@@ -4,8 +4,6 @@ import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
 import { narrowable } from '../http/narrowable.ts'
-import { exampleOf } from '../http/openapi-examples.ts'
-import { plain, type Schema } from '../http/openapi-schemas.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: links added, absent fields and hidden ones left out. */
@@ -31,22 +29,33 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
 /** The representation of a resource, or what a list shows of it. */
-export function representation({ body, links }: Declaration, only?: readonly string[]): TSchema {
+export function representation(
+  { body, links }: Pick<Declaration, 'body' | 'links'>,
+  only?: readonly string[],
+): TSchema {
   const all: Record<string, TSchema> = {
     id: Type.Integer({ minimum: 1 }),
     ...body.properties,
     createdAt: Type.String({ format: 'date-time' }),
     updatedAt: Type.String({ format: 'date-time' }),
-    ...(links && { _links: Type.Record(Type.String(), linkSchema, linkExamples(body, links)) }),
+    ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
   }
   const names = only ?? Object.keys(all)
-  return narrowable(Type.Object(Object.fromEntries(names.map((name) => [name, all[name] as TSchema]))))
+  const pick = (of: Record<string, unknown>) =>
+    Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
+  const examples = examplesOf({ body, links }).map(pick)
+  return narrowable(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
 }
 
-/** The links of an example, where the fields give one. */
-function linkExamples(body: Declaration['body'], links: NonNullable<Declaration['links']>): { examples?: object[] } {
-  const example = exampleOf(plain(body as unknown as Schema))
-  return example ? { examples: [links({ id: 1, ...example } as unknown as Row)] } : {}
+const instant = '2026-03-01T12:00:00.000Z'
+
+/** The examples of a body as resources. */
+function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Record<string, unknown>[] {
+  const { examples = [] } = body as { examples?: readonly object[] }
+  return examples.map((example) => {
+    const row = { id: 1, ...example, createdAt: instant, updatedAt: instant } as unknown as Row
+    return { ...row, ...(links && { _links: links(row) }) }
+  })
 }
 
 /**

@@ -1,17 +1,27 @@
 import { Type } from 'typebox'
 import { collection } from './collection.ts'
-import { Email } from './fields.ts'
+import { Email, Name } from './fields.ts'
 import { Line } from './text.ts'
+
+const ada = {
+  name: 'Ada Lovelace',
+  email: 'ada@example.com',
+  address: '12 St James’s Square, London',
+  phone: '+44 20 7946 0958',
+}
 
 export const users = collection({
   path: '/users',
   noun: 'user',
-  body: Type.Object({
-    name: Line(1, 200, { examples: ['Ada Lovelace'] }),
-    email: Email,
-    address: Type.Optional(Line(0, 500, { examples: ['12 St James’s Square, London'] })),
-    phone: Type.Optional(Type.String({ maxLength: 32, pattern: '^[+0-9 ()-]*$', examples: ['+44 20 7946 0958'] })),
-  }),
+  body: Type.Object(
+    {
+      name: Name,
+      email: Email,
+      address: Type.Optional(Line(0, 500)),
+      phone: Type.Optional(Type.String({ maxLength: 32, pattern: '^[+0-9 ()-]*$' })),
+    },
+    { examples: [ada] },
+  ),
   filters: ['name', 'email'],
   search: ['name'],
   sorts: ['name', 'email'],

@@ -110,8 +110,6 @@ export async function patch(served: Served, request: Written): Promise<Row> {
 
 /** What the members of a patch break by themselves is told before the state of the resource is looked at. */
 function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknown>): void {
-  // Objects are merged into what is there: they are judged as they come out.
-  const isWhole = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
   const sent = fieldNames.filter((name) => Object.hasOwn(body, name) && isWhole(body[name]))
   const result = check(Object.fromEntries(sent.map((name) => [name, body[name]])))
   // Absent is what the patch leaves as it is; only a null takes away.
@@ -122,6 +120,9 @@ function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknow
   })
   if (broken.length > 0) throw fromValidation(broken, 'body')
 }
+
+/** What of a patch is a value: null takes one away, and an object is a patch of the one that is there. */
+const isWhole = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
 
 function meets(row: Row, { matches, differs, unchangedBefore }: Demands): boolean {
   if (matches !== undefined && matches !== 'any' && !matches.includes(row.revision)) return false

@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import {
-  createClient,
-  ensureBootstrapClient,
-  findClient,
-  listClients,
-  revokeClient,
-  secretPlace,
-} from '../../src/auth/clients.ts'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { createClient, ensureBootstrapClient, findClient, listClients, secretPlace } from '../../src/auth/clients.ts'
 import type { NewClient } from '../../src/auth/new-client.ts'
 import { isNativeUri, isRedirectUri } from '../../src/auth/redirect-uris.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -57,7 +52,14 @@ forEachEngine((engine) => {
       ['scopes', { scopes: ['reports:read', 'reports:burn'] }, /reports:burn.*reports:write/],
       ['scopes', { scopes: ['toString'] }, /toString/],
       ['scopes', { scopes: [] }, /at least one/],
-      ['grants', { grants: ['implicit'] }, /implicit/],
+      ['grants', { grants: ['magic'] }, /magic/],
+      ['grants', { grants: ['password'] }, /trusted/],
+      ['redirectUris', { grants: ['implicit'] }, /must hold an address/],
+      ['redirectUris', { grants: ['implicit'], redirectUris: ['http://localhost/cb'] }, /https addresses/],
+      ['redirectUris', { grants: ['implicit'], redirectUris: ['https://localhost/cb'] }, /other hosts/],
+      ['redirectUris', { redirectUris: ['com.example.app:/cb'] }, /scheme of an app/],
+      ['postLogoutRedirectUris', { postLogoutRedirectUris: ['http://a.example/'] }, /a\.example/],
+      ['redirectUris', { redirectUris: Array(21).fill('https://a.example/cb') }, /20 addresses/],
       ['grants', { grants: [] }, /at least one/],
       ['grants', { secret: null }, /without a secret/],
       ['redirectUris', { grants: ['authorization_code'] }, /must hold/],
@@ -80,24 +82,26 @@ forEachEngine((engine) => {
   })
 
   describe('revokeClient', () => {
-    it('true once, then false; the client is listed but no longer found', async () => {
+    const change = () => ({ db, sealer, actor: operator })
+
+    it('once; the client is listed but no longer found, and revoking it again throws RESOURCE_NOT_FOUND', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, machine)
-      assert.equal(await revokeClient(db, client.id, { now: () => 1_000 }), true)
-      assert.equal(await revokeClient(db, client.id), false)
+      await revokeClient({ ...change(), now: () => 1_000 }, client.id)
+      await assert.rejects(revokeClient(change(), client.id), { code: 'RESOURCE_NOT_FOUND' })
       assert.equal(await findClient(db, client.id), undefined)
       const listed = (await listClients(db)).find(({ id }) => id === client.id)
       assert.equal(listed?.revokedAt, '1970-01-01T00:00:01.000Z')
     })
 
-    it('false for a client that never was', async () => {
-      assert.equal(await revokeClient(db, 'nobody'), false)
+    it('RESOURCE_NOT_FOUND for a client that never was', async () => {
+      await assert.rejects(revokeClient(change(), 'nobody'), { code: 'RESOURCE_NOT_FOUND' })
     })
   })
 
   describe('ensureBootstrapClient', () => {
     it('one client with every scope, whose secret follows the setting, revoked before or not', async () => {
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'first secret')
-      await revokeClient(db, 'bootstrap')
+      await revokeClient({ db, sealer, actor: operator }, 'bootstrap')
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
       const client = await findClient(db, 'bootstrap')

@@ -3,11 +3,12 @@ import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { createClient } from '../../src/auth/clients.ts'
 import { signingKeys } from '../../src/auth/keys.ts'
+import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { looks, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const baseUrl = 'https://plinth.test'
@@ -25,7 +26,9 @@ forEachEngine((engine) => {
       const report = (error: unknown) => assert.fail(String(error))
       const { scopes } = builtIn
       const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now: Date.now, accessTokenSeconds: 900 }
-      const provider = authorizationServer({ ...tokens, sealer: seal, report })
+      const { login, frame } = people({ ...tokens, sealer: seal, random: randomBytes, ...looks })
+      const about = { login, frame, address: () => '127.0.0.1', sealer: seal, report }
+      const provider = { current: authorizationServer({ ...tokens, ...about }) }
       service = await testApp(db, { corsOrigins: [origin], provider })
       const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
       const { client, secret } = await createClient(db, seal, scopes, machine)

@@ -58,7 +58,7 @@ forEachEngine((engine) => {
         'none',
       ])
       assert.deepEqual(found.id_token_signing_alg_values_supported, ['RS256'])
-      assert.deepEqual(found.response_types_supported, ['code'])
+      assert.deepEqual(found.response_types_supported, ['code', 'id_token'])
     })
 
     const hostile: [what: string, headers: string[]][] = [

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Adapter, errors } from 'oidc-provider'
-import { createClient, revokeClient } from '../../src/auth/clients.ts'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { createClient } from '../../src/auth/clients.ts'
 import { records, sweepExpired } from '../../src/auth/records.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { clock, sealer } from './support.ts'
@@ -20,16 +22,16 @@ forEachEngine((engine) => {
 
   describe('find', () => {
     it('what was last put under the id, of its own kind only', async () => {
-      await of('RefreshToken').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
-      await of('RefreshToken').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
-      assert.deepEqual(await of('RefreshToken').find('r1'), { jti: 'r1', scope: 'b' })
+      await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
+      await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
+      assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })
       assert.equal(await of('AuthorizationCode').find('r1'), undefined)
     })
 
     it('by uid and by user code', async () => {
       await of('Session').upsert('s1', { jti: 's1', uid: 'u1' }, 60)
       await of('DeviceCode').upsert('d1', { jti: 'd1', userCode: 'CODE' }, 60)
-      assert.deepEqual(await of('Session').findByUid('u1'), { jti: 's1', uid: 'u1' })
+      assert.equal((await of('Session').findByUid('u1'))?.uid, 'u1')
       assert.deepEqual(await of('DeviceCode').findByUserCode('CODE'), { jti: 'd1', userCode: 'CODE' })
       assert.equal(await of('Session').findByUid('CODE'), undefined)
     })
@@ -49,6 +51,26 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('what is kept', () => {
+    it('no id that could be sent again: SHA-256 in its place, in the payload too', async () => {
+      for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
+        const id = `secret-${kind}`
+        const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }
+        await of(kind).upsert(id, payload as never, 60)
+        const row = await db.read.selectFrom('authRecords').selectAll().where('kind', '=', kind).execute()
+        assert.ok(!JSON.stringify(row).includes(id) && !JSON.stringify(row).includes('cookie id'))
+        const found = await of(kind).find(id)
+        assert.equal(found?.returnTo, payload.returnTo)
+      }
+    })
+
+    it('the first of two successors of one refresh token', async () => {
+      await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
+      await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
+      assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
+    })
+  })
+
   describe('consume', () => {
     it('success for exactly one of 50 at once, invalid_grant for the others', async () => {
       for (const round of [1, 2, 3, 4, 5]) {
@@ -62,9 +84,31 @@ forEachEngine((engine) => {
     })
 
     it('a record that says when, in seconds', async () => {
-      await of('RefreshToken').upsert('used', { jti: 'used' }, 60)
-      await of('RefreshToken').consume('used')
-      assert.deepEqual(await of('RefreshToken').find('used'), { jti: 'used', consumed: Math.floor(time.now() / 1_000) })
+      await of('AuthorizationCode').upsert('used', { jti: 'used' }, 60)
+      await of('AuthorizationCode').consume('used')
+      const consumed = Math.floor(time.now() / 1_000)
+      assert.deepEqual(await of('AuthorizationCode').find('used'), { jti: 'used', consumed })
+    })
+
+    it('T-OA-06 a refresh token may be used again for ten seconds from its first use, and no longer', async () => {
+      await of('RefreshToken').upsert('lost', { jti: 'lost' }, 60)
+      const consumed = Math.floor(time.now() / 1_000)
+      await of('RefreshToken').consume('lost')
+      time.pass(9)
+      assert.deepEqual(await of('RefreshToken').find('lost'), { jti: 'lost' })
+      await of('RefreshToken').consume('lost')
+      time.pass(1)
+      assert.deepEqual(await of('RefreshToken').find('lost'), { jti: 'lost', consumed })
+      await assert.rejects(of('RefreshToken').consume('lost'), { error: 'invalid_grant' })
+    })
+
+    it('a code is used at once on a node whose clock is behind, too', async () => {
+      await of('AuthorizationCode').upsert('skewed', { jti: 'skewed' }, 60)
+      await of('AuthorizationCode').consume('skewed')
+      time.pass(-5)
+      assert.ok((await of('AuthorizationCode').find('skewed'))?.consumed)
+      await assert.rejects(of('AuthorizationCode').consume('skewed'), { error: 'invalid_grant' })
+      time.pass(5)
     })
 
     it('invalid_grant for what never was', async () => {
@@ -122,10 +166,13 @@ forEachEngine((engine) => {
         application_type: 'web',
         grant_types: ['client_credentials'],
         redirect_uris: [],
+        post_logout_redirect_uris: [],
         response_types: [],
         scope: 'reports:read books:write',
+        is_first_party: false,
+        is_trusted: false,
       })
-      await revokeClient(db, client.id)
+      await revokeClient({ db, sealer, actor: operator }, client.id)
       assert.equal(await of('Client').find(client.id), undefined)
     })
 

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it, mock } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { clientCredentialsGrant, customFetch, discovery, tokenIntrospection, tokenRevocation } from 'openid-client'
-import { createClient, revokeClient } from '../../src/auth/clients.ts'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { createClient } from '../../src/auth/clients.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { basic, issuer, sealer, served } from './support.ts'
@@ -97,7 +99,7 @@ forEachEngine((engine) => {
     it('401 invalid_client, the same for a wrong secret, an unknown client and a revoked one', async () => {
       const [client, revoked] = [await registered(), await registered()]
       assert.equal((await server.token(form(revoked))).status, 200)
-      await revokeClient(db, revoked.id)
+      await revokeClient({ db, sealer, actor: operator }, revoked.id)
       const wrong = { ...client, secret: 'wrong' }
       const hash = sealer.digest(client.secret, `client:${client.id}`)
       for (const presented of [wrong, { ...client, secret: hash }, { ...client, id: 'nobody' }, revoked]) {
@@ -139,7 +141,7 @@ forEachEngine((engine) => {
     })
 
     it('400 unsupported_grant_type for an unknown grant', async () => {
-      const { status, body } = await server.token({ ...form(await registered()), grant_type: 'password' })
+      const { status, body } = await server.token({ ...form(await registered()), grant_type: 'magic' })
       assert.equal(status, 400)
       assert.equal(body.error, 'unsupported_grant_type')
     })
@@ -257,12 +259,6 @@ forEachEngine((engine) => {
       assert.equal(response.headers.get('cache-control'), 'no-store')
     })
   }
-
-  it('401 at GET /oauth/userinfo without a token, with a Bearer challenge', async () => {
-    const response = await fetch(`${server.base}/oauth/userinfo`)
-    assert.equal(response.status, 401)
-    assert.match(response.headers.get('www-authenticate') ?? '', /^Bearer/)
-  })
 
   it('GET /oauth/jwks: the public key and no part of the private one', async () => {
     const response = await fetch(`${server.base}/oauth/jwks`)

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { AuthorizationServerOptions } from '../../src/auth/configuration.ts'
 import { signingKeys } from '../../src/auth/keys.ts'
-import { mount } from '../../src/auth/mount.ts'
+import { type MountOptions, mount } from '../../src/auth/mount.ts'
+import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
@@ -18,20 +19,35 @@ export function clock(start = Date.now()) {
   return { now, pass: (seconds: number) => (at += seconds * 1_000) }
 }
 
+/** What the pages look like here, and passwords that take no time to hash. */
+export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
+export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
+
+/** The part about people, as the service makes it. */
+export const persons = (db: Database, now = Date.now) =>
+  people({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
+
 /** The authorization server on plain HTTP at a free port, as behind our own listener, with a header from an earlier hook. */
 export async function served(db: Database, options: Partial<AuthorizationServerOptions> = {}) {
   const keys = options.keys ?? (await signingKeys({ db, sealer, now: Date.now }))
   const failures: unknown[] = []
   const report = (error: unknown) => void failures.push(error)
   const { scopes } = builtIn
-  const fixed = { issuer, scopes, audience: issuer, db, sealer, keys, now: Date.now, accessTokenSeconds: 900, report }
+  const { login, frame } = persons(db)
+  const about = { issuer, scopes, audience: issuer, db, sealer, keys, now: Date.now, accessTokenSeconds: 900, report }
+  const fixed = { ...about, login, frame, address: () => '127.0.0.1' }
   const provider = authorizationServer({ ...fixed, ...options })
+  return { keys, provider, failures, ...(await servedBy({ current: provider })) }
+}
+
+/** The same for any authorization server. */
+export async function servedBy(provider: MountOptions['provider']) {
   const app: FastifyInstance = Fastify()
   app.addHook('onRequest', async (request, reply) => {
     if (request.headers['x-refuse']) throw Object.assign(new Error('refused before'), { statusCode: 429 })
     reply.header('strict-transport-security', 'max-age=31536000').header('x-request-id', 'request-1')
   })
-  await app.register(mount, { provider, issuer, scopes })
+  await app.register(mount, { provider, issuer, scopes: builtIn.scopes })
   const base = await app.listen({ host: '127.0.0.1', port: 0 })
   const post = (
     path: string,
@@ -42,7 +58,7 @@ export async function served(db: Database, options: Partial<AuthorizationServerO
     const response = await post('/oauth/token', { grant_type: 'client_credentials', ...form }, headers)
     return { status: response.status, headers: response.headers, body: (await response.json()) as Answer }
   }
-  return { base, keys, provider, failures, post, token, close: () => app.close() }
+  return { base, post, token, close: () => app.close() }
 }
 
 export type Answer = Record<string, unknown> & { access_token: string }

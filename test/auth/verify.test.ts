@@ -1,137 +1,38 @@
 import assert from 'node:assert/strict'
-import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { createPublicKey } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import { CompactSign, SignJWT } from 'jose'
-import { createClient, revokeClient } from '../../src/auth/clients.ts'
+import { SignJWT } from 'jose'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { createClient } from '../../src/auth/clients.ts'
 import { records } from '../../src/auth/records.ts'
 import { tokenVerifier } from '../../src/auth/verify.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { attacks, fields, iat, keys, kid, other, own, pem, signed, signedAnyhow, start } from './forgery.ts'
 import { clock, issuer, sealer } from './support.ts'
 
-const start = Date.parse('2026-11-21T10:00:00.000Z')
-const iat = start / 1_000
-const kid = 'own'
-const own = rsa()
-const keys = { publicKeys: new Map([[kid, own.publicKey]]) }
-const claims = { sub: 'alpha', client_id: 'alpha', scope: 'reports:read books:write', iss: issuer, aud: issuer, iat }
-const fields = { ...claims, exp: iat + 900, jti: 'token-1' }
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 const expired = { refused: 'AUTH_TOKEN_EXPIRED' }
 
-function rsa(modulusLength = 2_048) {
-  return generateKeyPairSync('rsa', { modulusLength })
-}
-
-type Change = Record<string, unknown>
-
-/** Signs any claims at all, which no proper library would. */
-function signed(change: Change = {}, header: Change = {}, key: KeyObject = own.privateKey): Promise<string> {
-  return signedText(JSON.stringify({ ...fields, ...change }), header, key)
-}
-
-function signedText(payload: string, header: Change = {}, key: KeyObject = own.privateKey): Promise<string> {
-  const protectedHeader = { alg: 'RS256', typ: 'JWT', kid, ...header }
-  return new CompactSign(Buffer.from(payload)).setProtectedHeader(protectedHeader).sign(key)
-}
-
-const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
-
-function unsigned(header: Change, signature = ''): string {
-  return `${encoded({ typ: 'JWT', kid, ...header })}.${encoded(fields)}.${signature}`
-}
-
-/** Signs under our key what a signing library refuses to make. */
-function signedAnyhow(header: Change): string {
-  const input = `${encoded({ alg: 'RS256', typ: 'JWT', kid, ...header })}.${encoded(fields)}`
-  return `${input}.${sign('sha256', Buffer.from(input), own.privateKey).toString('base64url')}`
-}
-
-function hmac(secret: string | Buffer, header: Change = {}): string {
-  const input = `${encoded({ alg: 'HS256', typ: 'JWT', kid, ...header })}.${encoded(fields)}`
-  return `${input}.${createHmac('sha256', secret).update(input).digest('base64url')}`
-}
-
-const pem = own.publicKey.export({ type: 'spki', format: 'pem' }).toString()
-const other = rsa()
-
-/** Wrong tokens by the threat they stand for. */
-const attacks: Record<string, () => string | Promise<string>> = {
-  'T-JWT-01 alg none': () => unsigned({ alg: 'none' }),
-  'T-JWT-01 alg None': () => unsigned({ alg: 'None' }),
-  'T-JWT-01 alg nOnE': () => unsigned({ alg: 'nOnE' }),
-  'T-JWT-01 alg empty': () => unsigned({ alg: '' }),
-  'T-JWT-01 alg missing': () => unsigned({}),
-  'T-JWT-01 alg none with a signature': () => unsigned({ alg: 'none' }, 'AAAA'),
-  'T-JWT-01 an empty signature': () => unsigned({ alg: 'RS256' }),
-  'T-JWT-01 no signature part': () => unsigned({ alg: 'none' }).replace(/\.$/, ''),
-  'T-JWT-02 HS256 with the public key as PEM': () => hmac(pem),
-  'T-JWT-02 HS256 with the PEM without its last line end': () => hmac(pem.trim()),
-  'T-JWT-02 HS256 with the PEM in CRLF': () => hmac(pem.replaceAll('\n', '\r\n')),
-  'T-JWT-02 HS256 with the PEM after a space': () => hmac(` ${pem}`),
-  'T-JWT-02 HS256 with the DER': () => hmac(own.publicKey.export({ type: 'spki', format: 'der' })),
-  'T-JWT-02 HS256 with the JWK': () => hmac(JSON.stringify(own.publicKey.export({ format: 'jwk' }))),
-  'T-JWT-02 HS256 under the name RS256': () => hmac(pem, { alg: 'RS256' }),
-  'T-JWT-03 an unknown kid': () => signed({}, { kid: 'other' }),
-  'T-JWT-03 no kid': () => signed({}, { kid: undefined }),
-  'T-JWT-03 a kid that is a path': () => signed({}, { kid: '../../dev/null' }),
-  'T-JWT-03 a kid that is SQL': () => signed({}, { kid: "' or 1=1 --" }),
-  'T-JWT-03 a kid that is no string': () => signedAnyhow({ kid: [kid] }),
-  'T-JWT-03 a kid of 1 MB': () => signed({}, { kid: 'x'.repeat(1_000_000) }),
-  'T-JWT-04 jku': () => signed({}, { jku: 'https://evil.example/jwks' }, other.privateKey),
-  'T-JWT-04 jwk': () => signed({}, { jwk: other.publicKey.export({ format: 'jwk' }) }, other.privateKey),
-  'T-JWT-04 x5u': () => signed({}, { x5u: 'https://evil.example/cert' }, other.privateKey),
-  'T-JWT-05 crit with an unknown name': () => signedAnyhow({ crit: ['x'], x: 1 }),
-  'T-JWT-05 crit that is empty': () => signedAnyhow({ crit: [] }),
-  'T-JWT-05 b64 false': () => signedAnyhow({ b64: false, crit: ['b64'] }),
-  'T-JWT-05 a JSON serialization': () => JSON.stringify({ payload: encoded(fields), signature: 'AAAA' }),
-  'T-JWT-05 five parts as in a JWE': () => `${unsigned({ alg: 'RSA-OAEP', enc: 'A256GCM' }, 'AAAA')}.AAAA.AAAA`,
-  'T-JWT-05 a token in a token': async () => signedText(JSON.stringify(await signed()), { cty: 'JWT' }),
-  'T-JWT-06 another key': () => signed({}, {}, other.privateKey),
-  'T-JWT-06 another algorithm of the same key': () => signed({}, { alg: 'PS256' }),
-  'T-JWT-06 RS512': () => signed({}, { alg: 'RS512' }),
-  'T-JWT-08 an ID token': () => signed({ aud: 'alpha', scope: undefined }),
-  'T-JWT-08 no typ': () => signed({}, { typ: undefined }),
-  'T-JWT-08 another typ': () => signed({}, { typ: 'logout+jwt' }),
-  'T-JWT-08 another issuer': () => signed({ iss: 'https://evil.example' }),
-  'T-JWT-08 an issuer that starts with ours': () => signed({ iss: `${issuer}/` }),
-  'T-JWT-08 issuers as an array': () => signed({ iss: [issuer] }),
-  'T-JWT-08 no issuer': () => signed({ iss: undefined }),
-  'T-JWT-08 another audience': () => signed({ aud: 'https://other.example' }),
-  'T-JWT-08 audiences as an array': () => signed({ aud: [issuer, 'https://other.example'] }),
-  'T-JWT-08 no audience': () => signed({ aud: undefined }),
-  'T-JWT-08 scope as an array': () => signed({ scope: ['reports:read'] }),
-  'T-JWT-08 no scope': () => signed({ scope: undefined }),
-  'T-JWT-08 sub as a number': () => signed({ sub: 1 }),
-  'T-JWT-08 no client_id': () => signed({ client_id: undefined }),
-  'T-JWT-08 no jti': () => signed({ jti: undefined }),
-  'T-JWT-08 an unknown client': () => signed({ client_id: 'nobody' }),
-  'T-JWT-09 no exp': () => signed({ exp: undefined }),
-  'T-JWT-09 exp as a string': () => signed({ exp: `${iat + 900}` }),
-  'T-JWT-09 exp with a fraction': () => signed({ exp: iat + 900.5 }),
-  'T-JWT-09 exp of 1e400': () => signedText(JSON.stringify(fields).replace(`"exp":${iat + 900}`, '"exp":1e400')),
-  'T-JWT-09 nbf in the future': () => signed({ nbf: iat + 31 }),
-  'T-JWT-09 iat in the future': () => signed({ iat: iat + 31 }),
-  'T-JWT-09 no iat': () => signed({ iat: undefined }),
-  'a changed payload': async () => {
-    const [header, , signature] = (await signed()).split('.')
-    return `${header}.${encoded({ ...fields, scope: 'admin' })}.${signature}`
-  },
-  'a changed signature': async () => (await signed()).replace(/[^.]{8}$/, 'AAAAAAAA'),
-  'a payload that is no object': () => signedText('[]'),
-  'a payload that is no JSON': () => signedText('{'),
-  'three dots': () => '..',
-  'an opaque text': () => 'opaque',
-  'an empty text': () => '',
+/** Users 1, 2 and so on: a token that names another speaks for nobody. */
+async function addUsers(db: Database, count: number): Promise<void> {
+  const at = new Date(start).toISOString()
+  const rows = Array.from({ length: count }, (_, n) => {
+    const [name, email] = [`User ${n}`, `user${n}@example.com`]
+    return { name, nameKey: name, email, emailKey: email, revision: 1, createdAt: at, updatedAt: at }
+  })
+  await db.write((tx) => tx.insertInto('users').values(rows).execute())
 }
 
 forEachEngine((engine) => {
   let db: Database
   before(async () => {
     db = await engine.database()
-    const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
+    const machine = { name: 'Machine', scopes: ['reports:read', 'books:write'], grants: ['client_credentials'] }
     for (const id of ['alpha', 'beta', 'gamma']) await createClient(db, sealer, builtIn.scopes, { ...machine, id })
+    await addUsers(db, 2_001)
   })
   after(() => db.close())
 
@@ -232,14 +133,27 @@ forEachEngine((engine) => {
   describe('what was revoked', () => {
     it('the token of a revoked client is refused after 30 seconds, and at once where it is not remembered', async () => {
       const { verify, pass, now } = verifier()
-      const token = await signed({ client_id: 'gamma' })
+      const token = await signed({ client_id: 'gamma', sub: 'gamma' })
       await verify(token)
-      await revokeClient(db, 'gamma')
+      await revokeClient({ db, sealer, actor: operator }, 'gamma')
       pass(29)
       assert.ok('caller' in (await verify(token)))
       pass(1)
       assert.deepEqual(await verify(token), invalid)
       assert.deepEqual(await tokenVerifier({ issuer, audience: issuer, keys, db, now })(token), invalid)
+    })
+
+    it('the token for a user who is gone is refused after 30 seconds, one for nobody at once', async () => {
+      const { verify, pass } = verifier()
+      const token = await signed({ sub: '2001' })
+      assert.ok('caller' in (await verify(token)))
+      await db.write((tx) => tx.deleteFrom('users').where('id', '=', 2_001).execute())
+      assert.ok('caller' in (await verify(token)))
+      pass(30)
+      assert.deepEqual(await verify(token), invalid)
+      for (const sub of ['2002', '0', '-1', '1e3', '99999999999', 'nobody']) {
+        assert.deepEqual(await verify(await signed({ sub })), invalid)
+      }
     })
 
     it('a revoked token is refused, and those of the same client are not', async () => {
@@ -278,13 +192,15 @@ forEachEngine((engine) => {
     const { verify } = verifier()
     const mine = (index: number) => (index % 2 ? 'alpha' : 'beta')
     const tokens = await Promise.all(
-      Array.from({ length: 2_000 }, (_, index) => signed({ client_id: mine(index), sub: `${index}`, jti: `${index}` })),
+      Array.from({ length: 2_000 }, (_, index) =>
+        signed({ client_id: mine(index), sub: `${index + 1}`, jti: `${index}` }),
+      ),
     )
     for (const round of ['verified', 'remembered']) {
       const answers = await Promise.all(tokens.map((token) => verify(token)))
       for (const [index, answer] of answers.entries()) {
         assert.ok('caller' in answer, round)
-        assert.deepEqual([answer.caller.clientId, answer.caller.subject], [mine(index), `${index}`])
+        assert.deepEqual([answer.caller.clientId, answer.caller.subject], [mine(index), `${index + 1}`])
       }
     }
   })

@@ -56,7 +56,7 @@ describe('plinth clients', () => {
       ['create', '--name', 'x', '--scope', 'all:things'],
       /^plinth: scopes must not name all:things/,
     ],
-    ['a client without a name', ['create'], /required option '--name <name>' not specified/],
+    ['a client without a name', ['create'], /^plinth: Give the client a name: --name <name>\n$/],
   ]
   for (const [what, args, message] of refusals) {
     it(`exits with 1 and says why for ${what}`, async () => {
@@ -78,6 +78,10 @@ describe('plinth --help', () => {
     [['clients', 'create'], /--name <name>[\s\S]*--scope <scopes>/],
     [['clients', 'list'], /--json/],
     [['clients', 'revoke'], /<id>/],
+    [['users'], /invite .*\n[\s\S]*set-password .*\n[\s\S]*list /],
+    [['users', 'invite'], /<email>[\s\S]*--name <name>[\s\S]*--admin/],
+    [['users', 'set-password'], /standard input/],
+    [['users', 'list'], /--json/],
   ]
   it('explains every command, and needs no valid setting for that', async () => {
     const wrong = { ...env, PLINTH_PORT: 'none' }

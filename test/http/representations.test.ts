@@ -95,11 +95,11 @@ forEachEngine((engine) => {
     })
 
     const kept: [path: string, vary: string][] = [
-      ['/products', 'Accept, Accept-Encoding'],
+      ['/products', 'Prefer, Accept, Accept-Encoding'],
       ['/products/1', 'Accept, Accept-Encoding'],
       ['/openapi.json', 'Accept, Accept-Encoding'],
       ['/problems/auth-required', 'Accept, Accept-Encoding'],
-      ['/users', 'Accept, Accept-Encoding, Authorization'],
+      ['/users', 'Prefer, Accept, Accept-Encoding, Authorization'],
       [user, 'Accept, Accept-Encoding, Authorization'],
       ['/api/reports', 'Accept, Accept-Encoding, Authorization'],
       ['/api/webhooks', 'Accept, Accept-Encoding, Authorization'],

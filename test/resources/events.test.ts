@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, afterEach, before, describe, it } from 'node:test'
-import { createClient, revokeClient } from '../../src/auth/clients.ts'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { createClient } from '../../src/auth/clients.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
 import type { Job, Queue } from '../../src/queue/queue.ts'
@@ -184,7 +186,7 @@ forEachEngine((engine) => {
       const listener = await client()
       await listen('product.created', listener)
       await listen('user.created', listener)
-      await revokeClient(db, listener)
+      await revokeClient({ db, sealer: seal, actor: operator }, listener)
       await send('POST', '/products', product)
       await send('POST', '/users', user())
       assert.deepEqual(await told(), [])

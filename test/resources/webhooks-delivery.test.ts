@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import Fastify from 'fastify'
 import { Webhook } from 'standardwebhooks'
+import { theService } from '../../src/db/audit.ts'
 import { newId } from '../../src/db/ids.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
@@ -88,10 +89,10 @@ function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
     deliveries,
     subscribe: async (owner: Owner, callbackUrl: string, more: object = {}) => {
       const { row, shown } = newRegistration(store, callerOf(owner), { event: '*', callbackUrl, ...more })
-      await db.write((tx) => insert(tx, row))
+      await db.write((tx) => insert(tx, row, store, theService))
       return shown
     },
-    unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}),
+    unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}, theService),
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>
       db.read.selectFrom('attempts').selectAll().where('deliveryId', '=', deliveryId).orderBy('attempt').execute(),

@@ -3,7 +3,7 @@ import { BlockList } from 'node:net'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Agent, request } from 'undici'
-import { addressAllowed, guardedConnect, judgeTarget, judgeUrl } from '../../src/resources/webhooks/guard.ts'
+import { addressAllowed, guardedConnect, judgeTarget, judgeUrl } from '../../src/http/guard.ts'
 
 const production = { allowHttp: false, allowCidrs: [] }
 const plain = { allowHttp: true, allowCidrs: [] }

@@ -10,7 +10,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import type { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { localCertificates } from '../../src/certificates.ts'
-import { judgeTarget } from '../../src/resources/webhooks/guard.ts'
+import { judgeTarget } from '../../src/http/guard.ts'
 import { type SenderOptions, sender } from '../../src/resources/webhooks/send.ts'
 
 const shut = { allowHttp: true, allowCidrs: [] }

@@ -6,7 +6,9 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
+import { people } from '../../src/auth/people.ts'
 import { builtIn } from '../../src/built-in.ts'
+import { type Audit, openAudit } from '../../src/db/audit-buffer.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
 import type { Definition } from '../../src/definition.ts'
@@ -35,18 +37,17 @@ const verify = (text: string): Verification => {
 export interface TestApp {
   app: FastifyInstance
   faults: unknown[]
+  audit: Audit
   /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
   results: ResultStore
 }
 
-type Settings = Partial<
-  Pick<
-    Parameters<typeof buildApp>[0],
-    'definition' | 'publicRead' | 'requireIfMatch' | 'corsOrigins' | 'patience' | 'verify' | 'provider' | 'later'
-  >
->
+/** How the login pages look here. */
+export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
+
+type Settings = Partial<Parameters<typeof buildApp>[0]>
 
 const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
@@ -67,9 +68,11 @@ export async function testApp(
   const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = settings.definition ?? builtIn
+  const audit = openAudit({ db, sealer: seal, now, onError: (error) => faults.push(error) })
   const app = await buildApp({
     definition,
     db,
+    audit,
     queue,
     results,
     kinds: reportKinds(definition),
@@ -77,6 +80,7 @@ export async function testApp(
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),
     provider: null,
+    people: people({ db, sealer: seal, issuer: 'https://plinth.test', now, random: randomBytes, ...looks }),
     api: true,
     random: randomBytes,
     later,
@@ -93,6 +97,7 @@ export async function testApp(
     ...settings,
   })
   app.addHook('onClose', async () => {
+    await audit.flush()
     await queue.stop(1_000)
     rmSync(folder, { recursive: true })
   })
@@ -109,7 +114,7 @@ export async function testApp(
       },
     })
   }
-  return { app, faults, send, clock, results }
+  return { app, faults, audit, send, clock, results }
 }
 
 /**

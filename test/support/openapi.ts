@@ -6,11 +6,12 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { signingKeys } from '../../src/auth/keys.ts'
+import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
-import { type TestApp, testApp } from './app.ts'
+import { looks, type TestApp, testApp } from './app.ts'
 
 /** A document is read by its paths. */
 export type Json = ReturnType<typeof JSON.parse>
@@ -28,6 +29,7 @@ export interface LiveRoute {
   /** With `{id}`, as the document writes it. */
   path: string
   scope: string | undefined
+  orScope: string | undefined
 }
 
 export interface Documented {
@@ -50,7 +52,7 @@ export async function documentedApp(db: Database): Promise<Documented> {
   const stop = onEveryRoute(({ method, url, config }) => {
     const names = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
     const path = url.replace(/:(\w+)/g, '{$1}')
-    live.push(...names.map((name) => ({ method: name, path, scope: config?.scope })))
+    live.push(...names.map((name) => ({ method: name, path, scope: config?.scope, orScope: config?.orScope })))
   })
   const service = await testApp(db, (await production(db)) as object)
   stop()
@@ -94,16 +96,9 @@ function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve
 async function production(db: Database) {
   const keys = await signingKeys({ db, sealer: seal, now: Date.now })
   const report = (error: unknown) => assert.fail(String(error))
-  const { scopes } = builtIn
-  const tokens = {
-    issuer: baseUrl,
-    audience: baseUrl,
-    scopes,
-    db,
-    keys,
-    now: Date.now,
-    sealer: seal,
-    accessTokenSeconds: 900,
-  }
-  return { provider: authorizationServer({ ...tokens, report }), baseUrl, version }
+  const origin = { issuer: baseUrl, audience: baseUrl, scopes: builtIn.scopes }
+  const tokens = { ...origin, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
+  const { login, frame } = people({ ...tokens, random: randomBytes, ...looks })
+  const address = () => '127.0.0.1'
+  return { provider: { current: authorizationServer({ ...tokens, login, frame, address, report }) }, baseUrl, version }
 }

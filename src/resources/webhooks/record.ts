@@ -1,3 +1,4 @@
+import { auditRecorder, theService } from '../../db/audit.ts'
 import type { Queryable } from '../../db/open.ts'
 import type { Job } from '../../queue/queue.ts'
 import type { DeliverOptions, Due } from './deliver.ts'
@@ -32,7 +33,7 @@ export async function record(tx: Queryable, options: DeliverOptions, tried: Trie
     })
     .execute()
   const nowMs = options.now()
-  const goesOn = await recordHealth(tx, due.webhookId, tried, new Date(nowMs).toISOString())
+  const goesOn = await recordHealth(tx, options, tried, new Date(nowMs).toISOString())
   const delayMs = goesOn
     ? retryDelayMs(options.schedule, due.attempts + 1, outcome.retryAfterSeconds, options.jitter)
     : null
@@ -56,10 +57,11 @@ async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: num
 }
 
 /** Keeps the registration's state of health; true when a failed delivery may be tried again. */
-async function recordHealth(tx: Queryable, webhookId: string | null, tried: Tried, instant: string): Promise<boolean> {
+async function recordHealth(tx: Queryable, options: DeliverOptions, tried: Tried, instant: string): Promise<boolean> {
   const { delivered, gone } = tried.outcome
+  const { webhookId } = tried.due
   if (webhookId === null) return !delivered && !gone
-  if (gone) await disable(tx, webhookId, 'The endpoint answered 410 Gone', instant)
+  if (gone) await disable(tx, options, { webhookId, reason: 'The endpoint answered 410 Gone', instant })
   else await markFailing(tx, webhookId, delivered ? null : tried.startedAt)
   if (delivered || gone) return false
   const row = await tx.selectFrom('webhooks').select('status').where('id', '=', webhookId).executeTakeFirst()
@@ -77,12 +79,19 @@ async function markFailing(tx: Queryable, webhookId: string, since: string | nul
 }
 
 /** Ends a registration's deliveries with the reason shown; the owner can enable it again. */
-async function disable(tx: Queryable, webhookId: string, statusReason: string, instant: string): Promise<void> {
-  await tx
+async function disable(
+  tx: Queryable,
+  { sealer, now }: DeliverOptions,
+  { webhookId, reason, instant }: { webhookId: string; reason: string; instant: string },
+): Promise<void> {
+  const { numUpdatedRows } = await tx
     .updateTable('webhooks')
-    .set((row) => ({ status: 'disabled', statusReason, updatedAt: instant, revision: row('revision', '+', 1) }))
+    .set((row) => ({ status: 'disabled', statusReason: reason, updatedAt: instant, revision: row('revision', '+', 1) }))
     .where('id', '=', webhookId)
     .where('status', '=', 'active')
-    .execute()
+    .executeTakeFirstOrThrow()
   await abandonDeliveries(tx, { webhookId }, instant)
+  if (numUpdatedRows === 0n) return
+  const entry = { ...theService, event: 'webhook.disabled', target: webhookId, details: { reason } } as const
+  await auditRecorder(sealer, now)(tx, entry)
 }

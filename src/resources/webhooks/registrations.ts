@@ -1,4 +1,5 @@
 import type { ExpressionBuilder } from 'kysely'
+import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Sealer } from '../../db/seal.ts'
@@ -51,7 +52,15 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
   return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
 
-export const insert = (tx: Queryable, row: Webhook) => tx.insertInto('webhooks').values(row).execute()
+/** Adds a registration, and tells the audit log who did. */
+export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
+  await tx.insertInto('webhooks').values(row).execute()
+  const details = { event: row.event, host: hostOf(row.callbackUrl) }
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.created', target: row.id, details })
+}
+
+/** A callback's path or query may hold a secret of its receiver's. */
+const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 
 /** What a failed insert means: DUPLICATE_RESOURCE, or the error itself. */
 export function refuseDuplicate(db: Database, error: unknown): never {
@@ -87,13 +96,20 @@ export async function find(db: Database, caller: Caller, id: string): Promise<We
 }
 
 /** Removes a registration and ends its pending deliveries; its log stays. Throws as `find`, or PRECONDITION_FAILED. */
-export async function remove({ db, now }: Store, caller: Caller, id: string, demands: Precondition): Promise<void> {
+export async function remove(
+  { db, sealer, now }: Store,
+  caller: Caller,
+  id: string,
+  demands: Precondition,
+  actor: AuditActor,
+): Promise<void> {
   const { id: known } = await find(db, caller, id)
   const instant = new Date(now()).toISOString()
   const removed = await db.write(async (tx) => {
     const deletion = tx.deleteFrom('webhooks').where('id', '=', known).where(meets(demands))
     if ((await deletion.executeTakeFirst()).numDeletedRows === 0n) return false
     await abandonDeliveries(tx, { webhookId: known }, instant)
+    await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: known })
     return true
   })
   if (removed) return

@@ -1,13 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Queryable } from '../../db/open.ts'
+import { actorOf } from '../../http/actor.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
+import type { AddressPolicy, LookupAll } from '../../http/guard.ts'
 import { callerOf } from '../../http/identify.ts'
 import { once, type Write } from '../../http/once.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
 import type { EventKinds } from './event-types.ts'
-import type { AddressPolicy, LookupAll } from './guard.ts'
 import { page } from './listing.ts'
 import {
   find,
@@ -56,7 +57,7 @@ const creating: Plugin = async (app, options) => {
     const write: Write<Queryable> = (unit) =>
       options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
     return once(request, reply, write, async (tx) => {
-      await insert(tx, row)
+      await insert(tx, row, options, actorOf(request))
       return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body: shown }
     })
   })
@@ -84,7 +85,7 @@ const removing: Plugin = async (app, options) => {
   const schema = { tags, operationId: 'removeWebhook', summary: 'Delete a webhook', params: schemas.ById }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
-    await remove(options, callerOf(request), request.params.id, demands)
+    await remove(options, callerOf(request), request.params.id, demands, actorOf(request))
     return reply.code(204).send()
   })
 }

@@ -1,8 +1,8 @@
 import { lacksScope } from '../../http/authorize.ts'
+import { type AddressPolicy, judgeTarget, type LookupAll } from '../../http/guard.ts'
 import type { Caller } from '../../http/identify.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
 import { type EventKinds, eventPatterns, scopesOfPattern } from './event-types.ts'
-import { type AddressPolicy, judgeTarget, type LookupAll } from './guard.ts'
 
 /** What a client sends to register, after its types were checked. */
 export interface RegistrationBody {

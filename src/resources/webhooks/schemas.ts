@@ -22,7 +22,11 @@ const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
 const EventName = Type.String({ examples: ['report.completed'] })
 
 const own = {
-  event: Type.String({ maxLength: 100, description: 'What to hear of' }),
+  event: Type.String({
+    maxLength: 100,
+    description: 'One of /api/event-types, all of a noun (`report.*`), or `*`',
+    examples: ['report.completed'],
+  }),
   callbackUrl: Type.String({
     maxLength: 2_048,
     description: 'Receives the POST calls; an absolute https URL',
@@ -38,7 +42,12 @@ const own = {
 export const newWebhook = (events: EventKinds) =>
   Type.Object({
     ...own,
-    event: Type.String({ maxLength: 100, description: 'What to hear of', ...judged({ enum: eventPatterns(events) }) }),
+    event: Type.String({
+      maxLength: 100,
+      description: 'What to hear of',
+      ...judged({ enum: eventPatterns(events) }),
+      examples: ['report.completed'],
+    }),
   })
 
 const shown = {
@@ -87,12 +96,16 @@ export const Delivery = narrowable(
 export const EventKind = narrowable(
   Type.Object({
     event: EventName,
-    description: Type.String({ examples: [reportEvents['report.completed']?.description] }),
-    example: Type.Unknown({
-      description: 'A body as it is sent',
-      examples: [reportEvents['report.completed']?.example],
-    }),
+    description: Type.String(),
+    example: Type.Unknown({ description: 'A body as it is sent' }),
   }),
+  {
+    examples: Object.entries(reportEvents).map(([event, { description, example }]) => ({
+      event,
+      description,
+      example,
+    })),
+  },
 )
 
 export const Secret = Type.Object({

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Agent, type Dispatcher } from 'undici'
-import { BLOCKED, blocked, type ConnectOptions, guardedConnect, judgeUrl } from './guard.ts'
+import { BLOCKED, blocked, type ConnectOptions, guardedConnect, judgeUrl } from '../../http/guard.ts'
 
 /** Outbound POSTs: `post` never throws and ends within `timeoutMs`, `close` waits for calls in flight. */
 export interface Sender {

@@ -1,0 +1,113 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { ApiKey } from '../db/administration-tables.ts'
+import type { Database } from '../db/open.ts'
+import { actorOf } from '../http/actor.ts'
+import { mergePatch } from '../http/bodies.ts'
+import { judgeAddition, preconditionOf } from '../http/conditional.ts'
+import { once } from '../http/once.ts'
+import { linkHeader } from '../http/paging.ts'
+import { Problem } from '../http/problem.ts'
+import * as schemas from './admin-schemas.ts'
+import { type ApiKeyStore, addApiKey, draftApiKey, findApiKey, revokeApiKey, updateApiKey } from './api-keys.ts'
+import type { AdminOptions } from './client-routes.ts'
+import { keysetPage, type PageQuery } from './keyset-page.ts'
+
+type Plugin = FastifyPluginAsyncTypebox<AdminOptions>
+
+const path = '/api/keys'
+const tags = ['administration']
+const reads = { scope: 'admin', cache: 'private', fields: true } as const
+const writes = { scope: 'admin', cache: 'none' } as const
+
+/** API keys: they say whose limits a request counts against, and open nothing; one implementation with `plinth keys`. */
+export const apiKeyRoutes: Plugin = async (app, options) => {
+  for (const routes of [creating, listing, reading, changing, removing]) await routes(app, options)
+}
+
+const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ApiKeyStore => ({
+  ...{ db, sealer, now, random },
+  actor: actorOf(request),
+})
+
+/** A key as administrators see it; the revision stays for the validators. */
+const shown = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
+
+const creating: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'createKey', summary: 'Make an API key' }
+  const schema = { ...about, body: schemas.NewApiKey, response: { 201: schemas.CreatedApiKey } }
+  app.post(path, { config: writes, schema }, async (request, reply) => {
+    const store = by(options, request)
+    const draft = draftApiKey(store, request.body)
+    judgeAddition(request)
+    return once(request, reply, options.db.write, async (tx) => {
+      await addApiKey(tx, store, draft)
+      const headers = { location: `${app.prefix}${path}/${draft.apiKey.id}` }
+      return { status: 201, headers, body: { ...shown(draft.apiKey), key: draft.key } }
+    })
+  })
+}
+
+const listing: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'listKeys', summary: 'List the API keys, newest first' }
+  const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ApiKeyView) } }
+  app.get(path, { config: reads, schema }, async (request, reply) => {
+    const { rows, cursors } = await keyPage(db, request.query)
+    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    return rows.map(shown)
+  })
+}
+
+/** One page of the keys that were not revoked. */
+function keyPage(db: Database, query: PageQuery) {
+  return keysetPage<ApiKey>(query, 2, {
+    of: 'keys',
+    keyOf: ({ createdAt, id }) => [createdAt, id],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const [createdAt = '', id = ''] = (after ?? []).map(String)
+      return db.read
+        .selectFrom('apiKeys')
+        .selectAll()
+        .where('revokedAt', 'is', null)
+        .$if(after !== null, (query) =>
+          query.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
+        )
+        .orderBy('createdAt', order)
+        .orderBy('id', order)
+        .limit(count)
+        .execute()
+    },
+  })
+}
+
+const reading: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'readKey', summary: 'Read an API key', params: schemas.ById }
+  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.ApiKeyView } }
+  app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
+    const key = await findApiKey(db, request.params.id)
+    if (key === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such key')
+    return shown(key)
+  })
+}
+
+const changing: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'patchKey', summary: 'Change an API key', params: schemas.ById }
+  const schema = { ...about, body: schemas.ApiKeyPatch, response: { 200: schemas.ApiKeyView } }
+  app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
+    const { name, rate, quota, expiresAt } = request.body
+    const said = Object.entries({ name, rate, quota, expiresAt }).filter(([, value]) => value !== undefined)
+    const demands = preconditionOf(request, options.requireIfMatch)
+    return shown(await updateApiKey(by(options, request), request.params.id, Object.fromEntries(said), demands))
+  })
+}
+
+const removing: Plugin = async (app, options) => {
+  const schema = { tags, operationId: 'removeKey', summary: 'Revoke an API key for good', params: schemas.ById }
+  app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
+    const demands = preconditionOf(request, options.requireIfMatch)
+    await revokeApiKey(by(options, request), request.params.id, demands)
+    return reply.code(204).send()
+  })
+}

@@ -1,0 +1,63 @@
+import type { AuditRow } from '../db/administration-tables.ts'
+import type { Database } from '../db/open.ts'
+import { Problem } from '../http/problem.ts'
+import { keysetPage, type PageQuery } from './keyset-page.ts'
+
+/** What the audit log can be asked for. */
+export interface AuditFilter {
+  event?: string
+  clientId?: string
+  subject?: string
+  target?: string
+  /** Instants in ISO form: the first that counts, and the first that does not. */
+  from?: string
+  to?: string
+}
+
+/** One page of the audit log, newest first. Throws INVALID_INPUT for an instant that cannot be read. */
+export function auditPage({ read }: Database, query: PageQuery & AuditFilter) {
+  const { event, clientId, subject, target } = query
+  const equal = Object.entries({ event, clientId, subject, target }).filter(([, value]) => value !== undefined)
+  const [from, to] = [instantOf('from', query.from), instantOf('to', query.to)]
+  return keysetPage<AuditRow>(query, 1, {
+    of: ['audit', equal, from, to],
+    keyOf: ({ sequence }) => [sequence],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const place = after && placeOf(after[0])
+      return read
+        .selectFrom('auditEntries')
+        .selectAll()
+        .where((row) => row.and(Object.fromEntries(equal)))
+        .$if(from !== undefined, (rows) => rows.where('at', '>=', from as string))
+        .$if(to !== undefined, (rows) => rows.where('at', '<', to as string))
+        .$if(place !== null, (rows) => rows.where('sequence', beyond, place as number))
+        .orderBy('sequence', order)
+        .limit(count)
+        .execute()
+    },
+  })
+}
+
+/** An entry as it is shown: what it does not know is left out. */
+export function auditView({ details, ...row }: AuditRow): Record<string, unknown> {
+  const entry = { ...row, details: details && JSON.parse(details) }
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
+}
+
+const malformed = (field: string, message: string) =>
+  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
+
+const isoDate = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/
+
+function instantOf(field: string, text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  const ms = isoDate.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(ms)) throw malformed(field, 'must be an instant such as 2026-11-21T00:00:00Z')
+  return new Date(ms).toISOString()
+}
+
+function placeOf(value: unknown): number {
+  if (!Number.isSafeInteger(value)) throw malformed('cursor', 'is not one of our cursors')
+  return value as number
+}

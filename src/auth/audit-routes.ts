@@ -1,0 +1,24 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import type { Database } from '../db/open.ts'
+import { linkHeader } from '../http/paging.ts'
+import { AuditEntryView, AuditQuery } from './admin-schemas.ts'
+import { auditPage, auditView } from './audit-list.ts'
+
+const path = '/api/audit'
+
+/** GET /api/audit: the audit log, newest first; it can be read and nothing else. */
+export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
+  const about = {
+    tags: ['administration'],
+    operationId: 'listAuditEntries',
+    summary: 'Read the audit log, newest first',
+  }
+  const schema = { ...about, querystring: AuditQuery, response: { 200: Type.Array(AuditEntryView) } }
+  const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
+  app.get(path, { config, schema }, async (request, reply) => {
+    const { rows, cursors } = await auditPage(db, request.query)
+    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    return rows.map(auditView) as never
+  })
+}

@@ -1,0 +1,46 @@
+import type Provider from 'oidc-provider'
+import type { KoaContextWithOIDC } from 'oidc-provider'
+import type { Audit } from '../db/audit-buffer.ts'
+
+/** What the provider tells of a token that ends before its time. */
+interface EndedToken {
+  kind: string
+  jti?: string
+  clientId?: string | undefined
+  accountId?: string | undefined
+}
+
+/** Tokens granted and revoked, each; and those refused, which anybody can cause, as counts. */
+export function auditTokens(provider: Provider, audit: Pick<Audit, 'note' | 'tally'>): void {
+  provider.on('grant.success', (ctx) => {
+    const { params, entities } = ctx.oidc
+    const grant = String(params?.grant_type)
+    const scope = String((ctx.body as { scope?: string } | undefined)?.scope ?? '')
+    const subject = entities.Account?.accountId ?? ctx.oidc.client?.clientId ?? null
+    audit.note({ ...sender(ctx), subject, event: 'token.granted', details: { grant, scope } })
+  })
+  provider.on('grant.error', (ctx, { error }) => {
+    audit.tally({ ...sender(ctx), event: 'token.refused', details: { error } })
+  })
+  provider.on('grant.revoked', (ctx, grantId) => {
+    audit.note({ ...sender(ctx), event: 'grant.revoked', target: grantId })
+  })
+  const ended = ({ kind, jti, clientId, accountId }: EndedToken) => {
+    // A refresh token's id is the token itself.
+    const target = kind === 'RefreshToken' ? null : (jti ?? null)
+    const whose = { clientId: clientId ?? null, subject: accountId ?? null }
+    audit.note({ ...whose, event: 'token.revoked', target, details: { kind } })
+  }
+  provider.on('access_token.destroyed', (token) => ended(token))
+  provider.on('client_credentials.destroyed', (token) => ended(token))
+  provider.on('refresh_token.destroyed', (token) => ended(token))
+}
+
+function sender(ctx: KoaContextWithOIDC) {
+  const requestId = ctx.res.getHeader('x-request-id')
+  return {
+    clientId: ctx.oidc?.client?.clientId ?? null,
+    address: ctx.req.socket.remoteAddress ?? null,
+    requestId: typeof requestId === 'string' ? requestId : null,
+  }
+}

@@ -1,0 +1,175 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { RandomBytes } from '../db/ids.ts'
+import type { Database, Queryable } from '../db/open.ts'
+import type { Sealer } from '../db/seal.ts'
+import type { Client } from '../db/tables.ts'
+import { actorOf } from '../http/actor.ts'
+import { mergePatch } from '../http/bodies.ts'
+import { judgeAddition, preconditionOf } from '../http/conditional.ts'
+import { once, type Write } from '../http/once.ts'
+import { linkHeader } from '../http/paging.ts'
+import { Problem } from '../http/problem.ts'
+import * as schemas from './admin-schemas.ts'
+import { type ClientChange, revokeClient, rotateSecret, updateClient } from './client-changes.ts'
+import { responseTypesOf } from './client-records.ts'
+import { addClient, draftClient, findClient, type RegisteredClient, refuseDuplicate, unpacked } from './clients.ts'
+import { keysetPage, type PageQuery } from './keyset-page.ts'
+import type { ClientSettings } from './new-client.ts'
+import type { Scopes } from './scopes.ts'
+
+/** What the routes of administrators work with. */
+export interface AdminOptions {
+  db: Database
+  sealer: Sealer
+  now: () => number
+  random: RandomBytes
+  requireIfMatch: boolean
+  /** Every scope of the service. */
+  scopes: Scopes
+}
+
+type Plugin = FastifyPluginAsyncTypebox<AdminOptions>
+
+const path = '/api/clients'
+const tags = ['administration']
+const reads = { scope: 'admin', cache: 'private', fields: true } as const
+const writes = { scope: 'admin', cache: 'none' } as const
+
+/** OAuth clients: registered, changed, given a new secret, revoked; one implementation with `plinth clients`. */
+export const clientRoutes: Plugin = async (app, options) => {
+  for (const routes of [creating, listing, reading, changing, rotating, removing]) await routes(app, options)
+}
+
+const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ClientChange => ({
+  ...{ db, sealer, now, random },
+  actor: actorOf(request),
+})
+
+const demandsOf = (request: FastifyRequest, { requireIfMatch }: AdminOptions) => preconditionOf(request, requireIfMatch)
+
+/** A client as administrators see it; the revision stays for the validators. */
+function shown({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
+  const type = secretHash === null ? ('public' as const) : ('confidential' as const)
+  return { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
+}
+
+const creating: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'createClient', summary: 'Register a client' }
+  const schema = { ...about, body: schemas.NewClientBody, response: { 201: schemas.CreatedClient } }
+  const config = { ...writes, problems: ['DUPLICATE_RESOURCE'] } as const
+  app.post(path, { config, schema }, async (request, reply) => {
+    const { type, ...wanted } = request.body
+    const { db, sealer, ...sources } = by(options, request)
+    const asked = { ...wanted, ...(type === 'public' && { secret: null }) }
+    const draft = draftClient(sealer, options.scopes, asked, sources)
+    const { row, secret } = draft
+    judgeAddition(request)
+    const write: Write<Queryable> = (unit) => db.write(unit).catch((error) => refuseDuplicate(db, row.id, error))
+    return once(request, reply, write, async (tx) => {
+      await addClient(tx, sealer, draft, sources)
+      const body = { ...shown(unpacked(row)), ...(secret !== null && { secret }) }
+      return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body }
+    })
+  })
+}
+
+const listing: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'listClients', summary: 'List the clients, newest first' }
+  const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ClientView) } }
+  app.get(path, { config: reads, schema }, async (request, reply) => {
+    const { rows, cursors } = await clientPage(db, request.query)
+    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    return rows.map((row) => shown(unpacked(row)))
+  })
+}
+
+/** One page of the clients that were not revoked. */
+function clientPage(db: Database, query: PageQuery) {
+  return keysetPage<Client>(query, 2, {
+    of: 'clients',
+    keyOf: ({ createdAt, id }) => [createdAt, id],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const [createdAt = '', id = ''] = (after ?? []).map(String)
+      return db.read
+        .selectFrom('clients')
+        .selectAll()
+        .where('revokedAt', 'is', null)
+        .$if(after !== null, (query) =>
+          query.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
+        )
+        .orderBy('createdAt', order)
+        .orderBy('id', order)
+        .limit(count)
+        .execute()
+    },
+  })
+}
+
+const reading: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'readClient', summary: 'Read a client', params: schemas.ById }
+  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.ClientView } }
+  app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
+    const client = await findClient(db, request.params.id)
+    if (client === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
+    return shown(client)
+  })
+}
+
+const changing: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'patchClient', summary: 'Change a client', params: schemas.ById }
+  const schema = { ...about, body: schemas.ClientPatch, response: { 200: schemas.ClientView } }
+  app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
+    const settings = withDefaults(request.body)
+    return shown(
+      await updateClient(
+        by(options, request),
+        options.scopes,
+        request.params.id,
+        settings,
+        demandsOf(request, options),
+      ),
+    )
+  })
+}
+
+const defaults: Partial<ClientSettings> = {
+  redirectUris: [],
+  postLogoutRedirectUris: [],
+  firstParty: false,
+  trusted: false,
+}
+
+/** Merge patch (RFC 7396): null removes a value, which leaves its default. */
+function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<ClientSettings> {
+  const known = Object.keys(schemas.ClientPatch.properties).filter((name) => name in patch)
+  const values = known.map((name) => [
+    name,
+    patch[name as keyof typeof patch] ?? defaults[name as keyof ClientSettings],
+  ])
+  return Object.fromEntries(values)
+}
+
+const rotating: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'rotateClientSecret', summary: 'Give a client a new secret; the old one ends' }
+  const schema = { ...about, params: schemas.ById, response: { 200: schemas.CreatedClient } }
+  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'] } as const
+  app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
+    const demands = demandsOf(request, options)
+    return once(request, reply, options.db.write, async (tx) => {
+      const within: typeof options.db.write = (unit) => unit(tx)
+      const { client, secret } = await rotateSecret(by(options, request), request.params.id, demands, within)
+      return { status: 200, headers: {}, body: { ...shown(client), secret } }
+    })
+  })
+}
+
+const removing: Plugin = async (app, options) => {
+  const schema = { tags, operationId: 'removeClient', summary: 'Revoke a client for good', params: schemas.ById }
+  app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
+    await revokeClient(by(options, request), request.params.id, demandsOf(request, options))
+    return reply.code(204).send()
+  })
+}

@@ -1,0 +1,151 @@
+import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import type Provider from 'oidc-provider'
+import { errors } from 'oidc-provider'
+import type { Audit } from '../db/audit-buffer.ts'
+import type { Database } from '../db/open.ts'
+import { Problem } from '../http/problem.ts'
+import { type Account, accountBySubject } from './accounts.ts'
+import { fillGrant, rememberConsent } from './consent.ts'
+import { deviceCookie, deviceTokenOf } from './device-cookie.ts'
+import { interactionPath } from './endpoints.ts'
+import type { CurrentServer } from './key-ring.ts'
+import type { Login } from './login.ts'
+import { type FormRequest, type PageFailures, sendPage, servePages } from './page-routes.ts'
+import { consentBody, consentTitle } from './pages/consent.ts'
+import { loginBody, loginTitle } from './pages/login.ts'
+import { mayGive, type Scopes } from './scopes.ts'
+
+export interface InteractionOptions extends PageFailures {
+  provider: CurrentServer
+  db: Database
+  /** Every scope there is, in plain words. */
+  scopes: Scopes
+  login: Login
+  /** Where a request comes from. */
+  address: (message: FormRequest['raw']) => string
+  now: () => number
+  /** Is told what was allowed to whom. */
+  audit?: Pick<Audit, 'note'>
+}
+
+type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
+type Result = Parameters<Provider['interactionResult']>[2]
+
+const config = { scope: 'own' }
+const wrong = 'The e-mail address or the password is wrong.'
+const denied = { error: 'access_denied', error_description: 'the user did not allow it' }
+
+/**
+ * The pages between an authorization request and its answer: login and consent. Each belongs to one interaction, whose
+ * signed cookie only the browser has that made the request; every form leads on by 303 (RFC 9700 §4.11).
+ */
+export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, options) => {
+  servePages(app, options)
+  const path = `${interactionPath}/:uid`
+  app.get(path, { config }, async (request, reply) => show(options, request as FormRequest, reply))
+  app.post(`${path}/login`, { config }, async (request, reply) => logIn(options, request as FormRequest, reply))
+  app.post(`${path}/consent`, { config }, async (request, reply) => decide(options, request as FormRequest, reply))
+  app.post(`${path}/cancel`, { config }, async (request, reply) => {
+    await current(options, request as FormRequest, reply)
+    return finish(options, request as FormRequest, reply, denied)
+  })
+}
+
+/** The interaction of the browser that asks; its path must be the one of its cookie. */
+async function current({ provider }: InteractionOptions, { raw, params }: FormRequest, reply: FastifyReply) {
+  const interaction = await provider.current.interactionDetails(raw, reply.raw)
+  if (interaction.uid !== params.uid) throw new errors.SessionNotFound('the interaction is of another browser')
+  return interaction
+}
+
+async function finish(
+  { provider }: InteractionOptions,
+  { raw }: FormRequest,
+  reply: FastifyReply,
+  result: Result,
+  mergeWithLastSubmission = false,
+): Promise<FastifyReply> {
+  const returnTo = await provider.current.interactionResult(raw, reply.raw, result, { mergeWithLastSubmission })
+  return reply.header('cache-control', 'no-store').redirect(returnTo, 303)
+}
+
+async function show(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const interaction = await current(options, request, reply)
+  if (interaction.prompt.name !== 'consent') {
+    const hint = interaction.params.login_hint
+    return showLogin(options, interaction, reply, 200, typeof hint === 'string' ? hint : '')
+  }
+  const { account, scopes, redirectUri } = await asked(options, interaction)
+  const clientName = await clientNameOf(options, interaction)
+  const { name, email } = account
+  const asks = scopes.flatMap((scope) => options.scopes[scope] ?? [])
+  const view = { uid: interaction.uid, clientName, redirectUri, name, email, asks }
+  return sendPage(reply, 200, options.frame(consentTitle(view), consentBody(view), [redirectUri]))
+}
+
+async function clientNameOf({ provider }: InteractionOptions, { params }: Interaction): Promise<string> {
+  const client = await provider.current.Client.find(String(params.client_id))
+  if (!client) throw new Problem('INVALID_INPUT', 'The app that sent you here is not registered any more.')
+  return client.clientName ?? client.clientId
+}
+
+async function showLogin(
+  options: InteractionOptions,
+  interaction: Interaction,
+  reply: FastifyReply,
+  status: number,
+  email: string,
+  mistake?: string,
+): Promise<FastifyReply> {
+  const clientName = await clientNameOf(options, interaction)
+  const body = loginBody({ uid: interaction.uid, clientName, email, mistake })
+  return sendPage(reply, status, options.frame(loginTitle, body, [String(interaction.params.redirect_uri)]))
+}
+
+async function logIn(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const interaction = await current(options, request, reply)
+  if (interaction.prompt.name !== 'login') throw new errors.SessionNotFound('the login is done already')
+  const { email = '', password = '' } = request.body ?? {}
+  const deviceToken = deviceTokenOf(request.headers.cookie)
+  const result = await options.login({ email, password, address: options.address(request.raw), deviceToken })
+  if ('account' in result) {
+    reply.header('set-cookie', deviceCookie(result.deviceToken))
+    const login = { accountId: String(result.account.userId), amr: ['pwd'] }
+    return finish(options, request, reply, { login })
+  }
+  const { waitSeconds } = result
+  if (waitSeconds === 0) return showLogin(options, interaction, reply, 422, email, wrong)
+  reply.header('retry-after', String(waitSeconds))
+  const wait = waitSeconds === 1 ? '1 second' : `${waitSeconds} seconds`
+  return showLogin(options, interaction, reply, 429, email, `There were too many tries. Wait ${wait}, then try again.`)
+}
+
+/** What is asked of whom: the scopes that the person can give, whatever else was requested. */
+async function asked({ db }: InteractionOptions, { params, session, prompt }: Interaction) {
+  const account = session && (await accountBySubject(db, session.accountId))
+  if (prompt.name !== 'consent' || !account) throw new errors.SessionNotFound('nothing is asked of anybody')
+  const requested = String(params.scope).split(' ')
+  const scopes = requested.filter((scope) => mayGive(account.role, scope))
+  return { account, requested, scopes, redirectUri: String(params.redirect_uri) }
+}
+
+async function decide(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const interaction = await current(options, request, reply)
+  const { account, requested } = await asked(options, interaction)
+  if (request.body?.decision !== 'allow') return finish(options, request, reply, denied)
+  const grantId = await consent(options, interaction, account, requested)
+  return finish(options, request, reply, { consent: { grantId } }, true)
+}
+
+async function consent(options: InteractionOptions, interaction: Interaction, account: Account, scopes: string[]) {
+  const { db, now } = options
+  const provider = options.provider.current
+  const { params, grantId } = interaction
+  const clientId = String(params.client_id)
+  const found = grantId === undefined ? undefined : await provider.Grant.find(grantId)
+  const grant = found ?? new provider.Grant({ accountId: String(account.userId), clientId })
+  fillGrant(grant, [params.resource].flat().map(String), scopes, account.role)
+  await rememberConsent(db, { userId: account.userId, clientId, scopes }, now())
+  options.audit?.note({ event: 'consent.granted', clientId, subject: String(account.userId), details: { scopes } })
+  return grant.save()
+}

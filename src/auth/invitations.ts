@@ -1,0 +1,111 @@
+import { hash } from 'node:crypto'
+import { type AuditActor, passwordChanged, type RecordAudit } from '../db/audit.ts'
+import type { Database, Queryable } from '../db/open.ts'
+import { Problem } from '../http/problem.ts'
+import { openAccount, type Role, setPasswordHash } from './accounts.ts'
+import { invitationPath } from './endpoints.ts'
+import { passwordMistake } from './password-policy.ts'
+import type { Passwords } from './passwords.ts'
+
+/** A link to set a password by, once. */
+export interface Invitation {
+  url: string
+  expiresAt: string
+  name: string
+  email: string
+}
+
+export interface Invitations {
+  /** Invites a user, and makes an account of it first where there is none; an open invitation is void then. */
+  invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
+  /** Whom a link is for; undefined when it was used, is too old or never was. */
+  read: (token: string) => Promise<{ name: string; email: string } | undefined>
+  /** Sets the password, and says why it cannot be used where it cannot; `void` when the link is worth nothing. */
+  accept: (token: string, password: string) => Promise<'set' | 'void' | { mistake: string }>
+}
+
+export interface InvitationOptions {
+  db: Database
+  passwords: Passwords
+  /** The origin that links are made of. */
+  issuer: string
+  now: () => number
+  random: (size: number) => Uint8Array
+  /** Tells the audit log who was invited, and who has set a password. */
+  record: RecordAudit
+}
+
+const lifeMs = 30 * 60_000
+const tokenBytes = 32
+const keyOf = (token: string) => hash('sha256', token, 'base64url')
+const instant = (ms: number) => new Date(ms).toISOString()
+
+/** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
+export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
+  const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
+  return {
+    invite: async (userId, role, actor) => {
+      const user = await db.read
+        .selectFrom('users')
+        .select(['name', 'email'])
+        .where('id', '=', userId)
+        .executeTakeFirst()
+      if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
+      const token = Buffer.from(random(tokenBytes)).toString('base64url')
+      const at = now()
+      const expiresAt = instant(at + lifeMs)
+      const row = { tokenHash: keyOf(token), expiresAt }
+      await db.write(async (tx) => {
+        await openAccount(tx, userId, role, at)
+        await tx
+          .insertInto('invitations')
+          .values({ userId, ...row })
+          .onConflict((conflict) => conflict.column('userId').doUpdateSet(row))
+          .execute()
+        const details = { ...(role && { role }) }
+        await record(tx, { ...actor, event: 'invitation.created', target: String(userId), details })
+      })
+      return { url: `${issuer}${invitationPath}?token=${token}`, expiresAt, ...user }
+    },
+    read,
+    accept: async (token, password) => {
+      const invited = await read(token)
+      if (!invited) return 'void'
+      const mistake = passwordMistake(password, invited)
+      if (mistake !== undefined) return { mistake }
+      const passwordHash = await passwords.hash(password)
+      const isSet = await db.write(async (tx) => {
+        const userId = await use(tx, token, passwordHash, now())
+        if (userId !== undefined) await record(tx, passwordChanged(String(userId)))
+        return userId !== undefined
+      })
+      return isSet ? 'set' : 'void'
+    },
+  }
+}
+
+function open(db: Queryable, token: string, nowMs: number) {
+  return db
+    .selectFrom('invitations')
+    .innerJoin('users', 'users.id', 'invitations.userId')
+    .select(['users.id as userId', 'users.name', 'users.email'])
+    .where('tokenHash', '=', keyOf(token))
+    .where('expiresAt', '>', instant(nowMs))
+}
+
+/** Of several that use one link at once, the one whose DELETE finds it sets the password. */
+async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<number | undefined> {
+  const used = await tx
+    .deleteFrom('invitations')
+    .where('tokenHash', '=', keyOf(token))
+    .where('expiresAt', '>', instant(nowMs))
+    .returning('userId')
+    .executeTakeFirst()
+  if (used) await setPasswordHash(tx, used.userId, passwordHash, nowMs)
+  return used?.userId
+}
+
+/** Removes invitations that nobody used in time. */
+export async function sweepInvitations(db: Database, now: () => number): Promise<void> {
+  await db.write((tx) => tx.deleteFrom('invitations').where('expiresAt', '<', instant(now())).execute())
+}

@@ -1,0 +1,44 @@
+import { createPublicKey, type KeyObject } from 'node:crypto'
+import type { JWK } from 'jose'
+
+/** Public keys that change while the service runs. */
+export interface PublicKeys {
+  readonly publicKeys: ReadonlyMap<string, KeyObject>
+  /** Looks for keys newer than those known, as a token names one that is not; at most every 30 seconds. */
+  refresh?: () => Promise<void>
+}
+
+const leastModulusBits = 2_048
+
+/** The one algorithm a key is good for (RFC 8725 §3.1), undefined for a key that is good for none of ours. */
+export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
+  if (type !== 'public') return undefined
+  if (asymmetricKeyType === 'ed25519') return 'EdDSA'
+  if (asymmetricKeyType === 'ec') return asymmetricKeyDetails?.namedCurve === 'prime256v1' ? 'ES256' : undefined
+  const bits = asymmetricKeyType === 'rsa' ? (asymmetricKeyDetails?.modulusLength ?? 0) : 0
+  return bits >= leastModulusBits ? 'RS256' : undefined
+}
+
+/** The usable keys of a JWK set (RFC 7517 §5) by `kid`: those for signatures, of a kind and size we accept. */
+export function usableKeys(set: unknown): Map<string, KeyObject> {
+  const keys = (set as { keys?: unknown } | null)?.keys
+  if (!Array.isArray(keys)) throw new Error('There is no JWK set')
+  return new Map(keys.flatMap((jwk) => usable(jwk as JWK)))
+}
+
+function usable(jwk: JWK | null): [string, KeyObject][] {
+  if (typeof jwk?.kid !== 'string' || (jwk.use ?? 'sig') !== 'sig') return []
+  if (jwk.key_ops && !jwk.key_ops.includes('verify')) return []
+  const key = imported(jwk)
+  const algorithm = key && algorithmOf(key)
+  return algorithm !== undefined && (jwk.alg ?? algorithm) === algorithm ? [[jwk.kid, key as KeyObject]] : []
+}
+
+/** A set may hold keys of kinds we do not know: they are passed over, as RFC 7517 §5 says. */
+function imported({ kty, n, e, crv, x, y }: JWK): KeyObject | undefined {
+  try {
+    return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })
+  } catch {
+    return undefined
+  }
+}

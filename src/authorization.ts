@@ -1,0 +1,82 @@
+import { createSecretKey, randomBytes } from 'node:crypto'
+import { apiKeyReader } from './auth/api-key-reader.ts'
+import { ensureBootstrapClient } from './auth/clients.ts'
+import { currentServer, keyRing, tendKeys } from './auth/key-ring.ts'
+import { tryLimits } from './auth/login-tries.ts'
+import { outsideKeys } from './auth/outside-keys.ts'
+import type { TrustedIssuer } from './auth/outside-tokens.ts'
+import { people } from './auth/people.ts'
+import { apiScopes, type Scopes, unknownScopes } from './auth/scopes.ts'
+import { tokenVerifier } from './auth/verify.ts'
+import { type Config, ConfigError } from './config.ts'
+import type { Audit } from './db/audit-buffer.ts'
+import { clientAddress } from './http/client-address.ts'
+import type { Stores } from './stores.ts'
+
+export interface AuthorizationOptions {
+  config: Config
+  /** Every scope there is. */
+  scopes: Scopes
+  stores: Pick<Stores, 'db' | 'sealer'>
+  /** Where clients reach the service: issuer and audience of its tokens. */
+  baseUrl: string
+  audit: Audit
+  /** Milliseconds since the epoch. */
+  now: () => number
+  report: (error: unknown) => void
+}
+
+/** Ten times as many from one place in development: a client's tests log in there, too. */
+const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAndAccount: 1_000 }
+
+/** Who may do what: the judge of tokens, the part about people, the authorization server where this process is one. */
+export async function openAuthorization(options: AuthorizationOptions) {
+  const { config, scopes, stores, baseUrl, audit, now, report } = options
+  const { db, sealer } = stores
+  const keys = await keyRing({ db, sealer, now })
+  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
+  const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
+  if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
+  const persons = peopleOf(options)
+  const about = { accessTokenSeconds, report, audit, address: clientAddress(trustedProxies) }
+  const trusted = trustedIssuer(options)
+  const apiKeys = apiKeyReader({ db, now, onError: report })
+  const untend = tendKeys(keys, { db, sealer, now }, report)
+  return {
+    people: persons,
+    provider: config.roles.includes('auth') ? currentServer(keys, { ...tokens, ...persons, ...about, sealer }) : null,
+    verify: tokenVerifier({ ...tokens, trusted, sharedSecret: sharedSecret(config) }),
+    readApiKey: apiKeys.read,
+    stop: async () => {
+      untend()
+      await Promise.all([apiKeys.flush(), trusted?.keys.close()])
+    },
+  }
+}
+
+function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
+  const { productName, accentColor, smtpUrl, smtpFrom, production } = config
+  return people({
+    ...{ db, sealer, issuer, now, random: randomBytes },
+    branding: { productName, accentColor },
+    smtp: smtpUrl !== null && smtpFrom !== null ? { url: smtpUrl, from: smtpFrom } : null,
+    audit,
+    limits: production ? tryLimits : developmentTryLimits,
+  })
+}
+
+const sharedSecret = ({ jwtSharedSecret }: Config) =>
+  jwtSharedSecret === null ? null : createSecretKey(Buffer.from(jwtSharedSecret))
+
+/** What only comes from outside when a setting names it. */
+const reserved = ['admin', 'audit:read']
+
+function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOptions): TrustedIssuer | null {
+  const { trustedIssuer: issuer, trustedIssuerCidrs: allowCidrs, trustedScopes, production } = config
+  const scopes = trustedScopes ?? apiScopes(known).filter((scope) => !reserved.includes(scope))
+  const unknown = unknownScopes(known, scopes)
+  if (unknown.length > 0) throw new ConfigError(`PLINTH_TRUSTED_SCOPES names no scope of this service: ${unknown}`)
+  if (issuer === null) return null
+  const policy = { allowHttp: !production, allowCidrs }
+  return { issuer, scopes: new Set(scopes), keys: outsideKeys({ issuer, policy, now, onError: report }) }
+}

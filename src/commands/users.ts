@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto'
+import { Command } from 'commander'
+import { accountByEmail, addUser, listAccounts, openAccount, type Role, setPasswordHash } from '../auth/accounts.ts'
+import { invitations } from '../auth/invitations.ts'
+import { invitationMail } from '../auth/mail.ts'
+import { passwordMistake } from '../auth/password-policy.ts'
+import { passwords } from '../auth/passwords.ts'
+import { baseUrlOf, type Config } from '../config.ts'
+import { auditRecorder, operator, passwordChanged } from '../db/audit.ts'
+import { fold } from '../db/fold.ts'
+import type { Database } from '../db/open.ts'
+import { openStores, type Stores } from '../stores.ts'
+import { readSecret } from './read-secret.ts'
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+const now = Date.now
+
+interface Named {
+  name?: string
+  admin?: boolean
+}
+
+/** `plinth users invite|set-password|list`: works beside a running service, which sees the change at once. */
+export function usersCommand(configuration: () => Config): Command {
+  const using = async (work: (stores: Stores, config: Config) => Promise<void>) => {
+    const config = configuration()
+    const stores = await openStores(config)
+    await work(stores, config).finally(() => stores.db.close())
+  }
+  const users = new Command('users').description('Let people log in')
+  users
+    .command('invite')
+    .description('Print a link by which a user chooses a password; it works once, for 30 minutes')
+    .argument('<email>')
+    .option('--name <name>', 'adds the user, if there is none with that address')
+    .option('--admin', 'makes the user an administrator')
+    .action((email, options: Named) => using((stores, config) => invite(stores, config, email, options)))
+  users
+    .command('set-password')
+    .description('Set a password, read from standard input; ends all logins and tokens of the user')
+    .argument('<email>')
+    .option('--name <name>', 'adds the user, if there is none with that address')
+    .option('--admin', 'makes the user an administrator')
+    .action((email, options: Named) => using((stores) => setPassword(stores, email, options)))
+  users
+    .command('list')
+    .description('List the users who can log in or are invited')
+    .option('--json', 'as JSON')
+    .action((options) => using((stores) => list(stores, options)))
+  return users
+}
+
+const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
+
+async function invite({ db, sealer }: Stores, config: Config, email: string, options: Named): Promise<void> {
+  const userId = await userOf(db, email, options)
+  const { productName, smtpUrl, smtpFrom } = config
+  const hasher = passwords(randomBytes)
+  const { invite } = invitations({
+    ...{ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes },
+    record: auditRecorder(sealer, now),
+  })
+  const invitation = await invite(userId, roleOf(options), operator)
+  print(`${invitation.url}\nworks once, until ${invitation.expiresAt}`)
+  if (smtpUrl === null || smtpFrom === null) return
+  await invitationMail({ url: smtpUrl, from: smtpFrom, productName })(invitation)
+  print(`sent to ${invitation.email}`)
+}
+
+/** The user with that address, added first where a name for it is given. */
+async function userOf(db: Database, email: string, { name }: Named): Promise<number> {
+  const find = db.read.selectFrom('users').select('id').where('emailKey', '=', fold(email))
+  const found = await find.executeTakeFirst()
+  if (found) return found.id
+  if (name === undefined) throw new Error(`There is no user ${email}; give a --name to add one`)
+  if (!/^[^@\s]+@[^@\s]+$/.test(email)) throw new Error(`${email} is no e-mail address`)
+  return db.write((tx) => addUser(tx, name, email, now()))
+}
+
+async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
+  const userId = await userOf(db, email, options)
+  const owner = await db.read
+    .selectFrom('users')
+    .select(['name', 'email'])
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow()
+  const password = await readSecret(`Password for ${owner.email}: `)
+  const mistake = passwordMistake(password, owner)
+  if (mistake !== undefined) throw new Error(`The password ${mistake}`)
+  const hash = await passwords(randomBytes).hash(password)
+  await db.write(async (tx) => {
+    await openAccount(tx, userId, roleOf(options), now())
+    await setPasswordHash(tx, userId, hash, now())
+    await auditRecorder(sealer, now)(tx, passwordChanged(String(userId), operator))
+  })
+  const account = await accountByEmail(db, owner.email)
+  print(`${owner.email} can log in now, as ${account?.role}`)
+}
+
+async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
+  const accounts = await listAccounts(db)
+  const shown = accounts.map(({ passwordHash, ...account }) => ({ ...account, hasPassword: passwordHash !== null }))
+  if (json) return print(JSON.stringify(shown, null, 2))
+  for (const { userId, email, name, role, hasPassword } of shown) {
+    print(`${userId}  ${role}  ${hasPassword ? 'has a password' : 'invited'}  ${email}  ${name}`)
+  }
+}

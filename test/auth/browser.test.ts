@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import * as openid from 'openid-client'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { request } from 'undici'
+import { onSqlite } from '../support/engines.ts'
+import { client, type Person, person, type Real, realServer, relyingParty } from './real.ts'
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
+const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']
+
+onSqlite((engine) => {
+  describe('a person with Chromium', { skip }, () => {
+    let real: Real
+    let who: Person
+    let chrome: Browser
+    let app: Server
+    let appUrl: string
+    before(async () => {
+      real = await realServer(engine)
+      who = await person(real)
+      chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
+      // The client: another origin than the service, as in life.
+      app = createServer((_request, response) => response.end('back at the app')).listen(0, '127.0.0.1')
+      await once(app, 'listening')
+      appUrl = `http://127.0.0.1:${(app.address() as AddressInfo).port}`
+    })
+    after(async () => {
+      await chrome.close()
+      app.close()
+      await real.close()
+    })
+
+    /** Opens a browser of its own, without JavaScript, and fails on whatever the page's policy blocks. */
+    const using = async (work: (page: Page, context: BrowserContext) => Promise<void>) => {
+      const context = await chrome.newContext({ ignoreHTTPSErrors: true, javaScriptEnabled: false })
+      const page = await context.newPage()
+      const blocked: string[] = []
+      page.on('console', (message) => /Content.Security.Policy/i.test(message.text()) && blocked.push(message.text()))
+      await work(page, context).finally(() => context.close())
+      assert.deepEqual(blocked, [])
+    }
+    const begun = async (change = {}) => {
+      const redirect_uri = `${appUrl}/cb`
+      const registered = { redirectUris: [redirect_uri], postLogoutRedirectUris: [`${appUrl}/bye`], ...change }
+      const config = await relyingParty(real, await client(real, registered))
+      const verifier = openid.randomPKCECodeVerifier()
+      const code_challenge = await openid.calculatePKCECodeChallenge(verifier)
+      const query = {
+        redirect_uri,
+        scope: 'openid users:read',
+        state: 's',
+        code_challenge,
+        code_challenge_method: 'S256',
+      }
+      const url = openid.buildAuthorizationUrl(config, query).href
+      const tokens = (back: string) =>
+        openid.authorizationCodeGrant(config, new URL(back), { pkceCodeVerifier: verifier, expectedState: 's' })
+      return { config, url, tokens }
+    }
+    const signIn = async (page: Page, password: string) => {
+      await page.getByLabel('E-mail address').fill(who.email)
+      await page.getByLabel('Password').fill(password)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+    }
+
+    it('login, consent, back to the app, token, API, and out again', async () => {
+      const { config, url, tokens } = await begun()
+      await using(async (page) => {
+        await page.goto(url)
+        await signIn(page, 'wrong password here')
+        assert.equal(await page.getByRole('alert').textContent(), 'The e-mail address or the password is wrong.')
+        await signIn(page, who.password)
+        assert.equal(await page.getByRole('heading').textContent(), 'Allow The App?')
+        await page.getByRole('button', { name: 'Allow', exact: true }).click()
+        assert.equal(await page.textContent('body'), 'back at the app')
+        const { access_token, id_token } = await tokens(page.url())
+        const headers = { authorization: `Bearer ${access_token}` }
+        const answer = await request(`${real.baseUrl}/users/${who.userId}`, { headers, dispatcher: real.agent })
+        assert.equal(((await answer.body.json()) as { email: string }).email, who.email)
+        const post_logout_redirect_uri = `${appUrl}/bye`
+        await page.goto(
+          openid.buildEndSessionUrl(config, { id_token_hint: id_token as string, post_logout_redirect_uri }).href,
+        )
+        await page.getByRole('button', { name: 'Sign out' }).click()
+        assert.equal(page.url(), post_logout_redirect_uri)
+        await page.goto(url)
+        assert.equal(await page.getByRole('heading').textContent(), 'Sign in')
+      })
+    })
+
+    it('by keyboard alone, in the order of reading', async () => {
+      const { url } = await begun()
+      await using(async (page) => {
+        await page.goto(url)
+        await page.keyboard.type(who.email)
+        await page.keyboard.press('Tab')
+        await page.keyboard.type(who.password)
+        await page.keyboard.press('Enter')
+        await page.getByRole('heading', { name: 'Allow The App?' }).waitFor()
+        await page.keyboard.press('Tab')
+        await page.keyboard.press('Tab')
+        await page.keyboard.press('Enter')
+        await page.waitForURL(/error=access_denied/)
+        assert.equal(new URL(page.url()).searchParams.get('state'), 's')
+      })
+    })
+
+    it('access_denied at the app after Cancel', async () => {
+      const { url } = await begun()
+      await using(async (page) => {
+        await page.goto(url)
+        await page.getByRole('button', { name: 'Cancel' }).click()
+        assert.equal(new URL(page.url()).searchParams.get('error'), 'access_denied')
+      })
+    })
+
+    it('the app of the operator itself: no consent, and straight back the second time', async () => {
+      const { url, tokens } = await begun({ firstParty: true, secret: null })
+      await using(async (page) => {
+        await page.goto(url)
+        await signIn(page, who.password)
+        assert.ok((await tokens(page.url())).access_token)
+        await page.goto(url)
+        assert.ok(new URL(page.url()).searchParams.get('code'))
+      })
+    })
+
+    it('a page that says so when the login took too long', async () => {
+      const { url } = await begun()
+      await using(async (page) => {
+        await page.goto(url)
+        await real.db.write((tx) => tx.deleteFrom('authRecords').where('kind', '=', 'Interaction').execute())
+        await signIn(page, who.password)
+        assert.equal(await page.getByRole('heading').textContent(), 'This did not work')
+        assert.match((await page.textContent('main')) ?? '', /Go back to the app and start again/)
+      })
+    })
+
+    it('every page fits a phone of 320 pixels, in the dark too', async () => {
+      const { url } = await begun()
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const context = await chrome.newContext({
+          ignoreHTTPSErrors: true,
+          viewport: { width: 320, height: 640 },
+          colorScheme,
+        })
+        const page = await context.newPage()
+        const fits = () => page.evaluate('document.documentElement.scrollWidth <= 320')
+        await page.goto(url)
+        assert.ok(await fits())
+        await signIn(page, who.password)
+        assert.ok(await fits())
+        await page.goto(`${real.baseUrl}/oauth/authorize?client_id=${'x'.repeat(200)}`)
+        assert.ok(await fits())
+        await context.close()
+      }
+    })
+  })
+})

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { createInterface } from 'node:readline'
+import { after, before, describe, it } from 'node:test'
+import { request } from 'undici'
+import { forEachEngine, onSqlite } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
+import { browser, password, person, type Real, realServer } from './real.ts'
+
+const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
+
+/** Calls the API as the bootstrap client, with these scopes. */
+async function call(real: Real, scope: string, path: string, body?: object) {
+  const send = (url: string, headers: Record<string, string>, text?: string) =>
+    request(real.baseUrl + url, { method: 'POST', headers, body: text, dispatcher: real.agent })
+  const [client_id, client_secret] = Object.values(boot) as [string, string]
+  const form = new URLSearchParams({ grant_type: 'client_credentials', client_id, client_secret, scope })
+  const granted = await send('/oauth/token', { 'content-type': 'application/x-www-form-urlencoded' }, `${form}`)
+  const { access_token } = (await granted.body.json()) as { access_token: string }
+  const headers = { authorization: `Bearer ${access_token}`, ...(body && { 'content-type': 'application/json' }) }
+  const answer = await send(path, headers, body && JSON.stringify(body))
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
+  return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as any }
+}
+
+forEachEngine((engine) => {
+  let real: Real
+  before(async () => {
+    real = await realServer(engine, boot)
+  })
+  after(() => real.close())
+  const newUser = async () => {
+    const email = `new${++real.people}@example.com`
+    const { body } = await call(real, 'users:write', '/users', { name: 'New <Person>', email })
+    return { id: body.id as number, email }
+  }
+
+  describe('POST /api/users/{id}/invitation', () => {
+    it('201 with a link that nobody keeps; by it the user chooses a password, once', async () => {
+      const { id, email } = await newUser()
+      const { status, headers, body } = await call(real, 'admin', `/api/users/${id}/invitation`)
+      assert.equal(status, 201)
+      assert.equal(headers['cache-control'], 'no-store')
+      assert.deepEqual([body.email, body.sent], [email, false])
+      const { visit } = browser(real)
+      const page = await visit(body.url)
+      assert.ok(page.text.includes('New &lt;Person&gt;') && page.text.includes(email))
+      const form = { token: new URL(body.url).searchParams.get('token') as string, password, repeated: password }
+      const differing = await visit('/oauth/invitation', { ...form, repeated: 'other' })
+      assert.deepEqual([differing.status, /not the same/.test(differing.text)], [422, true])
+      const weak = await visit('/oauth/invitation', { ...form, password: 'password1234', repeated: 'password1234' })
+      assert.deepEqual([weak.status, /easy to guess/.test(weak.text)], [422, true])
+      assert.match((await visit('/oauth/invitation', form)).text, /Your password is set/)
+      assert.equal((await visit('/oauth/invitation', form)).status, 404)
+      assert.equal((await visit(body.url)).status, 404)
+    })
+
+    it('T-AUTH-04 the link names the service, whatever Host says', async () => {
+      const { id } = await newUser()
+      const { body } = await call(real, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
+      assert.ok(body.url.startsWith(`${real.baseUrl}/oauth/invitation?token=`))
+    })
+
+    it('403 without the scope admin, 404 for no user, 422 for no role, 400 for no id', async () => {
+      const { id } = await newUser()
+      assert.equal((await call(real, 'users:write', `/api/users/${id}/invitation`)).status, 403)
+      assert.equal((await call(real, 'admin', '/api/users/999999/invitation')).status, 404)
+      assert.equal((await call(real, 'admin', `/api/users/${id}/invitation`, { role: 'king' })).status, 422)
+      assert.equal((await call(real, 'admin', '/api/users/x/invitation')).status, 400)
+    })
+  })
+
+  it('415 and 413 as pages for what is no form, or too large a one', async () => {
+    const { visit } = browser(real)
+    const json = await visit('/oauth/invitation', {}, { 'content-type': 'application/json' })
+    assert.equal(json.status, 415)
+    const large = await visit('/oauth/invitation', { token: 'x'.repeat(20_000) })
+    assert.equal(large.status, 413)
+    for (const { headers } of [json, large]) assert.match(String(headers['content-type']), /^text\/html/)
+  })
+})
+
+/** A mail server (RFC 5321) that keeps what it is given, or refuses everybody it should send to. */
+async function mailServer(refuses = false) {
+  const mails: string[] = []
+  const server = createServer((socket) => {
+    const say = (line: string) => socket.write(`${line}\r\n`)
+    let data: string[] | undefined
+    say('220 mail.test')
+    createInterface({ input: socket }).on('line', (line) => {
+      if (data && line !== '.') return void data.push(line)
+      if (data) {
+        mails.push(data.join('\n'))
+        data = undefined
+        return say('250 kept')
+      }
+      if (/^RCPT/i.test(line) && refuses) return say('550 nobody here')
+      if (/^DATA/i.test(line)) {
+        data = []
+        return say('354 go on')
+      }
+      if (/^QUIT/i.test(line)) return void socket.end('221 bye\r\n')
+      return say('250 ok')
+    })
+    socket.on('error', () => {})
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return { mails, url: `smtp://127.0.0.1:${port}`, close: () => server.close() }
+}
+
+onSqlite((engine) => {
+  for (const refuses of [false, true]) {
+    it(refuses ? 'sent: false when the mail server refuses' : 'sent: true, and the link is in the mail', async () => {
+      const mail = await mailServer(refuses)
+      const smtp = {
+        PLINTH_SMTP_URL: mail.url,
+        PLINTH_SMTP_FROM: 'plinth@example.com',
+        PLINTH_PRODUCT_NAME: 'Söderbergs',
+      }
+      const real = await realServer(engine, { ...boot, ...smtp })
+      try {
+        const { userId, email } = await person(real)
+        const { status, body } = await call(real, 'admin', `/api/users/${userId}/invitation`)
+        assert.deepEqual([status, body.sent, body.email], [201, !refuses, email])
+        if (refuses) return assert.deepEqual(mail.mails, [])
+        const [text] = await eventually('the mail is there', async () => mail.mails.length > 0 && mail.mails)
+        const decoded = text?.replaceAll('=\n', '').replaceAll('=3D', '=')
+        assert.ok(decoded?.includes(body.url))
+        assert.match(text ?? '', /^To: Ada Lovelace <ada1@example\.com>$/m)
+        assert.match(text ?? '', /^From: plinth@example\.com$/m)
+      } finally {
+        await real.close()
+        mail.close()
+      }
+    })
+  }
+})

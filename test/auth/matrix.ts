@@ -1,0 +1,159 @@
+/** What a route is asked for, made anew for each request: some requests remove what they name. */
+export interface Fixtures {
+  /** Ids of what the owner has just made. */
+  user: () => Promise<number>
+  product: () => Promise<number>
+  book: () => Promise<number>
+  task: () => Promise<string>
+  /** One that was cancelled. */
+  endedTask: () => Promise<string>
+  webhook: () => Promise<string>
+  client: () => Promise<string>
+  key: () => Promise<string>
+  /** A number that nothing has yet. */
+  fresh: () => number
+}
+
+/** What a caller with every scope of the API, and one with `admin` besides, are answered. */
+interface Expected {
+  /** The client and subject that made it. */
+  owner: number
+  /** Another client with the same scopes. */
+  other: number
+  /** A client with the scope `admin` as well. */
+  admin: number
+  /** Without a token; 401 where a row does not say. */
+  none?: number
+  /** With a valid token that has no scope of the API; 403 where a row does not say. */
+  scopeless?: number
+  /** With an expired token and an altered one; 401 where a row does not say. */
+  wrong?: number
+}
+
+export interface Row extends Expected {
+  /** The path's parameter. */
+  id?: (fixtures: Fixtures) => Promise<string | number>
+  /** A well-formed id that nothing has, where a stranger's must look the same. */
+  missing?: string
+  body?: (fixtures: Fixtures) => object
+}
+
+const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
+/** Everybody, a wrong token aside. */
+const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
+/** The owner and administrators; for all others it does not exist. */
+const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
+const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
+/** The authorization server judges by itself: an access token is nothing to it. */
+const itself = (status: number): Expected => ({ ...everybody(status), wrong: status })
+
+const missingTask = `tsk_${'A'.repeat(22)}`
+const missingWebhook = `whk_${'A'.repeat(22)}`
+const product = ({ fresh }: Fixtures) => ({ name: `Product ${fresh()}`, price: 1 })
+const book = ({ fresh }: Fixtures) => ({ title: `Book ${fresh()}`, author: 'Somebody' })
+const user = ({ fresh }: Fixtures) => ({ name: 'Somebody', email: `user${fresh()}@example.com` })
+const report = () => ({ reportType: 'products', format: 'csv' })
+const hook = ({ fresh }: Fixtures) => ({ event: '*', callbackUrl: `http://127.0.0.1:9/${fresh()}` })
+const client = () => ({ name: 'Client', scopes: ['reports:read'], grants: ['client_credentials'] })
+
+const users = { id: (made: Fixtures) => made.user() }
+const products = { id: (made: Fixtures) => made.product() }
+const books = { id: (made: Fixtures) => made.book() }
+const tasks = { id: (made: Fixtures) => made.task(), missing: missingTask }
+const endedTasks = { id: (made: Fixtures) => made.endedTask(), missing: missingTask }
+const webhooks = { id: (made: Fixtures) => made.webhook(), missing: missingWebhook }
+const clients = { id: (made: Fixtures) => made.client() }
+const interaction = { id: async () => 'nothing' }
+const keys = { id: (made: Fixtures) => made.key() }
+
+/**
+ * Who may do what (API1, API5 of the OWASP API Security Top 10): one row for each route. HEAD is as GET, and a version's
+ * prefix changes nothing.
+ */
+export const matrix: Record<string, Row> = {
+  'GET /livez': everybody(200),
+  'GET /readyz': everybody(200),
+  'GET /openapi.json': everybody(200),
+  'GET /docs': everybody(200),
+  'GET /docs/start.js': everybody(200),
+  'GET /docs/reference.js': everybody(200),
+  'GET /problems/:code': { ...everybody(200), id: async () => 'auth-required' },
+  'GET /.well-known/webhook-keys.json': everybody(200),
+
+  'GET /users': all(200),
+  'POST /users': { ...all(201), body: user },
+  'GET /users/:id': { ...all(200), ...users },
+  'PUT /users/:id': { ...all(200), ...users, body: user },
+  'PATCH /users/:id': { ...all(200), ...users, body: () => ({ name: 'New' }) },
+  'DELETE /users/:id': { ...all(204), ...users },
+  'GET /products': everybody(200),
+  'POST /products': { ...all(201), body: product },
+  'GET /products/:id': { ...everybody(200), ...products },
+  'PUT /products/:id': { ...all(200), ...products, body: product },
+  'PATCH /products/:id': { ...all(200), ...products, body: () => ({ price: 2 }) },
+  'DELETE /products/:id': { ...all(204), ...products },
+  'GET /books': everybody(200),
+  'POST /books': { ...all(201), body: book },
+  'GET /books/:id': { ...everybody(200), ...books },
+  'PUT /books/:id': { ...all(200), ...books, body: book },
+  'PATCH /books/:id': { ...all(200), ...books, body: () => ({ genre: 'New' }) },
+  'DELETE /books/:id': { ...all(204), ...books },
+
+  'GET /api/report-types': all(200),
+  'GET /api/reports': all(200),
+  'POST /api/reports': { ...all(202), body: report },
+  'GET /api/reports/:taskId': { ...owned(200), ...tasks },
+  'GET /api/reports/:taskId/status': { ...owned(200), ...tasks },
+  'GET /api/reports/:taskId/download': { ...owned(409), ...tasks },
+  'GET /api/reports/:taskId/events': { ...owned(200), ...endedTasks },
+  'POST /api/reports/:taskId/cancel': { ...owned(200), ...tasks },
+  'POST /api/reports/:taskId/retry': { ...owned(202), ...endedTasks },
+  'DELETE /api/reports/:taskId': { ...owned(204), ...tasks },
+
+  'GET /api/event-types': all(200),
+  'GET /api/webhooks': all(200),
+  'POST /api/webhooks': { ...all(201), body: hook },
+  'GET /api/webhooks/secret': all(200),
+  'GET /api/webhooks/:id': { ...owned(200), ...webhooks },
+  'DELETE /api/webhooks/:id': { ...owned(204), ...webhooks },
+  'GET /api/webhooks/:id/deliveries': { ...owned(200), ...webhooks },
+
+  'POST /api/users/:id/invitation': { ...admins(201), ...users },
+
+  'GET /api/clients': admins(200),
+  'POST /api/clients': { ...admins(201), body: client },
+  'GET /api/clients/:id': { ...admins(200), ...clients },
+  'PATCH /api/clients/:id': { ...admins(200), ...clients, body: () => ({ name: 'New' }) },
+  'DELETE /api/clients/:id': { ...admins(204), ...clients },
+  'POST /api/clients/:id/rotate-secret': { ...admins(200), ...clients },
+  'GET /api/keys': admins(200),
+  'POST /api/keys': { ...admins(201), body: () => ({ name: 'Key' }) },
+  'GET /api/keys/:id': { ...admins(200), ...keys },
+  'PATCH /api/keys/:id': { ...admins(200), ...keys, body: () => ({ name: 'New' }) },
+  'DELETE /api/keys/:id': { ...admins(204), ...keys },
+  'GET /api/audit': admins(200),
+
+  'GET /.well-known/openid-configuration': itself(200),
+  'GET /.well-known/oauth-authorization-server': itself(200),
+  'GET /.well-known/oauth-protected-resource': itself(200),
+  'GET /oauth/jwks': itself(200),
+  'GET /oauth/authorize': itself(400),
+  'GET /oauth/authorize/:uid': { ...itself(400), id: async () => 'nothing' },
+  'GET /oauth/logout': itself(200),
+  'GET /oauth/logout/success': itself(200),
+  'POST /oauth/logout/confirm': itself(400),
+  'POST /oauth/token': itself(400),
+  'POST /oauth/revoke': itself(400),
+  'POST /oauth/introspect': itself(400),
+  'POST /oauth/authorize': itself(400),
+  'POST /oauth/logout': itself(400),
+  'GET /oauth/interaction/:uid': { ...itself(400), ...interaction },
+  'POST /oauth/interaction/:uid/login': { ...itself(400), ...interaction },
+  'POST /oauth/interaction/:uid/consent': { ...itself(400), ...interaction },
+  'POST /oauth/interaction/:uid/cancel': { ...itself(400), ...interaction },
+  'GET /oauth/invitation': itself(404),
+  'POST /oauth/invitation': itself(404),
+  // About a person: a token without openid may not ask, and one of a machine has nobody to tell of.
+  'GET /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
+  'POST /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
+}

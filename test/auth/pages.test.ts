@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Configuration } from 'oidc-provider'
+import { formSource, pageFrame } from '../../src/auth/pages/frame.ts'
+import { html } from '../../src/auth/pages/html.ts'
+import { textOn } from '../../src/auth/pages/style.ts'
+import { refuseMistakes } from '../../src/auth/refuse-mistakes.ts'
+import { clientAddress } from '../../src/http/client-address.ts'
+import { branding } from './support.ts'
+
+/** The contrast of two colours (WCAG 2.2), worked out apart from the code under test. */
+function contrast(one: string, other: string): number {
+  const light = (color: string) => {
+    const channels = [color.slice(1, 3), color.slice(3, 5), color.slice(5, 7)].map((hex) => {
+      const value = Number(`0x${hex}`) / 255
+      return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
+    })
+    return channels[0]! * 0.2126 + channels[1]! * 0.7152 + channels[2]! * 0.0722
+  }
+  const [bright = 0, dark = 0] = [light(one), light(other)].sort((a, b) => b - a)
+  return (bright + 0.05) / (dark + 0.05)
+}
+
+describe('pages', () => {
+  it('nothing unescaped, wherever it stands', () => {
+    const evil = `<script>"&'</script>`
+    const { html: page } = pageFrame({ ...branding, productName: evil })(evil, html`<p title="${evil}">${evil}</p>`)
+    assert.ok(!page.includes('<script>'))
+    assert.equal(page.split('&lt;script&gt;&quot;&amp;&#39;&lt;/script&gt;').length, 7)
+  })
+
+  it('the text on every accent colour can be read: 4.5 to 1 at least', () => {
+    for (let color = 0; color <= 0xffffff; color += 0x010307) {
+      const accent = `#${color.toString(16).padStart(6, '0')}`
+      assert.ok(contrast(accent, textOn(accent)) >= 4.5, accent)
+    }
+  })
+
+  it('the colours of the page itself, light and dark: 4.5 to 1 for text, 3 to 1 for the edges of fields', () => {
+    const { html: page } = pageFrame(branding)('x', html``)
+    const [light = '', dark = ''] = page.split('@media (prefers-color-scheme: dark)')
+    for (const part of [light.slice(light.indexOf(':root')), dark]) {
+      const color = (name: string) => new RegExp(`--${name}: (#[0-9a-f]{6})`).exec(part)?.[1] as string
+      for (const text of ['text', 'quiet', 'wrong']) assert.ok(contrast(color(text), color('card')) >= 4.5, text)
+      assert.ok(contrast(color('quiet'), color('ground')) >= 4.5)
+      assert.ok(contrast(color('wrong'), color('wrong-ground')) >= 4.5)
+      assert.ok(contrast(color('line'), color('card')) >= 3)
+    }
+  })
+
+  it('form-action by origin, and by scheme where there is no host that it could name', () => {
+    const sources = {
+      'https://app.example/cb?x=1': 'https://app.example',
+      'https://app.example:8443/cb': 'https://app.example:8443',
+      'http://127.0.0.1:5000/cb': 'http://127.0.0.1:5000',
+      'http://[::1]:5000/cb': 'http:',
+      'com.example.app:/cb': 'com.example.app:',
+    }
+    for (const [address, source] of Object.entries(sources)) assert.equal(formSource(address), source)
+  })
+})
+
+describe('clientAddress', () => {
+  const of = (peer: string, forwarded?: string) =>
+    clientAddress(['10.0.0.0/8', '::1'])({
+      socket: { remoteAddress: peer },
+      headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+    })
+
+  it('the peer, whatever it says itself', () => {
+    assert.equal(of('192.0.2.1'), '192.0.2.1')
+    assert.equal(of('192.0.2.1', '203.0.113.9'), '192.0.2.1')
+  })
+
+  it('behind a proxy of ours the last that is none, so that nothing a client sends counts', () => {
+    assert.equal(of('10.0.0.1', '203.0.113.9'), '203.0.113.9')
+    assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9, 10.0.0.2'), '203.0.113.9')
+    assert.equal(of('::1', '2001:db8::7'), '2001:db8::7')
+    for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
+  })
+})
+
+describe('refuseMistakes', () => {
+  const store = () => ({ consume: () => {}, revokeByGrantId: () => {}, upsert: () => {}, find: () => {} })
+  const safe = {
+    adapter: store,
+    cookies: { keys: ['k'.repeat(43)] },
+    jwks: { keys: [{ n: Buffer.alloc(256, 1).toString('base64url'), d: 'x' }] },
+    features: { devInteractions: { enabled: false }, resourceIndicators: { enabled: true } },
+    pkce: { required: () => true },
+  }
+  const check = (change: object) => refuseMistakes({ ...safe, ...change } as unknown as Configuration)
+
+  it('nothing for a safe configuration', () => assert.doesNotThrow(() => check({})))
+
+  const wrong: [object, RegExp][] = [
+    [{ cookies: undefined }, /cookies would not be signed/],
+    [{ cookies: { keys: [] } }, /cookies would not be signed/],
+    [{ cookies: { keys: ['short'] } }, /a cookie key is too short/],
+    [{ jwks: undefined }, /keys that everybody knows/],
+    [{ jwks: { keys: [{ n: 'AAAA', d: 'x' }] } }, /weak or not private/],
+    [{ jwks: { keys: [{ n: Buffer.alloc(256).toString('base64url') }] } }, /weak or not private/],
+    [{ adapter: undefined }, /kept in memory/],
+    [{ adapter: () => ({ ...store(), consume: undefined }) }, /cannot consume or revoke/],
+    [{ adapter: () => ({ ...store(), revokeByGrantId: undefined }) }, /cannot consume or revoke/],
+    [{ features: { resourceIndicators: { enabled: true } } }, /any password would do/],
+    [{ features: { ...safe.features, registration: { enabled: true } } }, /anybody could register/],
+    [{ features: { devInteractions: { enabled: false } } }, /no audience/],
+    [{ pkce: {} }, /nothing says who must use PKCE/],
+    [{ clientBasedCORS: () => true }, /CORS is decided in two places/],
+  ]
+  for (const [change, message] of wrong) {
+    it(`the start ends with ${message}`, () => assert.throws(() => check(change), message))
+  }
+})

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { passwordMistake } from '../../src/auth/password-policy.ts'
+
+const owner = { name: 'Ada Lovelace', email: 'ada.lovelace@example.com' }
+
+describe('passwordMistake', () => {
+  const good = [
+    'tundra violin marble',
+    'correct-horse-tundra-violin',
+    'kX9#mQ2$vL7!',
+    '7#9$2!4&8*1@a',
+    '84920-1837465!',
+    'naïve façade 12',
+    '            tundra violin',
+    'パスワードではない長い文',
+    'éééé tundra violin',
+  ]
+  for (const password of good) {
+    it(`none for "${password}"`, () => assert.equal(passwordMistake(password, owner), undefined))
+  }
+
+  const guessable = [
+    'password1234',
+    'P@ssw0rd1234',
+    'Password!2026',
+    'Passwort2026!',
+    'iloveyou1234',
+    'letmein123456',
+    'Welcome12345!',
+    'Summer2026!!!!',
+    'dragonmonkey1',
+    'administrator',
+    'correcthorsebatterystaple',
+    'changeme12345',
+    'qwertyuiop12',
+    'asdfghjkl123',
+    'abcdefghijkl',
+    '123456789012',
+    '987654321098',
+    'aaaaaaaaaaaa',
+    'abcabcabcabc',
+    'x7x7x7x7x7x7Qp',
+    '121212121212',
+    'adalovelace1',
+    'Lovelace-Ada-99',
+    'ada.lovelace@example.com',
+    'ADA.LOVELACE2026',
+  ]
+  for (const password of guessable) {
+    it(`easy to guess: "${password}"`, () => assert.match(passwordMistake(password, owner) ?? '', /easy to guess/))
+  }
+
+  it('the length in characters below, in bytes above', () => {
+    assert.match(passwordMistake('tundra viol', owner) ?? '', /at least 12 characters/)
+    assert.match(passwordMistake('🦜🦜🦜🦜🦜🦜', owner) ?? '', /at least 12 characters/)
+    const long = 'tundra violin '.repeat(18)
+    assert.equal(passwordMistake(long, owner), undefined)
+    assert.match(passwordMistake(`${long}marble`, owner) ?? '', /at most 256 bytes/)
+  })
+
+  it('an answer in milliseconds for what is made to take long', () => {
+    for (const text of [
+      'a'.repeat(256),
+      'abab'.repeat(64),
+      'qwer1'.repeat(51),
+      `${'!'.repeat(200)}x`,
+      'asdf!'.repeat(51),
+    ]) {
+      const start = performance.now()
+      passwordMistake(text, owner)
+      assert.ok(performance.now() - start < 100)
+    }
+  })
+})

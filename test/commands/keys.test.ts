@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { decodeProtectedHeader } from 'jose'
+import { eventually } from '../support/service.ts'
+import { askToken, ended, killAll, newPlace, plinth, serving, visit } from './support.ts'
+
+const { dataDir, port, env, remove } = await newPlace()
+after(() => {
+  killAll()
+  remove()
+})
+
+/** Runs a command that must succeed; returns what it printed. */
+async function run(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await ended(plinth(args, env))
+  assert.deepEqual([code, stderr], [0, ''])
+  return stdout
+}
+
+/** Runs a command that must fail; returns why it says it did. */
+async function fail(...args: string[]): Promise<string> {
+  const { code, stderr } = await ended(plinth(args, env))
+  assert.equal(code, 1)
+  return stderr
+}
+
+describe('plinth keys', () => {
+  it('create, list and revoke API keys; each is in the audit log, which is whole', async () => {
+    const made = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
+    const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(made) ?? []
+    assert.ok(id && key)
+    assert.match(
+      await run('keys', 'list'),
+      new RegExp(`^${id} {2}${key.slice(0, 10)}… {2}Batch\n.*never.*600/60.*5000`),
+    )
+    const [listed] = JSON.parse(await run('keys', 'list', '--json'))
+    assert.deepEqual([listed.id, listed.quota, listed.keyHash], [id, 5_000, undefined])
+    assert.equal(await run('keys', 'revoke', id), `Revoked ${id}\n`)
+    assert.equal(await run('keys', 'list'), '')
+    const entries = (await run('audit', 'list', '--target', id, '--json'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    assert.deepEqual(
+      entries.map(({ event, subject }) => [event, subject]),
+      [
+        ['key.revoked', 'command line'],
+        ['key.created', 'command line'],
+      ],
+    )
+    assert.match(
+      await run('audit', 'list', '--event', 'key.created'),
+      new RegExp(`^\\d+ .* key.created {2}${id} {2}by command line`),
+    )
+    const [, anchor] = /whole: \d+ entries\nNote this .*--expect (\S+)\n$/.exec(await run('audit', 'verify')) ?? []
+    assert.match(await run('audit', 'verify', '--expect', anchor as string), /is whole/)
+    const other = `${anchor?.split(':')[0]}:${'A'.repeat(43)}`
+    assert.match(
+      await fail('audit', 'verify', '--expect', other),
+      /^plinth: The audit log is not whole: entry \d+ is not/,
+    )
+  })
+
+  const refusals: [string, string[], RegExp][] = [
+    ['an unknown API key', ['keys', 'revoke', 'key_nobody'], /^plinth: There is no active API key key_nobody\n$/],
+    ['a wrong rate', ['keys', 'create', '--name', 'x', '--rate', 'fast'], /^plinth: rate must be calls\/seconds/],
+    ['a wrong quota', ['keys', 'create', '--name', 'x', '--quota', 'many'], /whole number/],
+    ['an unknown client', ['clients', 'update', 'nobody', '--name', 'x'], /There is no active client nobody/],
+    ['a wrong anchor', ['audit', 'verify', '--expect', 'x'], /what an earlier check printed/],
+  ]
+  for (const [what, args, message] of refusals) {
+    it(`exits with 1 and says why for ${what}`, async () => assert.match(await fail(...args), message))
+  }
+
+  it('clients: show, update and rotate-secret, public ones without a secret', async () => {
+    const made = await run(
+      ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
+      ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
+    )
+    const [, id] = /^client_id {6}(\S+)\n$/.exec(made) ?? []
+    const shown = async () => JSON.parse(await run('clients', 'show', id as string))
+    assert.deepEqual([(await shown()).type, (await shown()).firstParty], ['public', true])
+    await run('clients', 'update', id as string, '--name', 'Other', '--no-first-party')
+    const { name, firstParty, redirectUris } = await shown()
+    assert.deepEqual([name, firstParty, redirectUris.length], ['Other', false, 2])
+    assert.match(await fail('clients', 'rotate-secret', id as string), /public client has no secret/)
+  })
+
+  it('rotate --now: the running service signs with the new key within seconds, and old tokens stay good', async () => {
+    const service = await serving(dataDir, port, env)
+    const created = await run('clients', 'create', '--name', 'Partner')
+    const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
+    const [, secret = ''] = /^client_secret {2}(\S+)\n$/.exec(await run('clients', 'rotate-secret', id)) ?? []
+    assert.equal((await askToken(dataDir, port, id, before)).status, 401)
+    const ask = async () => (await askToken(dataDir, port, id, secret)).json().access_token as string
+    const old = await ask()
+    const [, kid] = /^Published (\S+), signs from /.exec(await run('keys', 'rotate', '--now')) ?? []
+    assert.notEqual(decodeProtectedHeader(old).kid, kid)
+    const fresh = await eventually(
+      'the new key signs',
+      async () => {
+        const token = await ask()
+        return decodeProtectedHeader(token).kid === kid && token
+      },
+      40_000,
+    )
+    for (const token of [old, fresh]) {
+      const headers = { authorization: `Bearer ${token}` }
+      assert.equal((await visit(dataDir, `https://localhost:${port}/users`, { headers })).status, 200)
+    }
+    assert.match(await run('keys', 'rotate'), /^Published /)
+    assert.equal(await run('keys', 'rotate'), 'A new key waits for its turn already\n')
+    service.child.kill('SIGTERM')
+    assert.equal((await ended(service)).code, 0)
+    assert.match(await run('audit', 'list', '--event', 'token.granted', '--client', id), /token.granted/)
+  })
+})
+
+describe('plinth --help', () => {
+  const help: [string[], RegExp][] = [
+    [
+      ['keys'],
+      /An API key \(create[\s\S]*opens\s+nothing[\s\S]*Signing keys \(rotate\)[\s\S]*create .*\n[\s\S]*list .*\n[\s\S]*revoke .*\n[\s\S]*rotate/,
+    ],
+    [['keys', 'rotate'], /--now[\s\S]*--discard/],
+    [['audit'], /list .*\n[\s\S]*verify/],
+    [['clients', 'update'], /--name <name>[\s\S]*--no-trusted/],
+  ]
+  it('tells API keys and signing keys apart', async () => {
+    for (const [args, expected] of help) assert.match(await run(...args, '--help'), expected)
+  })
+})

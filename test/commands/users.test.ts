@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { ended, eventually, killAll, newPlace, plinth, project, serving, visit } from './support.ts'
+
+const { dataDir, port, env, remove } = await newPlace()
+after(() => {
+  killAll()
+  remove()
+})
+
+/** Runs `plinth` with text on standard input. */
+function run(args: string[], input = '') {
+  const options = { env: { PATH: process.env.PATH, ...env }, input, encoding: 'utf8' as const, timeout: 20_000 }
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(project, 'bin', 'plinth.js'), ...args], options)
+  return { code: status, stdout, stderr }
+}
+
+const good = 'tundra violin marble'
+
+describe('plinth users', () => {
+  it('invite prints a link that works once beside the running service', async () => {
+    const service = await serving(dataDir, port, env)
+    const printed = / Administrator admin@localhost\n {2}Password {6}\S{20} {3}\(shown this once\)/
+    await eventually('the administrator is printed', async () => printed.test(service.stdout()))
+    const { code, stdout } = run(['users', 'invite', 'ada@example.com', '--name', 'Ada Lovelace'])
+    assert.equal(code, 0)
+    const [, url = ''] = /^(https:\S+)\nworks once, until \S+Z\n$/.exec(stdout) ?? []
+    assert.ok(url.startsWith(`https://localhost:${port}/oauth/invitation?token=`))
+    const page = await visit(dataDir, url)
+    assert.match(page.text, /Welcome, <strong>Ada Lovelace<\/strong>/)
+    const form = { token: new URL(url).searchParams.get('token') as string, password: good, repeated: good }
+    const send = () =>
+      visit(dataDir, `https://localhost:${port}/oauth/invitation`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams(form).toString(),
+      })
+    assert.match((await send()).text, /Your password is set/)
+    assert.equal((await send()).status, 404)
+    service.child.kill('SIGTERM')
+    assert.equal((await ended(service)).code, 0)
+  })
+
+  it('set-password reads the password from standard input, and list shows who can log in', () => {
+    const set = run(['users', 'set-password', 'grace@example.com', '--name', 'Grace Hopper', '--admin'], `${good}\n`)
+    assert.deepEqual(set, { code: 0, stdout: 'grace@example.com can log in now, as admin\n', stderr: '' })
+    assert.equal(run(['users', 'invite', 'new@example.com', '--name', 'New']).code, 0)
+    const { stdout } = run(['users', 'list'])
+    assert.match(stdout, /^\d+ {2}admin {2}has a password {2}grace@example\.com {2}Grace Hopper$/m)
+    assert.match(stdout, /^\d+ {2}user {2}has a password {2}ada@example\.com {2}Ada Lovelace$/m)
+    assert.match(stdout, /^\d+ {2}user {2}invited {2}new@example\.com {2}New$/m)
+    const listed = JSON.parse(run(['users', 'list', '--json']).stdout)
+    assert.ok(listed.every((account: object) => !('passwordHash' in account)))
+  })
+
+  const refusals: [string, string[], string, RegExp][] = [
+    [
+      'a user who is not there',
+      ['invite', 'nobody@example.com'],
+      '',
+      /There is no user nobody@example\.com; give a --name/,
+    ],
+    ['an address that is none', ['invite', 'nobody', '--name', 'N'], '', /nobody is no e-mail address/],
+    [
+      'a short password',
+      ['set-password', 'ada@example.com'],
+      'short\n',
+      /The password must have at least 12 characters/,
+    ],
+    ['a password like the name', ['set-password', 'ada@example.com'], 'AdaLovelace1815\n', /easy to guess/],
+    ['no password at all', ['set-password', 'ada@example.com'], '', /at least 12 characters/],
+  ]
+  for (const [what, args, input, message] of refusals) {
+    it(`exits with 1 and says why for ${what}`, () => {
+      const { code, stdout, stderr } = run(['users', ...args], input)
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.match(stderr, message)
+    })
+  }
+})
+
+describe('plinth clients create', () => {
+  it('a public client for the code grant where it has an address', async () => {
+    const args = [
+      'clients',
+      'create',
+      '--name',
+      'App',
+      '--public',
+      '--redirect-uri',
+      'http://127.0.0.1/cb',
+      'com.example:/cb',
+    ]
+    const { code, stdout } = await ended(plinth(args, env))
+    assert.equal(code, 0)
+    const [, id] = /^client_id {6}(\S+)\nclient_secret {2}\(none: a public client\)\n$/.exec(stdout) ?? []
+    const listed = JSON.parse(run(['clients', 'list', '--json']).stdout)
+    const { grants, redirectUris, firstParty, trusted } = listed.find((client: { id: string }) => client.id === id)
+    assert.deepEqual(grants, ['authorization_code', 'refresh_token'])
+    assert.deepEqual(redirectUris, ['http://127.0.0.1/cb', 'com.example:/cb'])
+    assert.deepEqual([firstParty, trusted], [false, false])
+  })
+
+  it('a trusted client for the password grant, and nothing of the kind for another', async () => {
+    const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--trusted'], env))
+    assert.equal(code, 0)
+    const refused = await ended(plinth(['clients', 'create', '--name', 'New', '--grant', 'password'], env))
+    assert.deepEqual([refused.code, refused.stdout], [1, ''])
+    assert.match(refused.stderr, /may name password only for a trusted client/)
+  })
+})

@@ -1,0 +1,21 @@
+import type { FastifyInstance } from 'fastify'
+
+export interface LiveRoute {
+  method: string
+  /** As the framework knows it, with `:id`. */
+  url: string
+}
+
+/** Every route the service answers, from the tree that the framework prints; OPTIONS aside, which goes with each path. */
+export function liveRoutes(app: FastifyInstance): LiveRoute[] {
+  const parts: string[] = []
+  const lines = app.printRoutes({ commonPrefix: false }).split('\n')
+  return lines.flatMap((line) => {
+    const [, indent, part, names = ''] = /^([│ ]*)[├└]── (\S+)(?: \((.*)\))?$/.exec(line) ?? []
+    if (indent === undefined || part === undefined) return []
+    parts.splice(indent.length / 4, Number.POSITIVE_INFINITY, part)
+    const url = parts.join('')
+    const methods = names.split(', ').filter((name) => name !== '' && name !== 'OPTIONS')
+    return methods.map((method) => ({ method, url }))
+  })
+}
