@@ -7,6 +7,7 @@ import { memoryOf } from './memory.ts'
 import { type Options, readOptions, usage } from './options.ts'
 import { startReference } from './reference.ts'
 import { reportRow } from './report.ts'
+import { formatRows } from './report-formats.ts'
 import { requestRows } from './requests.ts'
 import { startService } from './service.ts'
 import { answerOf } from './target.ts'
@@ -14,7 +15,7 @@ import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
 /** The one that adds rows comes last. */
-const measurements = [get, notModified, list, reportRow, create]
+const measurements = [get, notModified, list, reportRow, ...formatRows, create]
 
 const say = (line: string) => console.log(line)
 

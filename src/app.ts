@@ -64,6 +64,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   /** The release, as the OpenAPI document names it. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
+  /** Told of each answered request whose client is known. */
+  count: (clientId: string) => void
 }
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
@@ -74,6 +76,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
+  const access = counting(options)
 
   await app.register(arrival)
   await app.register(errors, failures)
@@ -91,14 +94,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(conditional)
   await app.register(prefer)
   await app.register(compression)
-  await app.register(accessLog, { write: log.access })
+  await app.register(accessLog, { write: access })
 
   await app.register(openapi, documentation(definition, baseUrl, options.version ?? 'development'))
   await app.register(health, { check: db.ping, now })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   await app.register(docs)
-  const answered = (request: FastifyRequest, status: number) => log.access(accessLine(request, status))
+  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
   if (provider) {
     const { scopes } = definition
     const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
@@ -111,6 +114,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })
   return app
 }
+
+/** The access log, which also counts for each client. */
+const counting =
+  ({ log, count }: AppOptions): Access =>
+  (line) => {
+    if (line.client !== undefined) count(line.client)
+    log.access(line)
+  }
 
 /** Puts a credential that travelled in the clear into the audit log. */
 export const plaintextTold =

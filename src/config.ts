@@ -20,6 +20,8 @@ import { outsideTokens } from './token-settings.ts'
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
 const keyPattern = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
+const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
+const placesOfResults = 'file:/path or s3://bucket/prefix'
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 /** Every setting of this release by the name the code knows it by; the profile decides some defaults. */
@@ -66,7 +68,7 @@ const places = (production: boolean) => ({
       text('', 'A SQLite file in the data folder without it', /^(postgres(ql)?|file):.+/, 'postgres://… or file:…'),
     ),
   ),
-  resultsUrl: named('PLINTH_RESULTS_URL', optional(text('', 'Folder of report files', /^file:.+/, 'file:/path'))),
+  resultsUrl: named('PLINTH_RESULTS_URL', optional(text('', 'Where report files live', resultsForm, placesOfResults))),
 })
 
 const behaviour = (production: boolean) => ({
@@ -79,6 +81,7 @@ const behaviour = (production: boolean) => ({
   ),
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
+  pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that PDF itself does not know'))),
   webhookSchedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(tries, 'Seconds before each try of a delivery')),
   webhookTimeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds a receiver has to answer')),
   webhookAllowCidrs: named('PLINTH_WEBHOOK_ALLOW_CIDRS', cidrs(production ? '' : loopback, 'Private ranges to call')),
@@ -112,11 +115,14 @@ export function readConfig(env: Environment): Config {
   const values = Object.fromEntries(rows.map(([key, row]) => [key, read(row as Named<unknown>)])) as unknown as Values
   if (wrong.length === 0) wrong.push(...contradictions(values))
   if (wrong.length > 0) throw new ConfigError(wrong.join('\n'))
-  const names = new Set(['PLINTH_PROFILE', ...rows.map(([, { name }]) => name)])
+  const names = new Set(['PLINTH_PROFILE', ...ofCommands, ...rows.map(([, { name }]) => name)])
   const unknown = Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !names.has(name))
   for (const value of Object.values(values)) Object.freeze(value)
   return Object.freeze({ ...values, production, unknown })
 }
+
+/** What commands read that speak to a service as a client. */
+const ofCommands = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const profile = (env: Environment) =>
   named(
@@ -173,9 +179,9 @@ export const databaseUrlOf = ({ databaseUrl, dataDir }: Config): string =>
 export const baseUrlOf = ({ baseUrl, authUrl, port }: Config): string =>
   baseUrl ?? authUrl ?? `https://localhost:${port}`
 
-/** The folder of report files. */
-export const resultsFolderOf = ({ resultsUrl, dataDir }: Config): string =>
-  resultsUrl?.replace(/^file:(\/\/(?=\/))?/, '') ?? join(resolve(dataDir), 'results')
+/** Where report files live, as `file:` or `s3:` URL. */
+export const resultsUrlOf = ({ resultsUrl, dataDir }: Config): string =>
+  resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
 
 /** Each setting with the value in force, secrets hidden. */
 export function describeSettings({ production }: Config, env: Environment) {

@@ -100,8 +100,11 @@ function versionMistakes(resources: readonly Collection[], versions: Record<stri
   return wrong
 }
 
+/** The report types about the service itself. */
+const ofEveryService = ['activity', 'deliveries']
+
 function reportMistakes(declarations: readonly Declaration[], reports: readonly ReportKind[]): string[] {
-  const names = [...declarations.map(({ name }) => name), ...reports.map(({ name }) => name)]
+  const names = [...ofEveryService, ...declarations.map(({ name }) => name), ...reports.map(({ name }) => name)]
   return [
     ...twice(names).map((name) => `service: the report type ${name} is declared twice`),
     ...reports

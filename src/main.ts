@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { auditCommand } from './commands/audit.ts'
 import { clientsCommand } from './commands/clients.ts'
 import { keysCommand } from './commands/keys.ts'
+import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
 import { usersCommand } from './commands/users.ts'
 import { type Config, readConfig } from './config.ts'
@@ -54,7 +55,9 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 program.addCommand(clientsCommand(configuration, () => definition(configuration())))
-for (const command of [usersCommand, keysCommand, auditCommand]) program.addCommand(command(configuration))
+for (const command of [usersCommand, keysCommand, auditCommand, reportCommand]) {
+  program.addCommand(command(configuration))
+}
 
 loadDotEnv()
 try {

@@ -12,6 +12,7 @@ export type { Collection, Link, Operation, ResourceOptions } from './resources/d
 export { DefinitionError } from './resources/declaration-rules.ts'
 export { Day, Email, Instant, Name, Price, Text, Title, Url } from './resources/fields.ts'
 export { products } from './resources/products.ts'
-export type { ReportColumn, ReportKind } from './resources/reports/kinds.ts'
+export type { ReportColumn } from './resources/reports/formats/format.ts'
+export type { ReportFilter, ReportKind } from './resources/reports/kinds.ts'
 export { Line } from './resources/text.ts'
 export { users } from './resources/users.ts'

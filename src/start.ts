@@ -6,17 +6,19 @@ import { type Logger, pino } from 'pino'
 import { buildApp, plaintextTold } from './app.ts'
 import { openAuthorization } from './authorization.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
-import { baseUrlOf, type Config, resultsFolderOf } from './config.ts'
+import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
 import { type Audit, openAudit } from './db/audit-buffer.ts'
+import { requestCounter } from './db/request-counts.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
+import { inThread } from './resources/reports/in-thread.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
-import { folderResults } from './results/folder.ts'
+import { openResults } from './results/open.ts'
 import { openStores, type Stores } from './stores.ts'
 import { reportKinds } from './versions.ts'
 import { startWork } from './worker.ts'
@@ -64,6 +66,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(stores.db.close)
   const parts = await openParts(config, definition, stores, version, log)
   onClose(parts.sender.close)
+  onClose(parts.counter.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
   const stopQueue = () => {
@@ -90,16 +93,20 @@ async function start(given: Config, definition: Definition, version: string, onC
 /** What both the HTTP service and the background service work with. */
 async function openParts(config: Config, definition: Definition, { db, sealer }: Stores, version: string, log: Logger) {
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
-  const results = folderResults(resultsFolderOf(config))
+  const resultsUrl = resultsUrlOf(config)
+  const results = await openResults(resultsUrl)
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
   return {
+    counter: requestCounter({ db, now, onError }),
     definition,
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
-    kinds: reportKinds(db, definition),
+    kinds: reportKinds(definition),
+    produce: inThread({ databaseUrl: db.url, resultsUrl }),
+    pdfFont: config.pdfFont,
     sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
     webhookKeys: keys,
     resultSeconds: config.resultSeconds,
@@ -138,6 +145,7 @@ async function openApp(
     corsOrigins: config.corsOrigins,
     publicRead: config.publicRead,
     requireIfMatch: config.requireIfMatch,
+    count: parts.counter.count,
     log: {
       access,
       fault: (error, requestId) => log.error({ err: error, requestId }, 'a request failed'),

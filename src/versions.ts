@@ -3,12 +3,14 @@ import { apiKeyRoutes } from './auth/api-key-routes.ts'
 import { auditRoutes } from './auth/audit-routes.ts'
 import { type AdminOptions, clientRoutes } from './auth/client-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-route.ts'
-import type { Database } from './db/open.ts'
 import type { Definition } from './definition.ts'
 import { judgeTarget } from './http/guard.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
-import { type ReportKind, tableReport } from './resources/reports/kinds.ts'
+import { activity } from './resources/reports/kinds/activity.ts'
+import { deliveries } from './resources/reports/kinds/deliveries.ts'
+import type { ReportKind } from './resources/reports/kinds.ts'
 import { type ReportsOptions, reports } from './resources/reports/routes.ts'
+import { tableReport } from './resources/reports/table-report.ts'
 import { taskRevisions } from './resources/reports/tasks.ts'
 import { type Later, watchTasks } from './resources/reports/watch.ts'
 import { reportOf } from './resources/show.ts'
@@ -40,8 +42,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
-/** The report types: one for each resource, over the fields that every reader of it may see, and those declared. */
-export function reportKinds(db: Database, { collections, reports: declared }: Definition): ReportKind[] {
-  const ofTables = collections.map(({ declaration }) => tableReport({ db: db.read, ...reportOf(declaration) }))
-  return [...ofTables, ...declared]
+/** The report types: one for each resource, those declared, and two about the service itself. */
+export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
+  const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
+  return [...ofTables, ...declared, activity, deliveries]
 }

@@ -4,10 +4,12 @@ import { sweepExpired } from './auth/records.ts'
 import { sweepAnswers } from './db/answers.ts'
 import type { RandomBytes } from './db/ids.ts'
 import type { Database } from './db/open.ts'
+import { expireRequestCounts } from './db/request-counts.ts'
 import type { Sealer } from './db/seal.ts'
 import type { Queue } from './queue/queue.ts'
 import { expireReports } from './resources/reports/expire.ts'
 import { generate } from './resources/reports/generate.ts'
+import type { Produce } from './resources/reports/in-thread.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
 import { deliver } from './resources/webhooks/deliver.ts'
 import { expireDeliveries } from './resources/webhooks/expire.ts'
@@ -22,6 +24,8 @@ export interface WorkerOptions {
   results: ResultStore
   sealer: Sealer
   kinds: readonly ReportKind[]
+  produce: Produce
+  pdfFont: string | null
   resultSeconds: number
   taskSeconds: number
   sender: Sender
@@ -37,9 +41,10 @@ export interface WorkerOptions {
 
 /** The background service on one page: each kind of job and what does it, and what is swept; returns how to stop. */
 export function startWork(options: WorkerOptions): () => void {
-  const { db, queue, results, kinds, resultSeconds, taskSeconds, now, random, onError } = options
+  const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
   const { sealer, sender, webhookKeys, schedule, version, jitter } = options
-  queue.work('report.generate', generate({ db, queue, results, kinds, resultSeconds, now, random, onError }))
+  const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
+  queue.work('report.generate', generate(reports))
   queue.work('event.fan-out', fanOut({ db, queue, now, random }))
   const delivery = { db, queue, sender, sealer, keys: webhookKeys, schedule, version, now, random, jitter }
   queue.work('delivery.send', deliver(delivery))
@@ -47,6 +52,7 @@ export function startWork(options: WorkerOptions): () => void {
     () => expireReports({ db, results, now, taskSeconds }),
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
+    () => expireRequestCounts(db, now),
     () => sweepInvitations(db, now),
     () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),

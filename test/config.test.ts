@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import {
-  type Config,
-  ConfigError,
-  databaseUrlOf,
-  describeSettings,
-  readConfig,
-  resultsFolderOf,
-} from '../src/config.ts'
+import { type Config, ConfigError, databaseUrlOf, describeSettings, readConfig, resultsUrlOf } from '../src/config.ts'
 
 type Environment = Record<string, string>
 
@@ -147,8 +140,8 @@ const rows: Record<string, Row> = {
   PLINTH_RESULTS_URL: {
     key: 'resultsUrl',
     development: null,
-    ...anyText('file:/x/results'),
-    invalid: [['ftp://x', /file:\/path$/]],
+    valid: ['file:/x/results', 's3://bucket', 's3://my.bucket-1/a/b'].map((text) => [text, text]),
+    invalid: ['ftp://x', 's3://', 's3://A_b/x', 's3://bucket/a?b'].map((text) => [text, /s3:\/\/bucket\/prefix$/]),
   },
   PLINTH_ROLES: {
     key: 'roles',
@@ -180,6 +173,7 @@ const rows: Record<string, Row> = {
   },
   PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
   PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
+  PLINTH_PDF_FONT: { key: 'pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
   PLINTH_TASK_TTL: { key: 'taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
   PLINTH_WEBHOOK_SCHEDULE: {
     key: 'webhookSchedule',
@@ -345,10 +339,10 @@ describe('what follows from the settings', () => {
   })
 
   it('the folder of results: in the data folder, or the given one', () => {
-    assert.equal(resultsFolderOf(readConfig({ PLINTH_DATA_DIR: '/x' })), '/x/results')
-    assert.equal(resultsFolderOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' })), '/y/z')
-    assert.equal(resultsFolderOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' })), '/y/z')
-    assert.equal(resultsFolderOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' })), 'y')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/results')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' })), 'file:/y/z')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' })), 'file:///y/z')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' })), 'file:y')
   })
 
   it('the table of settings: values in force, secrets hidden', () => {

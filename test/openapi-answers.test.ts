@@ -35,6 +35,9 @@ onSqlite((engine) => {
     const hook = { event: 'report.completed', callbackUrl: 'http://127.0.0.1:9/hook' }
     const post = (url: string, payload: unknown, more: object = {}) =>
       ({ method: 'POST', url, payload, headers: json, ...more }) as Request
+    const act = (name: string) => ({ method: 'POST' as const, url: `/api/reports/${ids.task}/${name}` })
+    const removal = () => ({ method: 'DELETE' as const, url: `/api/reports/${ids.task}` })
+    const seenEnd = { 'last-event-id': '2' }
     let credentials: string
     let ids: Record<string, string>
     const seen = new Set<string>()
@@ -124,6 +127,15 @@ onSqlite((engine) => {
       [200, '/api/reports/{taskId}/status', () => ({ url: `/v1/api/reports/${ids.task}/status` })],
       [404, '/api/reports/{taskId}/status', () => ({ url: '/api/reports/tsk_none/status' })],
       [409, '/api/reports/{taskId}/download', () => ({ url: `/api/reports/${ids.task}/download` })],
+      [409, '/api/reports/{taskId}/retry', () => act('retry')],
+      [200, '/api/reports/{taskId}/cancel', () => act('cancel')],
+      [409, '/api/reports/{taskId}/cancel', () => act('cancel')],
+      [202, '/api/reports/{taskId}/retry', () => act('retry')],
+      [200, '/api/reports/{taskId}/events', () => ({ url: `/api/reports/${ids.task}/events` })],
+      [204, '/api/reports/{taskId}/events', () => ({ url: `/api/reports/${ids.task}/events`, headers: seenEnd })],
+      [412, '/api/reports/{taskId}', () => ({ ...removal(), headers: { 'if-match': '"99"' } })],
+      [204, '/api/reports/{taskId}', () => removal()],
+      [404, '/api/reports/{taskId}', () => removal()],
       [200, '/api/clients', () => admin],
       [403, '/api/clients', () => ({})],
       [201, '/api/clients', () => post('/api/clients', machine, admin)],

@@ -223,8 +223,10 @@ onSqlite((engine) => {
     it('tells closed sets as enums and numbers as numbers', () => {
       const { Task, ReportCreate, WebhookCreate } = document.components.schemas
       assert.deepEqual(Task.properties.status.enum, ['pending', 'in_progress', 'completed', 'failed'])
-      assert.deepEqual(ReportCreate.properties.reportType.enum, ['users', 'products', 'books'])
-      assert.deepEqual(ReportCreate.properties.format.enum, ['json', 'csv'])
+      assert.deepEqual(ReportCreate.properties.reportType.enum, [
+        ...['users', 'products', 'books', 'inventory', 'activity', 'deliveries'],
+      ])
+      assert.deepEqual(ReportCreate.properties.format.enum, ['json', 'csv', 'ndjson', 'xlsx', 'pdf'])
       assert.ok(WebhookCreate.properties.event.enum.includes('report.*'))
       const parameters = document.paths['/products'].get.parameters.map(resolve)
       for (const name of ['minPrice', 'maxPrice'])

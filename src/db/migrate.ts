@@ -8,6 +8,7 @@ import { answers } from './migrations/0005-answers.ts'
 import { resourceTables } from './migrations/0006-resource-tables.ts'
 import { accounts } from './migrations/0007-accounts.ts'
 import { administration } from './migrations/0008-administration.ts'
+import { reports } from './migrations/0009-reports.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -23,6 +24,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0006-resource-tables', resourceTables],
   ['0007-accounts', accounts],
   ['0008-administration', administration],
+  ['0009-reports', reports],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

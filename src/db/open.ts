@@ -22,18 +22,12 @@ export interface Prepared<Row> {
   in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
 }
 
-/** A read-only view of one moment, for long reads: rows come as arrays, in keyset pages. */
-export interface Snapshot {
-  page: (sql: string, values: readonly unknown[]) => Promise<unknown[][]>
-}
-
 export interface Database {
   engine: Engine
   read: Queryable
   write: Write<Queryable>
   /** Compiles a statement; its parameters are given, in order, on each run. */
   prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
-  snapshot: <T>(use: (snapshot: Snapshot) => Promise<T>) => Promise<T>
   /** Resolves when the store answers a trivial query; throws otherwise. */
   ping: () => Promise<void>
   /** The place this database lives at, for a queue that needs connections of its own. */
@@ -76,7 +70,6 @@ function openSqlite(url: string): Database {
         in: (_tx, values) => runPrepared(writer, text, values) as never,
       }
     },
-    snapshot: (use) => sqliteSnapshot(path, use),
     ping: async () => void reader.statement('select 1').run.get(),
     close: async () => {
       reader.db.close()
@@ -92,21 +85,4 @@ async function runPrepared(handle: SqliteHandle, text: string, values: readonly 
   }
   const rows = rowsOfStatement(statement, values)
   return { rows, changed: rows.length }
-}
-
-async function sqliteSnapshot<T>(path: string, use: (snapshot: Snapshot) => Promise<T>): Promise<T> {
-  const handle = openSqliteFile(path, { readOnly: true })
-  const turn = () => new Promise((resolve) => setImmediate(resolve))
-  try {
-    handle.db.exec('begin')
-    return await use({
-      page: async (text, values) => {
-        await turn()
-        const { run } = handle.statement(text)
-        return run.all(...sqliteValues(values)) as unknown as unknown[][]
-      },
-    })
-  } finally {
-    handle.db.close()
-  }
 }

@@ -1,7 +1,7 @@
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { postgres } from './engine.ts'
-import type { Database, Snapshot } from './open.ts'
+import type { Database } from './open.ts'
 import type { Tables } from './tables.ts'
 
 const int8 = 20
@@ -49,7 +49,6 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
         },
       }
     },
-    snapshot: (use) => postgresSnapshot(pool, use),
     ping: async () => void (await sql`select 1`.execute(read)),
     close: () => read.destroy(),
   }
@@ -63,21 +62,4 @@ function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): vo
     return name === undefined ? query(text, values, ...rest) : query({ name, text, values }, ...rest)
   }
   Object.assign(client, { query: named })
-}
-
-async function postgresSnapshot<T>(pool: pg.Pool, use: (snapshot: Snapshot) => Promise<T>): Promise<T> {
-  const client = await pool.connect()
-  try {
-    await client.query('begin isolation level repeatable read read only')
-    await client.query('set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0')
-    const result = await use({
-      page: async (text, values) => (await client.query({ text, values: [...values], rowMode: 'array' })).rows,
-    })
-    await client.query('commit')
-    client.release()
-    return result
-  } catch (error) {
-    client.release(true)
-    throw error
-  }
 }

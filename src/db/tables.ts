@@ -1,8 +1,9 @@
-import type { ColumnType, Generated, Selectable } from 'kysely'
+import type { ColumnType, Selectable } from 'kysely'
 import type * as administration from './administration-tables.ts'
 import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
+import type { JobsTable, RequestCountsTable, TasksTable } from './task-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
 interface Resource {
@@ -39,44 +40,9 @@ export interface BooksTable extends Resource {
 }
 
 /** Who made a row that only its maker may see: the client and the subject of the token. */
-interface Owned {
+export interface Owned {
   ownerClient: string
   ownerSubject: string
-}
-
-export interface JobsTable {
-  id: Generated<number>
-  queue: string
-  payload: string
-  runAt: string
-  leaseUntil: string | null
-  /** Fencing token: grows with each claim; only its newest holder may finish the job. */
-  fence: Generated<number>
-  attempts: Generated<number>
-}
-
-export interface TasksTable extends Owned {
-  id: string
-  reportType: string
-  format: string
-  parameters: string | null
-  webhookUrl: string | null
-  status: 'pending' | 'in_progress' | 'completed' | 'failed'
-  progress: number
-  attempts: number
-  rowCount: number | null
-  sizeBytes: number | null
-  sha256: string | null
-  resultKey: string | null
-  errorCode: string | null
-  errorMessage: string | null
-  versionPrefix: string
-  revision: number
-  createdAt: string
-  updatedAt: string
-  startedAt: string | null
-  completedAt: string | null
-  expiresAt: string | null
 }
 
 export interface WebhooksTable extends Owned {
@@ -149,6 +115,7 @@ export interface Tables extends AuthTables {
   events: EventsTable
   deliveries: DeliveriesTable
   attempts: AttemptsTable
+  requestCounts: RequestCountsTable
   settings: administration.SettingsTable
   resourceTables: ResourceTablesTable
   answers: AnswersTable

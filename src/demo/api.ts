@@ -83,9 +83,18 @@ export async function jsonOf<T>({ body }: Answer): Promise<T> {
   return JSON.parse(Buffer.concat(await body.toArray()).toString()) as T
 }
 
+/** What the forms of an error say of it. */
+interface Refusal {
+  detail?: string
+  message?: string
+  error_description?: string
+  error?: string
+  errors?: { field: string; message: string }[]
+}
+
 async function refusal(request: string, answer: Answer): Promise<Error> {
-  const read = jsonOf<{ detail?: string; message?: string; error_description?: string; error?: string }>(answer)
-  const said = await read.catch(() => undefined)
+  const said = await jsonOf<Refusal>(answer).catch(() => undefined)
   const why = said?.detail ?? said?.message ?? said?.error_description ?? said?.error
-  return new Error(`${request} was answered ${answer.status}${why ? `: ${why}` : ''}`)
+  const fields = said?.errors?.map(({ field, message }) => `${field} ${message}`).join('; ')
+  return new Error(`${request} was answered ${answer.status}${why ? `: ${why}` : ''}${fields ? ` (${fields})` : ''}`)
 }

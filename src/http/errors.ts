@@ -62,7 +62,8 @@ export function render(
   reply: FastifyReply,
   { baseUrl, now }: ErrorsOptions,
 ) {
-  const codeForm = prefersCodeForm(request.headers.accept)
+  const isLimit = problem.code === 'RATE_LIMIT_EXCEEDED'
+  const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   leaveConnection(request.raw, reply)
   reply
@@ -72,6 +73,8 @@ export function render(
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
+  // Limits have a body of their own, one form for all.
+  if (isLimit) return reply.send({ error: problem.message })
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
 

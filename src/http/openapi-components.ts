@@ -65,6 +65,7 @@ export const apiHeaders = {
   'Accept-Encoding': header('The codings of a body that are read', like('identity')),
   'Accept-Patch': header('The media types of a patch that are read (RFC 5789)', like('application/merge-patch+json')),
   'Retry-After': header('Seconds to wait before asking again', natural),
+  'X-Accel-Buffering': header('Proxies are to pass on each piece as it comes', like('no')),
   'WWW-Authenticate': header('What the request lacks (RFC 6750)', like('Bearer realm="plinth"')),
   'Content-Disposition': header('The name of the file', like('attachment; filename="result.csv"')),
   'Accept-Ranges': header('That parts can be asked for', like('bytes')),

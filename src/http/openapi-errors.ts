@@ -41,7 +41,10 @@ export const errorSchemas: Record<string, Schema> = {
     },
     ['details'],
   ),
-  LimitError: object({ error: { ...text, description: 'Which limit was met' } }),
+  LimitError: {
+    ...object({ error: { ...text, description: 'Which limit was met' } }),
+    examples: [{ error: 'Too many requests: wait 15 seconds' }],
+  },
 }
 
 /** Limits answer with one field in either form. */

@@ -41,6 +41,7 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'Wait as long as the Retry-After header says, then send it again under the same key to get its answer.',
   ],
   TASK_NOT_COMPLETED: ['The report is still being made.', 'Wait as long as the Retry-After header says.'],
+  TASK_ALREADY_FINISHED: ['The task has ended, so it cannot be cancelled.', 'Delete it, or download its result.'],
   TASK_FAILED: ['The report could not be made.', 'The status of the task tells why. Create a new report.'],
   RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
   PRECONDITION_FAILED: [

@@ -15,6 +15,7 @@ export const problems = {
   IDEMPOTENCY_IN_PROGRESS: [409, 'A request with this Idempotency-Key is still running'],
   TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
   TASK_FAILED: [409, 'The task has failed'],
+  TASK_ALREADY_FINISHED: [409, 'The task has ended already'],
   RESULT_EXPIRED: [410, 'The result has expired'],
   PRECONDITION_FAILED: [412, 'A precondition of the request does not hold'],
   PAYLOAD_TOO_LARGE: [413, 'The request body is too large'],

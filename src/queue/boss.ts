@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import { fromKysely, PgBoss } from 'pg-boss'
 import type { Queryable } from '../db/open.ts'
-import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
+import { type JobStore, type Lease, leaseSeconds, type Place, type QueueName, queues } from './queue.ts'
 
 const channel = 'plinth_queue'
 const superviseSeconds = 5
@@ -24,8 +24,12 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     idlePollMs: 1_000,
     nextDue: async () => null,
     onWake: (wake) => void wakes.on('wake', wake),
-    add: (tx, queue, payload, runAt) => add(boss, tx, queue, payload, runAt),
-    claim: async (queue, limit) => (await boss.fetch<object>(queue, { batchSize: limit })).map(toLease(queue)),
+    add: (tx, queue, payload, runAt, place) => add(boss, tx, queue, payload, runAt, place),
+    claim: async (queue, limit) => {
+      const { perGroup } = queues[queue]
+      const options = { batchSize: limit, ...(perGroup !== null && { groupConcurrency: perGroup }) }
+      return (await boss.fetch<object>(queue, options)).map(toLease(queue))
+    },
     extend: async (lease) => touched(await boss.touch(lease.queue, attemptOf(lease))),
     finish: async (tx, lease) =>
       touched(await boss.complete(lease.queue, attemptOf(lease), null, { db: fromKysely(tx) })),
@@ -52,9 +56,20 @@ async function startBoss(url: string, onError: (error: unknown) => void): Promis
   return boss
 }
 
-async function add(boss: PgBoss, tx: Queryable, queue: QueueName, payload: object, runAt: number): Promise<void> {
+async function add(
+  boss: PgBoss,
+  tx: Queryable,
+  queue: QueueName,
+  payload: object,
+  runAt: number,
+  place: Place | undefined,
+): Promise<void> {
   const delayed = runAt > Date.now()
-  const id = await boss.send(queue, payload, { db: fromKysely(tx), ...(delayed && { startAfter: new Date(runAt) }) })
+  const id = await boss.send(queue, payload, {
+    db: fromKysely(tx),
+    ...(delayed && { startAfter: new Date(runAt) }),
+    ...(place && { group: { id: place.group }, priority: -place.turn }),
+  })
   if (id === null) throw new Error(`The queue ${queue} took no job`)
   if (!delayed) await sql`select pg_notify(${channel}, ${queue})`.execute(tx)
 }

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
-import type { Database } from '../db/open.ts'
-import { type JobStore, leaseSeconds, type QueueName } from './queue.ts'
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../db/open.ts'
+import { type JobStore, leaseSeconds, type QueueName, queues } from './queue.ts'
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
@@ -11,10 +12,13 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   return {
     idlePollMs: 5_000,
     onWake: (wake) => void wakes.on('wake', wake),
-    add: async (tx, queue, payload, runAt) => {
+    add: async (tx, queue, payload, runAt, place) => {
       await tx
         .insertInto('jobs')
-        .values({ queue, payload: JSON.stringify(payload), runAt: iso(runAt) })
+        .values({
+          ...{ queue, payload: JSON.stringify(payload), runAt: iso(runAt) },
+          ...(place && { groupId: place.group, turn: place.turn }),
+        })
         .execute()
       // The unit commits before the event loop turns; if it fails instead, the wake-up finds nothing.
       wakeSoon(queue)
@@ -61,17 +65,7 @@ async function claim(db: Database, queue: QueueName, limit: number, nowMs: numbe
         fence: row('fence', '+', 1),
         attempts: row('attempts', '+', 1),
       }))
-      .where('id', 'in', (query) =>
-        query
-          .selectFrom('jobs')
-          .select('id')
-          .where('queue', '=', queue)
-          .where('leaseUntil', 'is', null)
-          .where('runAt', '<=', instant)
-          .orderBy('runAt')
-          .orderBy('id')
-          .limit(limit),
-      )
+      .where('id', 'in', due(tx, queue, instant, limit))
       .returning(['id', 'fence', 'payload', 'attempts'])
       .execute()
   })
@@ -82,6 +76,29 @@ async function claim(db: Database, queue: QueueName, limit: number, nowMs: numbe
     payload: JSON.parse(payload),
     attempt: attempts,
   }))
+}
+
+/** The jobs to claim: the longest due, or where groups share the queue by turn, and none beyond a group's share. */
+function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
+  const waiting = tx
+    .selectFrom('jobs')
+    .where('queue', '=', queue)
+    .where('leaseUntil', 'is', null)
+    .where('runAt', '<=', instant)
+  const { perGroup } = queues[queue]
+  if (perGroup === null) return waiting.select('id').orderBy('runAt').orderBy('id').limit(limit)
+  const running = sql`(select count(*) from jobs as r where r.queue = jobs.queue and r.group_id = jobs.group_id
+    and r.lease_until is not null)`
+  const place = sql<number>`row_number() over (partition by group_id order by turn, run_at, id) + ${running}`
+  const ranked = waiting.select(['id', 'turn', 'runAt', 'groupId']).select(place.as('place'))
+  return tx
+    .selectFrom(ranked.as('ranked'))
+    .select('id')
+    .where((row) => row.or([row('groupId', 'is', null), row('place', '<=', perGroup)]))
+    .orderBy('turn')
+    .orderBy('runAt')
+    .orderBy('id')
+    .limit(limit)
 }
 
 async function nextDue(db: Database, queue: QueueName): Promise<number | null> {

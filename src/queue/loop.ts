@@ -1,4 +1,13 @@
-import { heartbeatSeconds, type JobStore, type Lease, LeaseLost, type QueueName, Stopping, type Work } from './queue.ts'
+import {
+  heartbeatSeconds,
+  type JobStore,
+  type Lease,
+  LeaseLost,
+  type QueueName,
+  queues,
+  Stopping,
+  type Work,
+} from './queue.ts'
 
 export interface LoopOptions {
   store: JobStore
@@ -21,6 +30,7 @@ interface Loop extends LoopOptions {
 
 const errorPauseMs = 1_000
 const backoffLimitMs = 60_000
+const heldBackMs = 250
 
 /** Claims jobs of one queue and works on up to `concurrency` of them, woken by the store and by due times. */
 export function startLoop(options: LoopOptions) {
@@ -72,7 +82,9 @@ async function fill(loop: Loop): Promise<number> {
   // All hands are full: the first to become free looks again.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
-  return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), 0), store.idlePollMs)
+  // What is due and was not claimed waits for its group, and will until one of the group's jobs ends.
+  const leastMs = queues[queue].perGroup === null ? 0 : heldBackMs
+  return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), leastMs), store.idlePollMs)
 }
 
 function start(loop: Loop, lease: Lease): void {

@@ -1,14 +1,20 @@
 import type { Queryable } from '../db/open.ts'
 import { startLoop } from './loop.ts'
 
-/** The kinds of work that outlive a request, with how many of each one node runs at a time. */
+/** The kinds of work that outlive a request: how many of each one node runs at a time, and all nodes for one group. */
 export const queues = {
-  'report.generate': { concurrency: 5 },
-  'event.fan-out': { concurrency: 4 },
-  'delivery.send': { concurrency: 32 },
+  'report.generate': { concurrency: 5, perGroup: 5 },
+  'event.fan-out': { concurrency: 4, perGroup: null },
+  'delivery.send': { concurrency: 32, perGroup: null },
 } as const
 
 export type QueueName = keyof typeof queues
+
+/** Where a job stands among those that are due: low turns go first, and no group has more than its share running. */
+export interface Place {
+  group: string
+  turn: number
+}
 
 /** A claim on a job: `fence` grows with each claim, so that only the newest holder can finish the job. */
 export interface Lease {
@@ -22,7 +28,7 @@ export interface Lease {
 
 /** What an engine must offer; everything above it is shared. */
 export interface JobStore {
-  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number) => Promise<void>
+  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, place?: Place) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
   /** Extends a lease by `leaseSeconds`; false when it is lost. */
   extend: (lease: Lease) => Promise<boolean>
@@ -64,9 +70,14 @@ export class Stopping extends Error {
   override name = 'Stopping'
 }
 
+export interface EnqueueOptions {
+  delayMs?: number
+  place?: Place
+}
+
 export interface Queue {
   /** Adds a job inside the caller's transaction: it exists if and only if that commits. */
-  enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: { delayMs?: number }) => Promise<void>
+  enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: EnqueueOptions) => Promise<void>
   /** Starts working on a queue in this process. */
   work: (queue: QueueName, work: Work) => void
   /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest. */
@@ -85,7 +96,7 @@ export function makeQueue({ store, now, random, onError }: QueueOptions): Queue 
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
   return {
-    enqueue: (tx, queue, payload, options = {}) => store.add(tx, queue, payload, now() + (options.delayMs ?? 0)),
+    enqueue: (tx, queue, payload, { delayMs = 0, place } = {}) => store.add(tx, queue, payload, now() + delayMs, place),
     work: (queue, work) => {
       const { concurrency } = queues[queue]
       loops.set(queue, startLoop({ store, queue, work, concurrency, now, random, onError }))

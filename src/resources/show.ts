@@ -72,12 +72,12 @@ export function listShow({ declaration: { body, hides, listed, links }, prefix }
 }
 
 /** The report of a resource: its table's columns, without the fields that only some callers see. */
-export function reportOf({ name, table, kinds, hides, readScope }: Declaration) {
+export function reportOf({ name, table, kinds, hides, readScope, filters, ranges, folded, sorts }: Declaration) {
   const shown = Object.entries(kinds).filter(([field]) => !hides?.fields.includes(field))
   const columns = shown.map(([field, kind]) => ({ name: field, type: columnTypes[kind] }))
   const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
-    ...{ name, table, scope: readScope },
+    ...{ name, table, scope: readScope, filters, ranges, folded, sorts },
     columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants],
   }
 }

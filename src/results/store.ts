@@ -15,11 +15,13 @@ export interface FinishedResult {
 /** A result being written; nobody can open it before `finish`. */
 export interface ResultWriter {
   /** Resolves when the next chunk is welcome; rejects when this one, or an earlier one, could not be stored. */
-  write: (chunk: Buffer | string) => Promise<void>
-  /** Makes the result durable and gives it its final name. */
+  write: (chunk: Uint8Array | string) => Promise<void>
+  /** Makes the result durable, makes sure that all of it is there, and gives it its final name. */
   finish: () => Promise<FinishedResult>
   /** Gives up an unfinished result and leaves nothing of it; without effect after `finish`. */
   discard: () => Promise<void>
+  /** How much was written so far. */
+  sizeBytes: () => number
 }
 
 /** Where report files live, each under a key that is written once. */
@@ -29,4 +31,15 @@ export interface ResultStore {
   open: (key: string, range?: ByteRange) => Promise<Readable>
   /** Removes a result; without effect when there is none. */
   remove: (key: string) => Promise<void>
+  /** Removes what a writer of this key has left that ended without `finish` or `discard`. */
+  abandon: (key: string) => Promise<void>
+  /** Removes unfinished results last written before this instant (epoch ms), without it all; returns how many. */
+  sweepTemporary: (before?: number) => Promise<number>
+}
+
+const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
+
+/** Throws when a key could name anything but a result. */
+export function checkKey(key: string): void {
+  if (!keyForm.test(key)) throw new TypeError('A result key holds letters, digits, _ and - and one extension')
 }

@@ -5,6 +5,8 @@ export interface Fixtures {
   product: () => Promise<number>
   book: () => Promise<number>
   task: () => Promise<string>
+  /** One that was cancelled. */
+  endedTask: () => Promise<string>
   webhook: () => Promise<string>
   client: () => Promise<string>
   key: () => Promise<string>
@@ -58,6 +60,7 @@ const users = { id: (made: Fixtures) => made.user() }
 const products = { id: (made: Fixtures) => made.product() }
 const books = { id: (made: Fixtures) => made.book() }
 const tasks = { id: (made: Fixtures) => made.task(), missing: missingTask }
+const endedTasks = { id: (made: Fixtures) => made.endedTask(), missing: missingTask }
 const webhooks = { id: (made: Fixtures) => made.webhook(), missing: missingWebhook }
 const clients = { id: (made: Fixtures) => made.client() }
 const interaction = { id: async () => 'nothing' }
@@ -102,6 +105,10 @@ export const matrix: Record<string, Row> = {
   'GET /api/reports/:taskId': { ...owned(200), ...tasks },
   'GET /api/reports/:taskId/status': { ...owned(200), ...tasks },
   'GET /api/reports/:taskId/download': { ...owned(409), ...tasks },
+  'GET /api/reports/:taskId/events': { ...owned(200), ...endedTasks },
+  'POST /api/reports/:taskId/cancel': { ...owned(200), ...tasks },
+  'POST /api/reports/:taskId/retry': { ...owned(202), ...endedTasks },
+  'DELETE /api/reports/:taskId': { ...owned(204), ...tasks },
 
   'GET /api/event-types': all(200),
   'GET /api/webhooks': all(200),

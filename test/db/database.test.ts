@@ -121,59 +121,6 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('snapshot', () => {
-    const page = 'select name from products order by name'
-
-    it('shows one moment, as arrays, however much is written meanwhile', async () => {
-      await add('a', 'b')
-      const seen = await db.snapshot(async (snapshot) => {
-        const first = await snapshot.page(page, [])
-        await add('c')
-        await db.write((tx) => tx.deleteFrom('products').where('name', '=', 'a').execute())
-        await db.write((tx) => tx.updateTable('products').set({ name: 'B' }).where('name', '=', 'b').execute())
-        return [first, await snapshot.page(page, []), await snapshot.page('select count(*) from products', [])]
-      })
-      assert.deepEqual(seen, [[['a'], ['b']], [['a'], ['b']], [[2]]])
-      assert.deepEqual(await db.snapshot((snapshot) => snapshot.page(page, [])), [['B'], ['c']])
-    })
-
-    it('does not keep writers waiting', async () => {
-      await add('a')
-      await db.snapshot(async (snapshot) => {
-        await snapshot.page(page, [])
-        await Promise.all(Array.from({ length: 20 }, (_, at) => add(`during${at}`)))
-      })
-    })
-
-    it('takes values', async () => {
-      await add('a', 'b', 'c')
-      const text =
-        engine.name === 'postgres'
-          ? 'select name from products where price > $1'
-          : 'select name from products where price > ?'
-      assert.deepEqual(await db.snapshot((snapshot) => snapshot.page(text, [0])), [['b'], ['c']])
-    })
-
-    it('cannot write', async () => {
-      const writing = db.snapshot((snapshot) =>
-        snapshot.page("insert into settings (name, value) values ('x', 'y')", []),
-      )
-      await assert.rejects(writing)
-      assert.deepEqual(await db.read.selectFrom('settings').where('name', '=', 'x').select('name').execute(), [])
-    })
-
-    it('gives its connection back, whatever its use threw: more than the pool holds', async () => {
-      for (let time = 0; time < 25; time++) {
-        await assert.rejects(
-          db.snapshot(() => Promise.reject(new Error(`time ${time}`))),
-          new Error(`time ${time}`),
-        )
-        await db.snapshot((snapshot) => snapshot.page('select 1', []))
-      }
-      await db.ping()
-    })
-  })
-
   describe('ping', () => {
     it('resolves while the store answers and rejects once it is closed', async () => {
       const closing = await engine.database()

@@ -207,16 +207,6 @@ onPostgres((engine) => {
         for (const error of errors) assert.ok(postgres.isUnavailable(error), String(error))
       }))
 
-    it('is true when the connection of a snapshot is cut, and the process lives on (F-PG-02)', () =>
-      survives(async () => {
-        const work = db.snapshot(async (snapshot) => {
-          await end((await snapshot.page(ownPid, []))[0]?.[0])
-          await snapshot.page('select 1', [])
-        })
-        const error = await failureOf(work)
-        assert.ok(postgres.isUnavailable(error), String(error))
-      }))
-
     it('is true when nobody listens there', () => unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
     it('is true by class: connection, resources, shutdown; false for data and syntax', () => {

@@ -79,11 +79,13 @@ forEachEngine((engine) => {
     }
 
     /** A request that succeeds for each POST of the API; a route without one fails below. */
-    const successes: Record<string, object> = {
+    const successes: Record<string, object | undefined> = {
       '/users': { name: 'Ada', email: 'every.post@example.com' },
       '/products': { name: 'Lamp', price: 1 },
       '/books': { title: 'Notes', author: 'Ada' },
       '/api/reports': { reportType: 'books', format: 'csv' },
+      '/api/reports/{taskId}/cancel': undefined,
+      '/api/reports/{taskId}/retry': undefined,
       '/api/webhooks': { event: '*', callbackUrl: 'http://127.0.0.1:9/every-post' },
       '/api/clients': { name: 'Machine', grants: ['client_credentials'], scopes: ['reports:read'] },
       '/api/clients/{id}/rotate-secret': {},
@@ -91,16 +93,20 @@ forEachEngine((engine) => {
       '/api/users/{id}/invitation': {},
     }
     const bearer = token(`${everyScope} admin`)
-    /** The path with the id of something that is there. */
-    const pathOf = async (path: string) => {
-      const collection = path.slice(0, path.indexOf('/{id}'))
-      if (!path.includes('{id}')) return path
-      const { id } = (await post({ ...parents[collection], bearer })).json()
-      return path.replace('{id}', id)
-    }
     const parents: Record<string, Post> = {
       '/api/clients': { url: '/api/clients', payload: successes['/api/clients'] as object },
       '/api/users': { url: '/users', payload: { name: 'Ada', email: 'parent@example.com' } },
+      '/api/reports': { url: '/api/reports', payload: successes['/api/reports'] as object },
+    }
+    /** The path with the id of something that is there: for a retry, of a task that was cancelled. */
+    async function pathOf(path: string): Promise<string> {
+      const [parameter] = /\{\w+\}/.exec(path) ?? []
+      if (parameter === undefined) return path
+      const { id, taskId = id } = (
+        await post({ ...parents[path.slice(0, path.indexOf(parameter) - 1)], bearer })
+      ).json()
+      if (path.endsWith('/retry')) await post({ url: `/api/reports/${taskId}/cancel`, payload: undefined })
+      return path.replace(parameter, taskId)
     }
 
     it('every POST of the live API takes a key and replays its answer', async () => {

@@ -3,14 +3,17 @@ import { after, before, describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { migrate } from '../../src/db/migrate.ts'
 import type { Database } from '../../src/db/open.ts'
+import { openSnapshot } from '../../src/db/snapshot.ts'
 import { service } from '../../src/definition.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Day, Email, Instant, Price, Text, Title } from '../../src/resources/fields.ts'
 import { formats } from '../../src/resources/reports/formats.ts'
+import { type Asked, type ReportKind, readOf } from '../../src/resources/reports/kinds.ts'
 import { Line } from '../../src/resources/text.ts'
 import { reportKinds } from '../../src/versions.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { unzip } from '../support/zip.ts'
 
 const things = collection({
   path: '/line-items',
@@ -238,10 +241,10 @@ forEachEngine((engine) => {
     })
 
     it('has a report with its truth and its objects in each format', async () => {
-      const kinds = reportKinds(db, definition)
+      const [kind] = reportKinds(definition) as [ReportKind]
       assert.deepEqual(
         (await send({ url: '/api/report-types' })).json().map((type: { reportType: string }) => type.reportType),
-        ['line-items'],
+        ['line-items', 'activity', 'deliveries'],
       )
       const refused = await send({
         method: 'POST',
@@ -250,20 +253,36 @@ forEachEngine((engine) => {
         scopes: 'reports:write',
       })
       assert.equal(refused.statusCode, 403)
-      const cells = await db.snapshot(async (snapshot) => {
-        for await (const page of kinds[0]!.pages(snapshot)) return page[0]
-        return []
-      })
-      const of = (name: string) => cells?.[kinds[0]!.columns.findIndex((column) => column.name === name)]
+      const viewer = { clientId: '', subject: '', isAdmin: false }
+      const pages = async (asked: Asked) => {
+        const snapshot = await openSnapshot(db.url)
+        return Array.fromAsync(snapshot.pages(readOf(db, kind, asked, viewer))).finally(snapshot.close)
+      }
+      const [cells] = (await pages({})).flat()
+      const of = (name: string) => cells?.[kind.columns.findIndex((column) => column.name === name)]
       assert.deepEqual([of('isOpen'), of('tags'), of('count')], [false, '["a","\\"b\\""]', whole.count])
-      const text = (format: string) =>
-        formats
-          .get(format)
-          ?.start(kinds[0]!.columns)
-          .rows([cells as unknown[]]) ?? ''
-      assert.deepEqual(JSON.parse(text('json').trim()).tags, whole.tags)
-      assert.deepEqual(JSON.parse(text('json').trim()).isOpen, false)
-      assert.match(text('csv'), /,false,Done,2026-03-01,2026-03-01T12:00:00\.000Z,"\[""a"",/)
+      const found = async (filter: Asked['filter'] = {}) =>
+        (await pages({ filter: { title: whole.title, ...filter } })).flat().length
+      assert.equal(await found({ isOpen: true }), 0)
+      assert.equal(await found({ isOpen: false, dueAfter: '2026-02-28', dueBefore: '2026-03-02' }), 1)
+      assert.equal(await found({ dueAfter: '2026-03-01' }), 0)
+      const text = async (format: string) => {
+        const flowing = (async function* () {
+          yield [cells as unknown[]]
+        })()
+        const sheet = { title: '', columns: kind.columns, rowCount: 1, madeAt: '2026-03-01T12:00:00.000Z', font: null }
+        return Buffer.concat(
+          await Array.fromAsync(formats.get(format)!.render(sheet, flowing), (part) => Buffer.from(part as string)),
+        )
+      }
+      const [shown] = JSON.parse(String(await text('json')))
+      assert.deepEqual([shown.tags, shown.isOpen], [whole.tags, false])
+      const worksheet =
+        unzip(await text('xlsx'))
+          .get('xl/worksheets/sheet1.xml')
+          ?.toString() ?? ''
+      assert.ok(worksheet.includes('<c t="b"><v>0</v></c>'))
+      assert.match(String(await text('csv')), /,false,Done,2026-03-01,2026-03-01T12:00:00\.000Z,"\[""a"",/)
     })
   })
 })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { formats, type ReportFormat } from '../../src/resources/reports/formats.ts'
-import type { ReportColumn } from '../../src/resources/reports/kinds.ts'
+import type { ReportColumn, ReportFormat } from '../../src/resources/reports/formats/format.ts'
+import { formats } from '../../src/resources/reports/formats.ts'
 
 const columns: ReportColumn[] = [
   { name: 'id', type: 'integer' },
@@ -14,9 +14,15 @@ const at = '2026-01-02T03:04:05.678Z'
 const csv = formats.get('csv') as ReportFormat
 const json = formats.get('json') as ReportFormat
 
-function render(format: ReportFormat, pages: unknown[][][], of = columns): string {
-  const { start, rows, end } = format.start(of)
-  return start + pages.map(rows).join('') + end()
+async function render(format: ReportFormat, pages: unknown[][][], of = columns): Promise<string> {
+  const rowCount = pages.flat().length
+  const sheet = { title: 'Things', columns: of, rowCount, madeAt: at, font: null }
+  const flowing = (async function* () {
+    yield* pages
+  })()
+  let text = ''
+  for await (const chunk of format.render(sheet, flowing)) text += chunk
+  return text
 }
 
 /** A reader of RFC 4180 by the letter: records end with CRLF, a quote may stand only around a whole cell. */
@@ -41,17 +47,17 @@ function readCsv(text: string): string[][] {
 }
 
 describe('CSV', () => {
-  it('has a header line, CRLF, and empty cells for null', () => {
-    const text = render(csv, [[[1, 'Anvil', 19.9, at]], [[2, null, null, null]]])
+  it('has a header line, CRLF, and empty cells for null', async () => {
+    const text = await render(csv, [[[1, 'Anvil', 19.9, at]], [[2, null, null, null]]])
     assert.equal(text, `id,name,price,createdAt\r\n1,Anvil,19.9,${at}\r\n2,,,\r\n`)
   })
 
-  it('is only the header line without rows', () => {
-    assert.equal(render(csv, []), 'id,name,price,createdAt\r\n')
+  it('is only the header line without rows', async () => {
+    assert.equal(await render(csv, []), 'id,name,price,createdAt\r\n')
   })
 
-  it('quotes separators, quotes and line ends', () => {
-    const text = render(csv, [
+  it('quotes separators, quotes and line ends', async () => {
+    const text = await render(csv, [
       [
         [1, 'a,b', 0, at],
         [2, 'say "hi"', 0, at],
@@ -68,9 +74,9 @@ describe('CSV', () => {
     )
   })
 
-  it("starts text that looks like a formula with ', and leaves numbers alone", () => {
+  it("starts text that looks like a formula with ', and leaves numbers alone", async () => {
     const cells = ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx', '=a,"b"', 'a=b', "'=1", ' =1']
-    const text = render(csv, [cells.map((cell) => [-5, cell, -0.5, at])])
+    const text = await render(csv, [cells.map((cell) => [-5, cell, -0.5, at])])
     assert.deepEqual(
       readCsv(text)
         .slice(1)
@@ -83,18 +89,18 @@ describe('CSV', () => {
     )
   })
 
-  it('writes as many cells as there are columns, whatever the rows carry behind them', () => {
-    assert.equal(render(csv, [[['Anvil', 7]]], [{ name: 'name', type: 'string' }]), 'name\r\nAnvil\r\n')
+  it('writes as many cells as there are columns, whatever the rows carry behind them', async () => {
+    assert.equal(await render(csv, [[['Anvil', 7]]], [{ name: 'name', type: 'string' }]), 'name\r\nAnvil\r\n')
   })
 
-  it('is read back by RFC 4180 as it was, for any text', () => {
+  it('is read back by RFC 4180 as it was, for any text', async () => {
     const cell = fc.option(
       fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: fc.constantFrom(...'=+-@\t\r\n",\'a') })),
     )
     const number = fc.option(fc.double({ noNaN: true, noDefaultInfinity: true }))
-    fc.assert(
-      fc.property(fc.array(fc.tuple(fc.integer(), cell, number)), (rows) => {
-        const [, ...records] = readCsv(render(csv, [rows], columns.slice(0, 3)))
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(fc.integer(), cell, number)), async (rows) => {
+        const [, ...records] = readCsv(await render(csv, [rows], columns.slice(0, 3)))
         const expected = rows.map(([id, name, price]) => [
           String(id),
           `${/^[=+\-@\t\r]/.test(name ?? '') ? "'" : ''}${name ?? ''}`,
@@ -107,8 +113,8 @@ describe('CSV', () => {
 })
 
 describe('JSON', () => {
-  it('is an array of objects that leave null fields out', () => {
-    const text = render(json, [
+  it('is an array of objects that leave null fields out', async () => {
+    const text = await render(json, [
       [[1, 'Anvil "X"', 19.9, at]],
       [
         [2, null, null, null],
@@ -122,15 +128,15 @@ describe('JSON', () => {
     ])
   })
 
-  it('is an empty array without rows, and an empty object for a row without values', () => {
-    assert.deepEqual(JSON.parse(render(json, [])), [])
-    assert.deepEqual(JSON.parse(render(json, [[[null, null, null, null]]])), [{}])
+  it('is an empty array without rows, and an empty object for a row without values', async () => {
+    assert.deepEqual(JSON.parse(await render(json, [])), [])
+    assert.deepEqual(JSON.parse(await render(json, [[[null, null, null, null]]])), [{}])
   })
 
-  it('leaves out numbers that JSON does not know', () => {
+  it('leaves out numbers that JSON does not know', async () => {
     assert.deepEqual(
       JSON.parse(
-        render(json, [
+        await render(json, [
           [
             [1, 'x', Number.POSITIVE_INFINITY, at],
             [2, 'y', Number.NaN, at],
@@ -144,10 +150,10 @@ describe('JSON', () => {
     )
   })
 
-  it('is read back as it was, for any text', () => {
-    fc.assert(
-      fc.property(fc.array(fc.tuple(fc.integer(), fc.string({ unit: 'binary' }))), (rows) => {
-        const text = render(json, [rows.slice(0, 2), rows.slice(2)], columns.slice(0, 2))
+  it('is read back as it was, for any text', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(fc.integer(), fc.string({ unit: 'binary' }))), async (rows) => {
+        const text = await render(json, [rows.slice(0, 2), rows.slice(2)], columns.slice(0, 2))
         assert.deepEqual(
           JSON.parse(text),
           rows.map(([id, name]) => ({ id, name })),
@@ -158,7 +164,7 @@ describe('JSON', () => {
 })
 
 describe('every format', () => {
-  it('is registered under its own name, with a media type and an extension', () => {
+  it('is registered under its own name, with a media type and an extension', async () => {
     for (const [name, format] of formats) {
       assert.equal(format.name, name)
       assert.match(format.mediaType, /^[a-z]+\/[a-z.+-]+(; [a-z]+=[A-Za-z0-9-]+)*$/)

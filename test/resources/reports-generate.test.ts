@@ -5,33 +5,39 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import type { Database, Queryable } from '../../src/db/open.ts'
+import type { Snapshot } from '../../src/db/snapshot.ts'
 import type { Task } from '../../src/db/tables.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { type Job, LeaseLost, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
+import { formats } from '../../src/resources/reports/formats.ts'
 import { type GenerateOptions, generate } from '../../src/resources/reports/generate.ts'
-import { type ReportKind, tableReport } from '../../src/resources/reports/kinds.ts'
+import { inThread, type Produce } from '../../src/resources/reports/in-thread.ts'
+import type { ReportKind } from '../../src/resources/reports/kinds.ts'
+import { cancel, remove } from '../../src/resources/reports/life.ts'
+import { type TableReport, tableReport } from '../../src/resources/reports/table-report.ts'
 import { createTask } from '../../src/resources/reports/tasks.ts'
-import { type FolderResults, folderResults } from '../../src/results/folder.ts'
+import { folderResults } from '../../src/results/folder.ts'
+import type { ResultStore } from '../../src/results/store.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { numberPages, numbersKind, produceHere } from '../support/reports.ts'
+import { eventually } from '../support/service.ts'
 
 const owner = { clientId: 'cli_a', subject: 'cli_a', scopes: new Set<string>() }
 const start = Date.parse('2026-03-01T12:00:00.000Z')
 const iso = (ms: number) => new Date(ms).toISOString()
 const products = 4_100
 
-/** A kind of numbered rows that runs `before` ahead of each page of ten. */
-const numbers = (pages: number, before: (page: number) => unknown = () => {}): ReportKind => ({
-  name: 'numbers',
-  scope: null,
-  columns: [{ name: 'n', type: 'integer' }],
-  count: async () => pages * 10,
-  pages: async function* () {
-    for (let page = 0; page < pages; page++) {
-      await before(page)
-      yield Array.from({ length: 10 }, (_, at) => [page * 10 + at])
-    }
-  },
+/** What a report is made of in these tests: its type, and its rows, from the database without them. */
+interface Made {
+  kind: ReportKind
+  rows?: Snapshot
+}
+
+/** Numbered rows, with something to run ahead of each page of ten. */
+const numbers = (pages: number, before?: (page: number) => unknown): Made => ({
+  kind: numbersKind,
+  rows: numberPages(pages, before),
 })
 
 const numbersCsv = (rows: number) => `n\r\n${Array.from({ length: rows }, (_, n) => `${n}\r\n`).join('')}`
@@ -54,7 +60,7 @@ async function addProducts(db: Database): Promise<void> {
 forEachEngine((engine) => {
   let db: Database
   let folder: string
-  let results: FolderResults
+  let results: ResultStore
   let clock: number
   let errors: unknown[]
 
@@ -74,21 +80,21 @@ forEachEngine((engine) => {
   /** A queue that only notes what was added to it. */
   const noQueue: Queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 
-  const productsReport = () =>
-    tableReport({
-      db: db.read,
-      name: 'products',
-      table: 'products',
-      columns: [
-        { name: 'id', type: 'integer' },
-        { name: 'name', type: 'string' },
-        { name: 'price', type: 'number' },
-        { name: 'createdAt', column: 'created_at', type: 'instant' },
-      ],
-    })
+  const tableOf = (name: string, table: string, columns: TableReport['columns']): Made => ({
+    kind: tableReport({ name, scope: null, table, columns }),
+  })
 
-  const options = (kind: ReportKind, changes: Partial<GenerateOptions> = {}): GenerateOptions => ({
+  const productsReport = () =>
+    tableOf('products', 'products', [
+      { name: 'id', type: 'integer' },
+      { name: 'name', type: 'string' },
+      { name: 'price', type: 'number' },
+      { name: 'createdAt', type: 'instant' },
+    ])
+
+  const options = ({ kind, rows }: Made, changes: Partial<GenerateOptions> = {}): GenerateOptions => ({
     ...{ db, queue: noQueue, results, kinds: [kind], now: () => clock, random: randomBytes, resultSeconds: 604_800 },
+    produce: produceHere(results, rows ?? db.url),
     onError: (error) => errors.push(error),
     ...changes,
   })
@@ -140,6 +146,7 @@ forEachEngine((engine) => {
           ...{ parameters: null, webhookUrl: 'https://example.test/hook', status: 'completed', progress: 100 },
           ...{ attempts: 1, rowCount: products, sizeBytes: file.length, sha256, resultKey: `${id}-1` },
           ...{ errorCode: null, errorMessage: null, versionPrefix: '/v1', revision: 3, createdAt: iso(start) },
+          ...{ retryOf: null, asAdmin: 0, turn: task.turn },
           ...{
             updatedAt: iso(clock),
             startedAt: iso(clock),
@@ -164,8 +171,7 @@ forEachEngine((engine) => {
 
     it('makes JSON, and pages by an id that is no column', async () => {
       const id = await add('prices', 'json')
-      const columns = [{ name: 'price', type: 'number' }] as const
-      await generate(options(tableReport({ db: db.read, name: 'prices', table: 'products', columns })))(jobOf(id))
+      await generate(options(tableOf('prices', 'products', [{ name: 'price', type: 'number' }])))(jobOf(id))
       const rows = JSON.parse(fileOf(await read(id)).toString())
       assert.equal(rows.length, products)
       assert.deepEqual(rows[4], { price: 1 })
@@ -173,32 +179,9 @@ forEachEngine((engine) => {
 
     it('makes the report of an empty table', async () => {
       const id = await add('books')
-      const columns = [{ name: 'title', type: 'string' }] as const
-      await generate(options(tableReport({ db: db.read, name: 'books', table: 'books', columns })))(jobOf(id))
+      await generate(options(tableOf('books', 'books', [{ name: 'title', type: 'string' }])))(jobOf(id))
       const task = await read(id)
       assert.deepEqual([task.status, task.rowCount, fileOf(task).toString()], ['completed', 0, 'title\r\n'])
-    })
-
-    it('reads one moment of the database, whatever is written meanwhile', async () => {
-      const id = await add('products')
-      const kind = productsReport()
-      const growing: ReportKind = {
-        ...kind,
-        pages: async function* (snapshot) {
-          for await (const page of kind.pages(snapshot)) {
-            const late = {
-              ...{ name: 'Late', nameKey: 'late', price: 0, revision: 1 },
-              createdAt: iso(0),
-              updatedAt: iso(0),
-            }
-            await db.write((tx) => tx.insertInto('products').values(late).execute())
-            yield page
-          }
-        },
-      }
-      await generate(options(growing))(jobOf(id))
-      await db.write((tx) => tx.deleteFrom('products').where('name', '=', 'Late').execute())
-      assert.equal((await read(id)).rowCount, products)
     })
 
     it('shows progress below 100, never lower, at most once a second', async () => {
@@ -295,10 +278,10 @@ forEachEngine((engine) => {
 
     it('fails after 15 minutes', async () => {
       const id = await add('numbers')
-      const kind = numbers(10, () => {
-        clock += 2 * 60_000
-      })
-      await generate(options(kind))(jobOf(id))
+      const resume = Promise.withResolvers<void>()
+      const stuck = numbers(10, (page) => page === 2 && resume.promise)
+      await generate(options(stuck, { limitMs: 10 }))(jobOf(id))
+      resume.resolve()
       const { status, errorMessage } = await read(id)
       assert.deepEqual([status, errorMessage], ['failed', 'The report took longer than 15 minutes'])
       assert.deepEqual(readdirSync(folder), [])
@@ -433,6 +416,87 @@ forEachEngine((engine) => {
       assert.deepEqual(await read(id), before)
       assert.deepEqual(errors, [])
       assert.deepEqual(readdirSync(folder), [`${id}-1`])
+    })
+  })
+
+  describe('a report that is cancelled or deleted while it is made', () => {
+    for (const [how, change] of [
+      ['cancelled', (id: string) => db.write((tx) => cancel(options(numbers(1)), tx, { id }))],
+      ['deleted', (id: string) => remove(options(numbers(1)), { id }, {})],
+    ] as const) {
+      it(`stops within a second when it is ${how}, and leaves no file and one event`, async () => {
+        const id = await add('numbers')
+        let stopped = 0
+        const produce: Produce = (_order, signal) =>
+          new Promise((_, reject) => {
+            signal.addEventListener('abort', () => {
+              stopped = performance.now()
+              reject(signal.reason)
+            })
+          })
+        const job = jobOf(id)
+        const working = generate(options(numbers(1), { produce }))(job)
+        await eventually('it has begun', async () => (await read(id)).status === 'in_progress')
+        const from = performance.now()
+        await change(id)
+        await working
+        assert.ok(stopped - from < 1_000, `it took ${stopped - from} ms`)
+        assert.equal(job.finished, 1)
+        const found = await eventsOf(id)
+        assert.deepEqual(
+          found.map(({ type }) => type),
+          ['report.failed'],
+        )
+        assert.deepEqual(readdirSync(folder), [])
+        assert.deepEqual(errors, [])
+      })
+    }
+  })
+
+  describe('a report in a thread of its own', () => {
+    const threaded = () => options(productsReport(), { produce: inThread({ databaseUrl: db.url, resultsUrl: folder }) })
+
+    for (const format of formats.keys()) {
+      it(`is made as ${format}, whole`, async () => {
+        const id = await add('products', format)
+        await generate(threaded())(jobOf(id))
+        const task = await read(id)
+        assert.deepEqual([task.status, task.rowCount, task.errorMessage], ['completed', products, null])
+        const file = fileOf(task)
+        assert.equal(file.length, task.sizeBytes)
+        assert.equal(createHash('sha256').update(file).digest('base64'), task.sha256)
+      })
+    }
+
+    it('fails for good when it has more rows than its format holds', async () => {
+      const id = await add('products', 'pdf')
+      const kind = { ...productsReport().kind, from: '(select * from products, generate_series(1, 5)) as products' }
+      const many =
+        engine.name === 'postgres'
+          ? kind
+          : { ...kind, from: '(select products.* from products, (values (1), (2), (3), (4), (5))) as products' }
+      await generate({ ...threaded(), kinds: [many] })(jobOf(id))
+      const { status, attempts, errorCode, errorMessage } = await read(id)
+      assert.deepEqual([status, attempts, errorCode], ['failed', 1, 'VALIDATION_ERROR'])
+      assert.match(errorMessage ?? '', /too large: it has 20,500 rows of at most 20,000/)
+    })
+
+    it('is stopped with its thread, and leaves nothing', async () => {
+      const id = await add('products', 'pdf')
+      const job = jobOf(id)
+      const working = generate(threaded())(job)
+      await eventually('its file grows', async () => readdirSync(folder).length > 0)
+      job.abort.abort(new LeaseLost())
+      await assert.rejects(working, LeaseLost)
+      assert.deepEqual(readdirSync(folder), [])
+    })
+
+    it('is tried again when the thread fails, and says nothing of why (T-OPS-01)', async () => {
+      const id = await add('products')
+      const broken = { ...productsReport().kind, from: 'no_such_table' }
+      await assert.rejects(generate({ ...threaded(), kinds: [broken] })(jobOf(id)), /no_such_table/)
+      const task = await read(id)
+      assert.deepEqual([task.status, task.attempts, task.errorMessage], ['in_progress', 1, null])
     })
   })
 

@@ -6,29 +6,34 @@ import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Database } from '../../src/db/open.ts'
+import type { Snapshot } from '../../src/db/snapshot.ts'
 import { Problem } from '../../src/http/problem.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { generate } from '../../src/resources/reports/generate.ts'
-import type { ReportKind } from '../../src/resources/reports/kinds.ts'
 import { reports } from '../../src/resources/reports/routes.ts'
+import { taskRevisions } from '../../src/resources/reports/tasks.ts'
+import { watchTasks } from '../../src/resources/reports/watch.ts'
 import { folderResults } from '../../src/results/folder.ts'
 import type { ByteRange, ResultStore } from '../../src/results/store.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { numbersKind, produceHere } from '../support/reports.ts'
 
 const start = Date.parse('2026-03-01T12:00:00.000Z')
 const resultSeconds = 604_800
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
 const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
 /** Four numbers, or what `trouble` throws. */
-const numbers = (trouble: () => void): ReportKind => ({
-  name: 'numbers',
-  scope: null,
-  columns: [{ name: 'n', type: 'integer' }],
+const numbers = (trouble: () => void): Snapshot => ({
   count: async () => 4,
   pages: async function* () {
     trouble()
     yield [[0], [1], [2], [3]]
   },
+  close: async () => {},
 })
 
 forEachEngine((engine) => {
@@ -62,9 +67,14 @@ forEachEngine((engine) => {
     folder = mkdtempSync(join(tmpdir(), 'plinth-reports-'))
     const files = folderResults(folder)
     const results = { ...files, open: watchedOpen(files.open) }
-    const kinds = [numbers(() => trouble())]
-    const services = { db, queue, results, kinds, now: () => clock, random: randomBytes }
-    work = generate({ ...services, resultSeconds })
+    const kinds = [numbersKind]
+    const watch = watchTasks({ revisions: taskRevisions(db), later })
+    const services = { db, queue, results, kinds, watch, now: () => clock, random: randomBytes }
+    const produce = produceHere(
+      files,
+      numbers(() => trouble()),
+    )
+    work = generate({ ...services, produce, resultSeconds })
     app = Fastify()
     app.decorateRequest('caller', null)
     app.addHook('onRequest', async (request) => {
@@ -145,6 +155,8 @@ forEachEngine((engine) => {
         _links: {
           self: { href: `/api/reports/${task.taskId}` },
           status: { href: `/api/reports/${task.taskId}/status` },
+          events: { href: `/api/reports/${task.taskId}/events` },
+          cancel: { href: `/api/reports/${task.taskId}/cancel`, method: 'POST' },
         },
       })
       assert.deepEqual(enqueued, [{ taskId: task.taskId }])
@@ -170,7 +182,7 @@ forEachEngine((engine) => {
       assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
       assert.deepEqual(answer.json().errors, [
         { field: 'reportType', message: 'must be one of: numbers' },
-        { field: 'format', message: 'must be one of: json, csv' },
+        { field: 'format', message: 'must be one of: json, csv, ndjson, xlsx, pdf' },
       ])
     })
 
@@ -251,6 +263,8 @@ forEachEngine((engine) => {
             self: { href: `/v1/api/reports/${id}` },
             status: { href: `/v1/api/reports/${id}/status` },
             download: { href: `/v1/api/reports/${id}/download` },
+            retry: { href: `/v1/api/reports/${id}/retry`, method: 'POST' },
+            delete: { href: `/v1/api/reports/${id}`, method: 'DELETE' },
           },
         })
       })
@@ -464,7 +478,20 @@ forEachEngine((engine) => {
       const answer = await get('/v1/api/report-types')
       assert.equal(answer.statusCode, 200)
       assert.deepEqual(answer.json(), [
-        { reportType: 'numbers', formats: ['json', 'csv'], columns: [{ name: 'n', type: 'integer' }] },
+        {
+          ...{ reportType: 'numbers', title: 'Numbers', formats: ['json', 'csv', 'ndjson', 'xlsx', 'pdf'] },
+          columns: [{ name: 'n', type: 'integer' }],
+          parameters: {
+            type: 'object',
+            properties: {
+              fields: {
+                anyOf: [{ type: 'array', items: { type: 'string', enum: ['n'] } }, { type: 'string' }],
+                description: 'The columns to show, in this order; or one text with commas',
+              },
+            },
+            additionalProperties: false,
+          },
+        },
       ])
     })
   })
@@ -478,7 +505,9 @@ forEachEngine((engine) => {
         assert.ok(about.summary && about.response && about.tags?.includes('reports'), url)
         routes.push([`${method} ${url}`, [config?.scope, config?.cache, about.operationId]])
       })
-      const services = { db, queue, results: folderResults(folder), kinds: [], now: () => clock, random: randomBytes }
+      const watch = watchTasks({ revisions: taskRevisions(db), later })
+      const about = { kinds: [], watch, now: () => clock, random: randomBytes }
+      const services = { db, queue, results: folderResults(folder), ...about }
       await bare.register(reports, services)
       await bare.ready()
       assert.deepEqual(Object.fromEntries(routes.filter(([name]) => !name.startsWith('HEAD'))), {
@@ -488,6 +517,10 @@ forEachEngine((engine) => {
         'GET /api/reports/:taskId': ['reports:read', 'private', 'readReport'],
         'GET /api/reports/:taskId/status': ['reports:read', 'private', 'readReportStatus'],
         'GET /api/reports/:taskId/download': ['reports:read', 'none', 'downloadReport'],
+        'GET /api/reports/:taskId/events': ['reports:read', 'none', 'watchReport'],
+        'POST /api/reports/:taskId/retry': ['reports:write', 'none', 'retryReport'],
+        'POST /api/reports/:taskId/cancel': ['reports:write', 'none', 'cancelReport'],
+        'DELETE /api/reports/:taskId': ['reports:write', 'none', 'deleteReport'],
       })
       await bare.close()
     })

@@ -4,13 +4,13 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, ut
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type FolderResults, folderResults } from '../../src/results/folder.ts'
-import type { ByteRange } from '../../src/results/store.ts'
+import { folderResults } from '../../src/results/folder.ts'
+import type { ByteRange, ResultStore } from '../../src/results/store.ts'
 
 describe('results in a folder', () => {
   let parent: string
   let folder: string
-  let results: FolderResults
+  let results: ResultStore
 
   beforeEach(() => {
     parent = mkdtempSync(join(tmpdir(), 'plinth-results-'))

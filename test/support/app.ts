@@ -75,7 +75,7 @@ export async function testApp(
     audit,
     queue,
     results,
-    kinds: reportKinds(db, definition),
+    kinds: reportKinds(definition),
     sealer: seal,
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),
@@ -92,6 +92,7 @@ export async function testApp(
     corsOrigins: [],
     publicRead: true,
     requireIfMatch: false,
+    count: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
     ...settings,
   })

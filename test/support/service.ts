@@ -24,6 +24,7 @@ export async function eventually<T>(what: string, look: () => Promise<T | undefi
 export interface Answer {
   status: number
   headers: Record<string, string | string[] | undefined>
+  bytes: Buffer
   text: string
   // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
   json: () => any
@@ -67,8 +68,9 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
   const raw = async (method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> => {
     agent ??= new Agent({ connect: { ca: readFileSync(join(dataDir, 'certificates', 'authority.crt')) } })
     const response = await request(base + path, { method: method as 'GET', headers, body, dispatcher: agent })
-    const text = await response.body.text()
-    return { status: response.statusCode, headers: response.headers, text, json: () => JSON.parse(text) }
+    const bytes = Buffer.from(await response.body.arrayBuffer())
+    const text = bytes.toString()
+    return { status: response.statusCode, headers: response.headers, bytes, text, json: () => JSON.parse(text) }
   }
   const token = async () => {
     const headers = {

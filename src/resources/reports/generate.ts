@@ -1,22 +1,35 @@
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
-import type { FinishedResult, ResultStore, ResultWriter } from '../../results/store.ts'
+import type { ResultStore } from '../../results/store.ts'
 import { formats } from './formats.ts'
-import type { ReportKind } from './kinds.ts'
-import { instant } from './tasks.ts'
-import { begin, giveBack, mostAttempts, progressOf, settle, type Transitions } from './transitions.ts'
+import type { Produce } from './in-thread.ts'
+import { columnsOf, type ReportKind, readOf } from './kinds.ts'
+import type { Order } from './produce.ts'
+import { askedOf, instant } from './tasks.ts'
+import { begin, giveBack, isCurrent, mostAttempts, progressOf, settle, type Transitions } from './transitions.ts'
 
 export interface GenerateOptions extends Transitions {
   results: ResultStore
   kinds: readonly ReportKind[]
+  produce: Produce
   /** How long a result is kept after it was made. */
   resultSeconds: number
+  /** A font file for PDF. */
+  pdfFont?: string | null
+  /** How long an attempt may take. */
+  limitMs?: number
   /** Told what made a task fail for good, and which leftovers could not be removed; the queue hears of the rest. */
   onError?: (error: unknown, taskId: string) => void
 }
 
 const longestAttemptMs = 15 * 60_000
+const lookEveryMs = 400
+
+/** The task was cancelled or removed while it was worked on: nothing is to be recorded of this attempt. */
+class Ended extends Error {
+  override name = 'Ended'
+}
 
 /** The job `report.generate`: one attempt at a task, which ends it, or leaves it to the next attempt by throwing. */
 export const generate =
@@ -37,15 +50,14 @@ export const generate =
 
 function endsTask(error: unknown, { attempts }: Task): boolean {
   if (error instanceof Stopping || error instanceof LeaseLost) return false
-  return error instanceof Problem || attempts >= mostAttempts
+  return error instanceof Problem || error instanceof Ended || attempts >= mostAttempts
 }
 
 async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
   const { results, now, resultSeconds } = options
   const resultKey = keyOf(task.id, job.attempt)
-  const writer = await results.create(resultKey)
-  const result = await produce(options, job, task, writer).catch(async (error) => {
-    await writer.discard()
+  const result = await supervised(options, job, task, orderOf(options, task, resultKey)).catch(async (error) => {
+    await abandon(options, task.id, resultKey)
     throw error
   })
   const expiresAt = instant(now() + resultSeconds * 1_000)
@@ -61,34 +73,39 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
 /** Claims of a job are numbered, so no two workers ever write the same result. */
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
 
-async function produce(options: GenerateOptions, job: Job, task: Task, writer: ResultWriter) {
-  const rowCount = await options.db.snapshot(async (snapshot) => {
-    const kind = options.kinds.find(({ name }) => name === task.reportType)
-    const rendering = kind && formats.get(task.format)?.start(kind.columns)
-    if (!rendering) throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
-    const checkTime = timeLimit(options.now)
-    const showProgress = progressOf(options, task)
-    const total = await kind.count(snapshot)
-    await writer.write(rendering.start)
-    let rows = 0
-    for await (const page of kind.pages(snapshot)) {
-      job.signal.throwIfAborted()
-      checkTime()
-      await writer.write(rendering.rows(page))
-      rows += page.length
-      await showProgress(rows / total)
-    }
-    await writer.write(rendering.end())
-    return rows
-  })
-  const finished: FinishedResult = await writer.finish()
-  return { rowCount, ...finished }
+function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): Order {
+  const { reportType, format, ownerClient: clientId, ownerSubject: subject, asAdmin } = task
+  const kind = kinds.find(({ name }) => name === reportType)
+  if (!kind || !formats.has(format)) {
+    throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
+  }
+  const asked = askedOf(task)
+  return {
+    ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: instant(now()) },
+    columns: columnsOf(kind, asked).map(({ name, type }) => ({ name, type })),
+    read: readOf(db, kind, asked, { clientId, subject, isAdmin: asAdmin === 1 }),
+  }
 }
 
-function timeLimit(now: () => number): () => void {
-  const endMs = now() + longestAttemptMs
-  return () => {
-    if (now() > endMs) throw new Problem('INTERNAL_ERROR', 'The report took longer than 15 minutes')
+/** Lets the report be made, for as long as it may take and somebody waits for it. */
+async function supervised(options: GenerateOptions, job: Job, task: Task, order: Order) {
+  const { produce, limitMs = longestAttemptMs, onError } = options
+  const stop = new AbortController()
+  const signal = AbortSignal.any([job.signal, stop.signal])
+  const late = () => stop.abort(new Problem('INTERNAL_ERROR', 'The report took longer than 15 minutes'))
+  const limit = setTimeout(late, limitMs)
+  const report = (error: unknown) => onError?.(error, task.id)
+  const look = async () => {
+    if (!(await isCurrent(options, task))) stop.abort(new Ended('The task has ended otherwise'))
+  }
+  const looking = setInterval(() => look().catch(report), lookEveryMs)
+  const showProgress = progressOf(options, task)
+  try {
+    // Progress that cannot be shown is no reason to give up.
+    return await produce(order, signal, (share) => showProgress(share).catch(report))
+  } finally {
+    clearTimeout(limit)
+    clearInterval(looking)
   }
 }
 
@@ -101,6 +118,11 @@ async function fail(options: GenerateOptions, job: Job, taskId: string, error: u
   if (!failed) return
   options.onError?.(error, taskId)
   await removeResults(options, taskId, job.attempt)
+}
+
+async function abandon({ results, onError }: GenerateOptions, taskId: string, resultKey: string): Promise<void> {
+  await results.abandon(resultKey).catch((error) => onError?.(error, taskId))
+  await results.remove(resultKey).catch((error) => onError?.(error, taskId))
 }
 
 /** Removes what claims up to this one may have left behind, such as the result of a crash before its commit. */

@@ -1,70 +1,117 @@
-import type { Kysely } from 'kysely'
-import type { Queryable, Snapshot } from '../../db/open.ts'
+import { type RawBuilder, sql } from 'kysely'
+import { fold } from '../../db/fold.ts'
+import { type LongRead, type LongReadOptions, longRead } from '../../db/long-read.ts'
+import type { Database } from '../../db/open.ts'
+import type { ReportColumn } from './formats/format.ts'
 
-/** A column of a report; a cell of it is a value of the type, or null. JSON comes as its text. */
-export interface ReportColumn {
+/** A condition that a report can be asked for with; `column` is an SQL expression. */
+export interface ReportFilter {
   name: string
-  type: 'integer' | 'number' | 'string' | 'instant' | 'boolean' | 'json'
+  type: 'string' | 'number' | 'boolean'
+  column: string
+  op: '=' | '>=' | '<=' | '>' | '<'
+  /** Whether the column holds folded text. */
+  folded: boolean
 }
 
 /**
- * A report type: its columns, and its rows in pages read from one moment of the database. Cells stand in the order of
- * the columns; a row may carry more cells behind them. A `Problem` thrown here fails the task for good and is shown.
+ * A report type, as data: everything a thread needs to read its rows follows from it. `sql` and `column` are SQL
+ * expressions and `from` is what follows the keyword, all of them written in this project, none by a client.
  */
 export interface ReportKind {
   name: string
+  /** What the documents are headed; the name without it. */
+  title?: string
   /** The scope that reading the same rows takes, if any: a report is no way around it. */
   scope: string | null
-  columns: readonly ReportColumn[]
-  pages: (snapshot: Snapshot) => AsyncIterable<unknown[][]>
-  /** How many rows there are, to tell the progress by. */
-  count: (snapshot: Snapshot) => Promise<number>
+  columns: readonly (ReportColumn & { sql: string })[]
+  from: string
+  /** SQL expressions that together tell two rows apart, served by an index; the rows' order. None is ever null. */
+  key: readonly string[]
+  /** What `from` and `to` bound: an instant or a day as text. */
+  time?: { column: string; type: 'instant' | 'date' }
+  filters?: readonly ReportFilter[]
+  /** Fields to sort by, with what is sorted; each has an index behind it. */
+  sorts?: Readonly<Record<string, string>>
+  /** Columns that say whose row it is: others' rows are left out. With `adminSeesAll` scope `admin` sees them too. */
+  owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
-/** A report of all rows of one table with an integer `id` from 1. */
-export interface TableReport {
-  /** Compiles the queries for its engine. */
-  db: Queryable
-  name: string
-  scope?: string | null
-  table: string
-  /** `column` is the SQL name; without it the column is named like the field. */
-  columns: readonly (ReportColumn & { column?: string })[]
+export type FilterValue = string | number | boolean
+
+/** The parameters of a report, checked against its kind. */
+export interface Asked {
+  from?: string
+  to?: string
+  filter?: Record<string, FilterValue>
+  fields?: string[]
+  sort?: string[]
 }
 
-const pageRows = 500
+/** Whose rows a report may show. */
+export interface Viewer {
+  clientId: string
+  subject: string
+  isAdmin: boolean
+}
 
-/** The report of a table, read by keyset on `id`, which need not be one of its columns. */
-export function tableReport({ db, name, scope = null, table, columns }: TableReport): ReportKind {
-  const rows = (db as unknown as Kysely<Record<string, Record<string, unknown>>>).selectFrom(table)
-  const selected = columns.map((column) => column.column ?? column.name)
-  if (!selected.includes('id')) selected.push('id')
-  const page = rows.select(selected).where('id', '>', 0).orderBy('id').limit(pageRows).compile()
-  const total = rows.select((row) => row.fn.countAll().as('count')).compile()
-  const idAt = selected.indexOf('id')
-  const truths = columns.flatMap(({ type }, at) => (type === 'boolean' ? [at] : []))
+/** The columns that a report shows, in the order they were asked for. */
+export function columnsOf({ columns }: ReportKind, { fields }: Asked): ReportKind['columns'] {
+  if (!fields) return columns
+  return fields.flatMap((name) => columns.filter((column) => column.name === name))
+}
 
-  async function* pages(snapshot: Snapshot): AsyncIterable<unknown[][]> {
-    const [, ...rest] = page.parameters
-    for (let after: unknown = 0; ; ) {
-      const found = await snapshot.page(page.sql, [after, ...rest])
-      if (truths.length > 0) for (const row of found) readTruths(row, truths)
-      if (found.length > 0) yield found
-      if (found.length < pageRows) return
-      after = found[found.length - 1]?.[idAt]
-    }
-  }
+/** The rows of a report as a long read. */
+export const readOf = (db: Database, kind: ReportKind, asked: Asked, viewer: Viewer): LongRead =>
+  longRead(db, queryOf(kind, asked, viewer))
 
+/** Counts the rows of a report, `most` at the most. */
+export async function countUpTo(db: Database, kind: ReportKind, asked: Asked, viewer: Viewer, most: number) {
+  const { from, where } = queryOf(kind, asked, viewer)
+  const met = where.length > 0 ? sql`where ${sql.join(where as RawBuilder<unknown>[], sql` and `)}` : sql``
+  const counting = sql<{
+    rows: number
+  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${most}) as found`
+  const { rows } = await counting.execute(db.read)
+  return Number(rows[0]?.rows)
+}
+
+function queryOf(kind: ReportKind, asked: Asked, viewer: Viewer): LongReadOptions {
+  const columns = columnsOf(kind, asked)
+  const order = [
+    ...(asked.sort ?? []).map((entry) => ({
+      column: kind.sorts?.[entry.replace(/^-/, '')] as string,
+      descending: entry.startsWith('-'),
+    })),
+    ...kind.key.map((column) => ({ column, descending: false })),
+  ]
+  // What stands behind a whole key decides nothing: an order by id is one by id, whatever follows.
+  const first = order.findIndex(({ column }) => kind.key.length === 1 && column === kind.key[0])
   return {
-    name,
-    scope,
-    columns: columns.map((column) => ({ name: column.name, type: column.type })),
-    pages,
-    count: async (snapshot) => Number((await snapshot.page(total.sql, total.parameters))[0]?.[0]),
+    cells: columns.map(({ sql: text, type }) => ({ term: sql.raw(text), type })),
+    from: sql.raw(kind.from),
+    where: conditions(kind, asked, viewer),
+    order: (first < 0 ? order : order.slice(0, first + 1)).map(({ column, descending }) => {
+      const cell = columns.findIndex(({ sql: text }) => text === column)
+      return { term: sql.raw(column), descending, ...(cell >= 0 && { cell }) }
+    }),
   }
 }
 
-/** Tables keep truth as 1 or 0. */
-function readTruths(row: unknown[], places: readonly number[]): void {
-  for (const at of places) if (row[at] !== null) row[at] = row[at] === 1
+function conditions(kind: ReportKind, asked: Asked, viewer: Viewer): RawBuilder<unknown>[] {
+  const { time, owned } = kind
+  const met: RawBuilder<unknown>[] = []
+  if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
+    met.push(sql`${sql.raw(owned.client)} = ${viewer.clientId}`)
+    if (owned.subject) met.push(sql`${sql.raw(owned.subject)} = ${viewer.subject}`)
+  }
+  if (time && asked.from !== undefined) met.push(sql`${sql.raw(time.column)} >= ${asked.from}`)
+  if (time && asked.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${asked.to}`)
+  for (const [name, value] of Object.entries(asked.filter ?? {})) {
+    const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
+    // Tables keep truth as 1 or 0.
+    const wanted = filter.folded ? fold(String(value)) : typeof value === 'boolean' ? Number(value) : value
+    met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${wanted}`)
+  }
+  return met
 }

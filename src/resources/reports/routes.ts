@@ -1,31 +1,36 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
-import { newId, type RandomBytes } from '../../db/ids.ts'
-import type { Database } from '../../db/open.ts'
+import type { RandomBytes } from '../../db/ids.ts'
+import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
-import { lacksScope } from '../../http/authorize.ts'
-import { judgeAddition } from '../../http/conditional.ts'
-import { type Caller, callerOf } from '../../http/identify.ts'
+import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
+import { callerOf } from '../../http/identify.ts'
 import { once } from '../../http/once.ts'
-import { limitOf } from '../../http/paging.ts'
-import { type FieldError, Problem } from '../../http/problem.ts'
+import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
+import { judge } from './accept.ts'
 import { download } from './download.ts'
+import { streamEvents } from './events.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
+import { cancel, remove } from './life.ts'
+import { listTasks, TaskListQuery } from './listing.ts'
 import { newsOf } from './news.ts'
+import { parametersSchema } from './parameters.ts'
+import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import {
-  type ReportRequest,
-  ReportType,
-  reportRequest,
-  TaskListQuery,
-  TaskParams,
-  TaskQuery,
-  TaskView,
-} from './schemas.ts'
-import { createTask, findTask, instant, isFinished, listTasks, pollSeconds, statusPath, taskView } from './tasks.ts'
+  askedOf,
+  createTask,
+  findTask,
+  instant,
+  isFinished,
+  pollSeconds,
+  readTask,
+  statusPath,
+  taskView,
+} from './tasks.ts'
 import type { TaskWatch } from './watch.ts'
 
 export interface ReportsOptions {
@@ -46,9 +51,11 @@ type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; respon
 
 /** Report tasks over HTTP: ask for a report, watch it, download it; mounted once per prefix of the API. */
 export const reports: FastifyPluginAsyncTypebox<ReportsOptions> = async (app, options) => {
-  createRoute(app, options)
+  createRoutes(app, options)
   listRoutes(app, options)
   readRoutes(app, options)
+  eventsRoute(app, options)
+  endRoutes(app, options)
   downloadRoute(app, options)
 }
 
@@ -60,61 +67,63 @@ const about = <T extends Schemas>(operationId: string, summary: string, schemas:
 })
 
 const reading = { scope: 'reports:read', cache: 'private', fields: true } as const
+const writing = { scope: 'reports:write', cache: 'none' } as const
 
-function createRoute(app: App, options: ReportsOptions): void {
-  const body = reportRequest(options.kinds.map(({ name }) => name))
-  const schema = about('createReport', 'Ask for a report', { body, response: { 202: TaskView } })
-  const problems = ['CALLBACK_URL_BLOCKED'] as const
-  const config = { scope: 'reports:write', cache: 'none', minimal: true, problems } as const
-  app.post('/api/reports', { schema, config }, async (request, reply) => {
-    const { db, queue, now, random } = options
-    const owner = callerOf(request)
-    await judge(options, request.body, owner)
-    judgeAddition(request)
-    const { reportType, format, webhookUrl = null } = request.body
-    const task = { id: newId('tsk', random), reportType, format, webhookUrl, versionPrefix: app.prefix }
-    const at = instant(now())
-    return once(request, reply, db.write, async (tx) => {
-      const created = await createTask(tx, queue, task, owner, at)
-      const headers = { location: statusPath(created), 'retry-after': '1' }
-      return { status: 202, headers, body: taskView(created) }
-    })
+const refusals = ['CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] as const
+
+function createRoutes(app: App, options: ReportsOptions): void {
+  const response = { 202: TaskView }
+  const schema = about('createReport', 'Ask for a report', { body: requestOf(options), response })
+  const config = { ...writing, minimal: true, problems: refusals }
+  app.post('/api/reports', { schema, config }, (request, reply) => accept(app, options, request.body, request, reply))
+  const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response })
+  const repeats = { ...config, problems: ['TASK_NOT_COMPLETED', ...refusals] } as const
+  app.post('/api/reports/:taskId/retry', { schema: retry, config: repeats }, async (request, reply) => {
+    const task = await ownTask(options, request)
+    if (!isFinished(task)) throw new Problem('TASK_NOT_COMPLETED', 'Only a task that has ended can be repeated')
+    const { reportType, format, webhookUrl, id: retryOf } = task
+    const body = { reportType, format, parameters: askedOf(task), ...(webhookUrl !== null && { webhookUrl }) }
+    return accept(app, options, body, request, reply, retryOf)
   })
 }
 
-/** Throws what speaks against the request: a type or format that is not offered, a scope, the callback's address. */
-async function judge(options: ReportsOptions, body: ReportRequest, owner: Caller): Promise<void> {
-  const { kinds, judgeCallback } = options
-  const { reportType, format, webhookUrl = null } = body
-  const names = kinds.map(({ name }) => name)
-  const errors = [
-    ...unlessOneOf('reportType', reportType, names),
-    ...unlessOneOf('format', format, [...formats.keys()]),
-  ]
-  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
-  const scope = kinds.find(({ name }) => name === reportType)?.scope
-  if (scope && !owner.scopes.has(scope)) throw lacksScope(scope)
-  const verdict = webhookUrl !== null && judgeCallback ? await judgeCallback(webhookUrl) : { ok: true as const }
-  if (!verdict.ok) {
-    const refused = [{ field: 'webhookUrl', message: verdict.reason }]
-    throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors: refused })
-  }
-}
+const requestOf = ({ kinds }: ReportsOptions) => reportRequest(kinds.map(({ name }) => name))
 
-const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>
-  allowed.includes(value) ? [] : [{ field, message: `must be one of: ${allowed.join(', ')}` }]
+/** Makes what is asked for into a task, which is kept together with its job before it is answered. */
+async function accept(
+  { prefix: versionPrefix }: App,
+  options: ReportsOptions,
+  body: ReportRequest,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  retryOf?: string,
+) {
+  const { db, queue, now } = options
+  const owner = callerOf(request)
+  const wanted = await judge(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
+  judgeAddition(request)
+  const at = instant(now())
+  return once(request, reply, db.write, async (tx: Queryable) => {
+    const task = await createTask(tx, queue, wanted, owner, at)
+    const headers = { location: statusPath(task), 'retry-after': '1' }
+    return { status: 202, headers, body: taskView(task) }
+  })
+}
 
 function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
   const querystring = TaskListQuery
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
-  app.get('/api/reports', { schema: tasks, config: reading }, async (request) =>
-    (await listTasks(db, callerOf(request), limitOf(request.query.limit))).map(taskView),
-  )
+  app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
+    const { page, link } = await listTasks(db, callerOf(request), request.query, `${app.prefix}/api/reports`)
+    reply.header('link', link)
+    return page.map(taskView)
+  })
   const types = about('listReportTypes', 'List the report types', { response: { 200: Type.Array(ReportType) } })
-  const offered = kinds.map(({ name, columns }) => ({
-    reportType: name,
+  const offered = kinds.map((kind) => ({
+    ...{ reportType: kind.name, title: kind.title ?? kind.name, ...(kind.scope && { scope: kind.scope }) },
     formats: [...formats.keys()],
-    columns: columns.map((column) => ({ name: column.name, type: column.type })),
+    columns: kind.columns.map(({ name, type }) => ({ name, type })),
+    parameters: parametersSchema(kind),
   }))
   app.get('/api/report-types', { schema: types, config: { ...reading, fields: false } }, async () => offered)
 }
@@ -132,6 +141,37 @@ function readRoutes(app: App, options: ReportsOptions): void {
   app.get('/api/reports/:taskId', { schema, config }, handler)
   const status = about('readReportStatus', 'Read the status of a report task', common)
   app.get('/api/reports/:taskId/status', { schema: status, config }, handler)
+}
+
+function eventsRoute(app: App, options: ReportsOptions): void {
+  const content = { 'text/event-stream': { schema: Type.String() } }
+  const response = {
+    200: { description: 'Its progress and its end', content },
+    204: {},
+  }
+  const schema = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
+  const find = (id: string) => readTask(options.db, id)
+  const config = { scope: 'reports:read', cache: 'none', headers: ['X-Accel-Buffering'] } as const
+  app.get('/api/reports/:taskId/events', { schema, config }, async (request, reply) =>
+    streamEvents({ ...options, find }, await ownTask(options, request), request, reply),
+  )
+}
+
+function endRoutes(app: App, options: ReportsOptions): void {
+  const schema = about('cancelReport', 'Cancel a report', { params: TaskParams, response: { 200: TaskView } })
+  const config = { ...writing, problems: ['TASK_ALREADY_FINISHED'] } as const
+  app.post('/api/reports/:taskId/cancel', { schema, config }, async (request, reply) => {
+    const task = await ownTask(options, request)
+    return once(request, reply, options.db.write, async (tx: Queryable) => ({
+      ...{ status: 200, headers: {} },
+      body: taskView(await cancel(options, tx, task)),
+    }))
+  })
+  const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: {} } })
+  app.delete('/api/reports/:taskId', { schema: deletion, config: writing }, async (request, reply) => {
+    await remove(options, await ownTask(options, request), preconditionOf(request, false))
+    return reply.code(204).send()
+  })
 }
 
 async function ownTask({ db }: ReportsOptions, request: FastifyRequest): Promise<Task> {

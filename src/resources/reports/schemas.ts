@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { judged } from '../../http/judged.ts'
 import { narrowable } from '../../http/narrowable.ts'
-import { Limit } from '../../http/paging.ts'
 import { formats } from './formats.ts'
+import { ReportParameters } from './parameters.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 const formatNames = [...formats.keys()]
@@ -22,6 +22,7 @@ export const reportRequest = (types: readonly string[]) =>
         examples: ['https://client.example/hooks/plinth'],
       }),
     ),
+    parameters: Type.Optional(ReportParameters),
   })
 
 const Link = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
@@ -42,7 +43,13 @@ const completed = {
   attempts: 1,
   rowCount: 1_200,
   sizeBytes: 65_536,
-  _links: { self: { href: path }, status: { href: `${path}/status` }, download: { href: `${path}/download` } },
+  _links: {
+    self: { href: path },
+    status: { href: `${path}/status` },
+    download: { href: `${path}/download` },
+    retry: { href: `${path}/retry`, method: 'POST' },
+    delete: { href: path, method: 'DELETE' },
+  },
 }
 
 /** A task, as its owner sees it. */
@@ -53,6 +60,8 @@ export const TaskView = narrowable(
     resultUrl: Type.Optional(Type.String({ description: 'Path of the download, once completed' })),
     reportType: Type.String(),
     format: Type.String({ enum: formatNames }),
+    parameters: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'As they were understood' })),
+    retryOf: Type.Optional(Type.String({ description: 'The task that this one repeats' })),
     progress: Type.Integer({ minimum: 0, maximum: 100 }),
     createdAt: Instant,
     startedAt: Type.Optional(Instant),
@@ -67,13 +76,24 @@ export const TaskView = narrowable(
   { examples: [completed] },
 )
 
+const booksType = {
+  reportType: 'books',
+  title: 'Books',
+  formats: ['csv'],
+  columns: [{ name: 'id', type: 'integer' }],
+  parameters: { type: 'object', properties: { fields: { type: 'array', items: { type: 'string', enum: ['id'] } } } },
+}
+
 export const ReportType = Type.Object(
   {
     reportType: Type.String(),
+    title: Type.String(),
+    scope: Type.Optional(Type.String({ description: 'The scope it takes besides reports:write' })),
     formats: Type.Array(Type.String({ enum: formatNames })),
     columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
+    parameters: Type.Object({}, { additionalProperties: true, description: 'JSON Schema of the parameters' }),
   },
-  { examples: [{ reportType: 'books', formats: ['csv'], columns: [{ name: 'id', type: 'integer' }] }] },
+  { examples: [booksType] },
 )
 
 export type ReportRequest = Static<ReturnType<typeof reportRequest>>
@@ -83,8 +103,3 @@ export const TaskParams = Type.Object({ taskId: Type.String({ description: 'As t
 const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
 
 export const TaskQuery = Type.Object({ fields })
-
-export const TaskListQuery = Type.Object({
-  limit: Limit,
-  fields,
-})

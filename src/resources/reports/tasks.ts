@@ -4,7 +4,9 @@ import type { Task } from '../../db/tables.ts'
 import type { Revised } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import type { Queue } from '../../queue/queue.ts'
+import type { Asked } from './kinds.ts'
 import type { TaskView } from './schemas.ts'
+import { takeTurn } from './turns.ts'
 
 /** Epoch milliseconds as the fixed-width text that instants are stored and shown as. */
 export const instant = (ms: number): string => new Date(ms).toISOString()
@@ -14,28 +16,30 @@ export interface NewTask {
   id: string
   reportType: string
   format: string
+  parameters?: Asked
   webhookUrl: string | null
   versionPrefix: string
+  retryOf?: string
 }
 
-/** Adds a pending task and its job; both exist if and only if the transaction commits. */
+/**
+ * Adds a pending task and its job; both exist if and only if the transaction commits. Throws RATE_LIMIT_EXCEEDED when
+ * the client has as many tasks waiting as it may have.
+ */
 export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
+  const { clientId, subject, scopes } = owner
+  const turn = await takeTurn(tx, clientId)
   const created = await tx
     .insertInto('tasks')
     .values({
       ...task,
-      ownerClient: owner.clientId,
-      ownerSubject: owner.subject,
-      status: 'pending',
-      progress: 0,
-      attempts: 0,
-      revision: 1,
-      createdAt: at,
-      updatedAt: at,
+      ...{ ownerClient: clientId, ownerSubject: subject, asAdmin: scopes.has('admin') ? 1 : 0, turn },
+      parameters: task.parameters ? JSON.stringify(task.parameters) : null,
+      ...{ status: 'pending', progress: 0, attempts: 0, revision: 1, createdAt: at, updatedAt: at },
     })
     .returningAll()
     .executeTakeFirstOrThrow()
-  await queue.enqueue(tx, 'report.generate', { taskId: task.id })
+  await queue.enqueue(tx, 'report.generate', { taskId: task.id }, { place: { group: clientId, turn } })
   return created
 }
 
@@ -44,9 +48,13 @@ const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
 /** A task of the caller, or any task for scope `admin`; undefined for everybody else as for a missing one. */
 export async function findTask(db: Database, id: string, caller: Caller): Promise<Task | undefined> {
   if (!idForm.test(id)) return undefined
-  const task = await db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+  const task = await readTask(db, id)
   return task && maySee(task, caller) ? task : undefined
 }
+
+/** A task, whoever's it is. */
+export const readTask = (db: Database, id: string): Promise<Task | undefined> =>
+  db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
 
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
@@ -55,19 +63,6 @@ const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes
 export const taskRevisions = (db: Database) => async (ids: string[]) => {
   const rows = await db.read.selectFrom('tasks').select(['id', 'revision']).where('id', 'in', ids).execute()
   return new Map(rows.map(({ id, revision }) => [id, revision]))
-}
-
-/** The caller's own tasks, newest first. */
-export function listTasks(db: Database, { clientId, subject }: Caller, limit: number): Promise<Task[]> {
-  return db.read
-    .selectFrom('tasks')
-    .selectAll()
-    .where('ownerClient', '=', clientId)
-    .where('ownerSubject', '=', subject)
-    .orderBy('createdAt', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit)
-    .execute()
 }
 
 export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status === 'completed' || status === 'failed'
@@ -95,12 +90,13 @@ export const outcomeOf = (task: Task) => ({
 
 /** A task as its owner sees it: absent values left out, `revision` and `updatedAt` added for conditional requests. */
 export function taskView(task: Task): Static<typeof TaskView> & Revised {
-  const { reportType, format, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
+  const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, updatedAt } = task
   const times = { createdAt, startedAt, completedAt, expiresAt }
   const view = {
     ...outcomeOf(task),
-    ...{ reportType, format, progress, ...times, attempts, rowCount, sizeBytes },
+    ...{ reportType, format, parameters: task.parameters && askedOf(task), retryOf },
+    ...{ progress, ...times, attempts, rowCount, sizeBytes },
     error: errorCode && { errorCode, message: errorMessage },
     _links: links(task),
     ...{ revision, updatedAt },
@@ -108,8 +104,22 @@ export function taskView(task: Task): Static<typeof TaskView> & Revised {
   return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
 }
 
+/** The parameters that a task was asked for with. */
+export const askedOf = ({ parameters }: Pick<Task, 'parameters'>): Asked => (parameters ? JSON.parse(parameters) : {})
+
 const links = (task: Task) => ({
   self: { href: pathOf(task) },
   status: { href: statusPath(task) },
+  ...(isFinished(task) ? finishedLinks(task) : unfinishedLinks(task)),
+})
+
+const unfinishedLinks = (task: Task) => ({
+  events: { href: pathOf(task, '/events') },
+  cancel: { href: pathOf(task, '/cancel'), method: 'POST' },
+})
+
+const finishedLinks = (task: Task) => ({
   ...(task.status === 'completed' && { download: { href: resultPath(task) } }),
+  retry: { href: pathOf(task, '/retry'), method: 'POST' },
+  delete: { href: pathOf(task), method: 'DELETE' },
 })

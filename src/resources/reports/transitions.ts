@@ -1,5 +1,5 @@
 import { newId, type RandomBytes } from '../../db/ids.ts'
-import type { Database } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
 import type { Job, Queue } from '../../queue/queue.ts'
@@ -76,6 +76,18 @@ export function progressOf({ db, now }: Transitions, { id, attempts, progress }:
   }
 }
 
+/** Whether this very attempt is still what the task waits for: it may have been cancelled, removed or taken over. */
+export async function isCurrent({ db }: Transitions, { id, attempts }: Task): Promise<boolean> {
+  const found = await db.read
+    .selectFrom('tasks')
+    .select('id')
+    .where('id', '=', id)
+    .where('status', '=', 'in_progress')
+    .where('attempts', '=', attempts)
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 /** What a task ends with. */
 export type Ending =
   | { status: 'failed'; errorCode: string; errorMessage: string }
@@ -89,21 +101,26 @@ export type Ending =
  * then only the job is finished. Throws `LeaseLost` when another worker holds the job by now.
  */
 export function settle(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
-  const { db, queue, now, random } = transitions
-  const at = instant(now())
-  const eventId = newId('msg', random)
-  return db.write(async (tx) => {
-    const task = await tx
-      .updateTable('tasks')
-      .set((row) => ({ ...ending, completedAt: at, revision: row('revision', '+', 1), updatedAt: at }))
-      .where('id', '=', taskId)
-      .where('status', 'in', unfinished)
-      .returningAll()
-      .executeTakeFirst()
-    if (task) await recordEvent(tx, queue, eventOf(task, eventId, at))
+  return transitions.db.write(async (tx) => {
+    const task = await end(transitions, tx, taskId, ending)
     await job.finish(tx)
     return task !== undefined
   })
+}
+
+/** Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended or is gone. */
+export async function end(transitions: Transitions, tx: Queryable, taskId: string, ending: Ending) {
+  const { queue, now, random } = transitions
+  const at = instant(now())
+  const task = await tx
+    .updateTable('tasks')
+    .set((row) => ({ ...ending, completedAt: at, revision: row('revision', '+', 1), updatedAt: at }))
+    .where('id', '=', taskId)
+    .where('status', 'in', unfinished)
+    .returningAll()
+    .executeTakeFirst()
+  if (task) await recordEvent(tx, queue, eventOf(task, newId('msg', random), at))
+  return task
 }
 
 const eventOf = (task: Task, id: string, createdAt: string) => ({

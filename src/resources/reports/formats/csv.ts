@@ -1,4 +1,4 @@
-import type { ReportFormat } from '../formats.ts'
+import type { ReportFormat } from './format.ts'
 
 /** What a cell must not hold bare: separators and quotes, or a start that spreadsheets take for a formula. */
 const special = /[",\r\n]|^[=+\-@\t\r]/
@@ -10,13 +10,10 @@ export const csv: ReportFormat = {
   name: 'csv',
   mediaType: 'text/csv; charset=utf-8; header=present',
   extension: 'csv',
-  start: (columns) => {
+  render: async function* ({ columns }, pages) {
     const isText = columns.map(({ type }) => type === 'string' || type === 'json')
-    return {
-      start: `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`,
-      rows: (rows) => lines(rows, isText),
-      end: () => '',
-    }
+    yield `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`
+    for await (const rows of pages) yield lines(rows, isText)
   },
 }
 

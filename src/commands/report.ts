@@ -1,0 +1,43 @@
+import { Command } from 'commander'
+import type { Config } from '../config.ts'
+import type { Filter } from './report-actions.ts'
+
+/** `plinth report run|list|cancel`: a client of a service, here or elsewhere. */
+export function reportCommand(configuration: () => Config): Command {
+  const report = new Command('report').description('Make, list and cancel reports of a service')
+  const calling = (command: Command) =>
+    command
+      .option('--base-url <url>', 'where the service is (without it, that of these settings)')
+      .option('--client-id <id>', 'the client to be; PLINTH_CLIENT_ID without it')
+      .option('--client-secret <secret>', 'its secret; better in PLINTH_CLIENT_SECRET, where others do not see it')
+  const actions = () => import('./report-actions.ts')
+  calling(report.command('run'))
+    .description('Ask for a report, watch it and download it')
+    .argument('<type>', 'such as users')
+    .option('--format <format>', 'json, csv, ndjson, xlsx or pdf', 'csv')
+    .option('--out <file>', 'where to put it (report-<type>-<task>.<format> without it)')
+    .option('--from <instant>', 'only rows of this day or instant, or later')
+    .option('--to <instant>', 'only rows of before this day or instant')
+    .option('--fields <names>', 'only these columns, between commas')
+    .option('--sort <names>', 'such as name or -createdAt,name')
+    .option('--filter <name=value...>', 'only rows with this value', filterOf)
+    .action(async (type, options) => (await actions()).run(configuration(), type, options))
+  calling(report.command('list'))
+    .description('List your reports, newest first')
+    .option('--status <status>', 'only those in this state')
+    .option('--json', 'as JSON')
+    .action(async (options) => (await actions()).list(configuration(), options))
+  calling(report.command('cancel'))
+    .description('Cancel a report')
+    .argument('<task>')
+    .action(async (task, options) => (await actions()).cancel(configuration(), task, options))
+  return report
+}
+
+/** `minPrice=5` → a filter; what looks like a number is one for the bounds of numbers. */
+function filterOf(text: string, before: Filter = {}): Filter {
+  const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
+  if (name === undefined || value === undefined) throw new Error(`--filter ${text}: expected name=value`)
+  const isBound = /^(min|max)[A-Z]/.test(name) && value !== '' && Number.isFinite(Number(value))
+  return { ...before, [name]: isBound ? Number(value) : value }
+}

@@ -1,0 +1,89 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from './open.ts'
+
+/** What a cell of a long read is: a number, or text (instants, days and JSON are text too), or a truth, which tables keep as 1 or 0. */
+export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
+
+/** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row a page starts behind. */
+export interface Statement {
+  sql: string
+  values: readonly unknown[]
+}
+
+/**
+ * A query over any number of rows as plain data, which can be sent to a thread: once as a whole, and once in keyset
+ * pages. Each engine reads it the way it is fastest (`openSnapshot`).
+ */
+export interface LongRead {
+  whole: Statement
+  firstPage: Statement
+  nextPage: Statement
+  count: Statement
+  /** One for each column of a row; key cells that are no column stand behind them. */
+  types: readonly CellType[]
+  /** Where in a row the key cells stand. */
+  keyAt: readonly number[]
+  pageRows: number
+}
+
+/** A value of the order: its SQL, and the direction. Together they tell any two rows apart, and none is ever null. */
+export interface OrderTerm {
+  term: RawBuilder<unknown>
+  descending: boolean
+  /** The cell that holds this value, where one does: it need not be read twice. */
+  cell?: number
+}
+
+export interface LongReadOptions {
+  /** The cells of a row. */
+  cells: readonly { term: RawBuilder<unknown>; type: CellType }[]
+  /** What follows `from`. */
+  from: RawBuilder<unknown>
+  where: readonly RawBuilder<unknown>[]
+  order: readonly OrderTerm[]
+}
+
+const pageRows = 1_000
+
+/** Compiles a long read for the database's engine. */
+export function longRead({ read }: Pick<Database, 'read'>, options: LongReadOptions): LongRead {
+  const { cells, from, where, order } = options
+  const plain = read.withoutPlugins()
+  const shown = cells.map(({ term }) => term)
+  const keys = order.filter(({ cell }) => cell === undefined)
+  const selection = sql`select ${sql.join([...shown, ...keys.map(({ term }) => term)])} from ${from}`
+  const sorted = sql`order by ${sql.join(order.map(({ term, descending }) => sql`${term} ${direction(descending)}`))}`
+  const statement = (selected: RawBuilder<unknown>, conditions: readonly RawBuilder<unknown>[], rest = sql``) => {
+    const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
+    const { sql: text, parameters } = sql`${selected} ${met} ${rest}`.compile(plain)
+    return { sql: text, values: parameters }
+  }
+  const page = sql`${sorted} limit ${pageRows}`
+  return {
+    whole: statement(sql`select ${sql.join(shown)} from ${from}`, where, sorted),
+    firstPage: statement(selection, where, page),
+    nextPage: statement(selection, [...where, behind(order)], page),
+    count: statement(sql`select count(*) from ${from}`, where),
+    types: cells.map(({ type }) => type),
+    keyAt: order.map((key) => key.cell ?? cells.length + keys.indexOf(key)),
+    pageRows,
+  }
+}
+
+const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
+
+/** Behind the last row: by row values where the directions agree, which both engines seek in an index; else by steps. */
+function behind(order: readonly OrderTerm[]): RawBuilder<unknown> {
+  const key = (at: number) => sql`${{ key: at }}`
+  const compare = (descending: boolean) => (descending ? sql`<` : sql`>`)
+  const [first] = order
+  if (first && order.every(({ descending }) => descending === first.descending)) {
+    const terms = sql.join(order.map(({ term }) => term))
+    return sql`(${terms}) ${compare(first.descending)} (${sql.join(order.map((_, at) => key(at)))})`
+  }
+  const steps = order.map(({ term, descending }, at) => {
+    const equal = order.slice(0, at).map((before, index) => sql`${before.term} = ${key(index)}`)
+    return sql`(${sql.join([...equal, sql`${term} ${compare(descending)} ${key(at)}`], sql` and `)})`
+  })
+  return sql`(${sql.join(steps, sql` or `)})`
+}

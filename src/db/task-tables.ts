@@ -1,0 +1,53 @@
+import type { Generated } from 'kysely'
+import type { Owned } from './tables.ts'
+
+export interface JobsTable {
+  id: Generated<number>
+  queue: string
+  payload: string
+  runAt: string
+  leaseUntil: string | null
+  /** Fencing token: grows with each claim; only its newest holder may finish the job. */
+  fence: Generated<number>
+  attempts: Generated<number>
+  /** Whose job it is, where jobs of one owner shall not hold up those of others; low turns go first. */
+  groupId: string | null
+  turn: Generated<number>
+}
+
+export interface TasksTable extends Owned {
+  id: string
+  reportType: string
+  format: string
+  parameters: string | null
+  webhookUrl: string | null
+  status: 'pending' | 'in_progress' | 'completed' | 'failed'
+  progress: number
+  attempts: number
+  rowCount: number | null
+  sizeBytes: number | null
+  sha256: string | null
+  resultKey: string | null
+  errorCode: string | null
+  errorMessage: string | null
+  versionPrefix: string
+  /** The task that this one repeats. */
+  retryOf: string | null
+  /** 1 when whoever asked holds scope `admin`, and the report may show what others own. */
+  asAdmin: Generated<number>
+  /** Where it stands among the waiting tasks of all clients. */
+  turn: Generated<number>
+  revision: number
+  createdAt: string
+  updatedAt: string
+  startedAt: string | null
+  completedAt: string | null
+  expiresAt: string | null
+}
+
+/** How many requests each client sent on each day (UTC). */
+export interface RequestCountsTable {
+  day: string
+  clientId: string
+  requests: number
+}

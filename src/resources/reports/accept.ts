@@ -1,0 +1,75 @@
+import { newId } from '../../db/ids.ts'
+import { lacksScope } from '../../http/authorize.ts'
+import type { Caller } from '../../http/identify.ts'
+import { type FieldError, Problem } from '../../http/problem.ts'
+import { formats } from './formats.ts'
+import { type Asked, countUpTo, type ReportKind } from './kinds.ts'
+import { checkParameters } from './parameters.ts'
+import type { ReportsOptions } from './routes.ts'
+import type { ReportRequest } from './schemas.ts'
+import type { NewTask } from './tasks.ts'
+
+/** What a request asks for besides its body. */
+export interface Asking {
+  owner: Caller
+  versionPrefix: string
+  retryOf?: string
+}
+
+/** The task that a request asks for; throws all that speaks against it and can be known before the 202. */
+export async function judge(options: ReportsOptions, body: ReportRequest, asking: Asking): Promise<NewTask> {
+  const { reportType, format, webhookUrl = null } = body
+  const { owner, versionPrefix, retryOf } = asking
+  const { kind, asked } = understood(options, body)
+  if (kind.scope && !owner.scopes.has(kind.scope)) throw lacksScope(kind.scope)
+  await refuseTooManyRows(options, kind, asked, format, owner)
+  if (webhookUrl !== null) await refuseBlocked(options, webhookUrl)
+  const parameters = Object.keys(asked).length > 0 ? { parameters: asked } : {}
+  const id = newId('tsk', options.random)
+  return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }) }
+}
+
+function understood({ kinds }: ReportsOptions, { reportType, format, parameters }: ReportRequest) {
+  const kind = kinds.find(({ name }) => name === reportType)
+  const checked = kind && checkParameters(kind, parameters)
+  const errors = [
+    ...unlessOneOf(
+      'reportType',
+      reportType,
+      kinds.map(({ name }) => name),
+    ),
+    ...unlessOneOf('format', format, [...formats.keys()]),
+    ...(checked?.errors ?? []),
+  ]
+  if (!kind || !checked || errors.length > 0) {
+    throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+  }
+  return { kind, asked: checked.asked }
+}
+
+const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>
+  allowed.includes(value) ? [] : [{ field, message: `must be one of: ${allowed.join(', ')}` }]
+
+async function refuseTooManyRows(
+  { db }: ReportsOptions,
+  kind: ReportKind,
+  asked: Asked,
+  format: string,
+  { clientId, subject, scopes }: Caller,
+): Promise<void> {
+  const most = formats.get(format)?.mostRows
+  if (most === undefined) return
+  const rows = await countUpTo(db, kind, asked, { clientId, subject, isAdmin: scopes.has('admin') }, most + 1)
+  if (rows <= most) return
+  const message = `holds ${most.toLocaleString('en')} rows at most, and this report has more: narrow it, or choose another`
+  throw new Problem('VALIDATION_ERROR', 'The report is too large for its format', {
+    errors: [{ field: 'format', message }],
+  })
+}
+
+async function refuseBlocked({ judgeCallback }: ReportsOptions, webhookUrl: string): Promise<void> {
+  const verdict = judgeCallback ? await judgeCallback(webhookUrl) : { ok: true as const }
+  if (verdict.ok) return
+  const errors = [{ field: 'webhookUrl', message: verdict.reason }]
+  throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors })
+}

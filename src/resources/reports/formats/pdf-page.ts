@@ -1,0 +1,94 @@
+import type { Sheet } from './format.ts'
+import { type Layout, page, shownCell, textSize } from './pdf-layout.ts'
+
+const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
+const titleSize = 16
+const smallSize = 8
+/** From the top of a line to the foot of its text, on which all fonts stand. */
+const baseline = 10
+/** How far the coloured lines reach beyond their text. */
+const overhang = 4
+
+/** The document being drawn, and where in it the next line goes. */
+interface Drawing {
+  document: PDFKit.PDFDocument
+  sheet: Sheet
+  place: Layout
+  pages: number
+  rowsLeft: number
+  y: number
+}
+
+/** Draws rows one after the other, and a new page with its header line whenever one is full. */
+export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, place: Layout) {
+  const drawing: Drawing = { document, sheet, place, pages: 0, rowsLeft: 0, y: 0 }
+  return {
+    row: (cells: unknown[]): void => {
+      if (drawing.rowsLeft === 0) newPage(drawing)
+      if (drawing.rowsLeft % 2 === 1) band(drawing, page.rowHeight, colours.stripe)
+      for (const [at, { type }] of sheet.columns.entries()) drawCell(drawing, shownCell(cells[at], type), at, false)
+      drawing.y += page.rowHeight
+      drawing.rowsLeft -= 1
+    },
+    end: (): void => {
+      if (drawing.pages === 0) newPage(drawing)
+      document.end()
+    },
+  }
+}
+
+function newPage(drawing: Drawing): void {
+  const { document, place } = drawing
+  document.addPage()
+  drawing.pages += 1
+  drawing.rowsLeft = drawing.pages === 1 ? place.rowsOnFirstPage : place.rowsOnPage
+  drawing.y = page.margin
+  if (drawing.pages === 1) drawTitle(drawing)
+  drawHeader(drawing)
+  drawFooter(drawing)
+}
+
+function drawTitle(drawing: Drawing): void {
+  const { sheet, place, y } = drawing
+  const rows = `${sheet.rowCount.toLocaleString('en')} ${sheet.rowCount === 1 ? 'row' : 'rows'}`
+  const made = `${sheet.madeAt.slice(0, 19).replace('T', ' ')} UTC`
+  write(drawing, place.fonts.choose(sheet.title, true), page.margin, y + 13, titleSize, colours.text)
+  write(drawing, place.fonts.choose(`${made}  ·  ${rows}`), page.margin, y + 29, smallSize, colours.muted)
+  drawing.y += page.titleHeight
+}
+
+function drawHeader(drawing: Drawing): void {
+  const lift = (page.headerHeight - page.rowHeight) / 2
+  band(drawing, page.headerHeight, colours.header)
+  drawing.y += lift
+  for (const [at, { name }] of drawing.place.columns.entries()) drawCell(drawing, name, at, true)
+  drawing.y += page.headerHeight - lift
+}
+
+function drawFooter(drawing: Drawing): void {
+  const { document, sheet, place, pages } = drawing
+  const y = page.height - page.margin + 15
+  const number = place.fonts.choose(`Page ${pages} of ${place.pageCount}`)
+  const x = page.width - page.margin - document.fontSize(smallSize).widthOfString(number)
+  write(drawing, number, x, y, smallSize, colours.muted)
+  write(drawing, place.fonts.choose(sheet.title), page.margin, y, smallSize, colours.muted)
+}
+
+/** One line of text in a column; numbers end at its right edge. */
+function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): void {
+  const { document, place, y } = drawing
+  const { x, width, alignRight } = place.columns[at] as Layout['columns'][number]
+  const shown = place.fonts.choose(bold ? value : place.fonts.cut(value, textSize, width), bold)
+  const start = alignRight ? x + width - document.fontSize(textSize).widthOfString(shown) : x
+  write(drawing, shown, start, y + baseline, textSize, colours.text)
+}
+
+function band({ document, y }: Drawing, height: number, colour: string): void {
+  const width = page.width - 2 * page.margin + 2 * overhang
+  document.rect(page.margin - overhang, y, width, height).fill(colour)
+}
+
+/** Writes a text in the font that was chosen for it last. */
+function write({ document }: Drawing, text: string, x: number, y: number, size: number, colour: string): void {
+  document.fontSize(size).fillColor(colour).text(text, x, y, { lineBreak: false, baseline: 'alphabetic' })
+}

@@ -1,0 +1,39 @@
+import type { Readable } from 'node:stream'
+import type { Pages, ReportFormat, Sheet } from './format.ts'
+import { type Layout, layout, page } from './pdf-layout.ts'
+import { pageDrawer } from './pdf-page.ts'
+
+/** A table over as many A4 pages as it takes, each with the header line and its number. */
+export const pdf: ReportFormat = {
+  name: 'pdf',
+  mediaType: 'application/pdf',
+  extension: 'pdf',
+  mostRows: 20_000,
+  render: async function* (sheet, pages) {
+    // Loaded where it is used: other reports do not carry it in memory.
+    const { default: PdfDocument } = await import('pdfkit')
+    const { title, madeAt } = sheet
+    const info = { Title: title, Creator: 'Plinth', CreationDate: new Date(madeAt) }
+    const { width, height } = page
+    const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
+    const output = document as unknown as Readable
+    // Whoever reads the output gets the error; until then it must not end the process.
+    output.on('error', () => {})
+    const drawn = draw(document, sheet, pages)
+    drawn.catch((error) => output.destroy(error))
+    yield* output
+    await drawn
+  },
+}
+
+async function draw(document: PDFKit.PDFDocument, sheet: Sheet, pages: Pages): Promise<void> {
+  let place: Layout | undefined
+  let drawer: ReturnType<typeof pageDrawer> | undefined
+  for await (const rows of pages) {
+    place ??= layout(document, sheet, rows)
+    drawer ??= pageDrawer(document, sheet, place)
+    for (const row of rows) drawer.row(row)
+  }
+  drawer ??= pageDrawer(document, sheet, layout(document, sheet, []))
+  drawer.end()
+}

@@ -1,0 +1,69 @@
+import { isNumeric, type Pages, type ReportColumn } from './format.ts'
+import { xmlText } from './xml-text.ts'
+
+/** Which entry of the workbook's style table a cell names. */
+export const styles = { header: 1, instant: 2, date: 3, numberHeader: 4 } as const
+
+/** 1,048,576 lines are the most that a sheet can have, and one is the header. */
+export const rowsPerSheet = 1_048_575
+
+/** One worksheet as XML; columns are as wide as the text of the first rows. */
+export async function* worksheet(columns: readonly ReportColumn[], pages: Pages): AsyncIterable<string> {
+  const cells = columns.map(cellWriter)
+  let begun = false
+  for await (const rows of pages) {
+    if (!begun) yield start(columns, rows)
+    begun = true
+    let text = ''
+    for (const row of rows) {
+      text += '<row>'
+      for (let at = 0; at < cells.length; at++) {
+        const cell = row[at]
+        text += cell === null ? '<c/>' : (cells[at] as Write)(cell)
+      }
+      text += '</row>'
+    }
+    yield text
+  }
+  if (!begun) yield start(columns, [])
+  yield '</sheetData></worksheet>'
+}
+
+type Write = (cell: unknown) => string
+
+function cellWriter(column: ReportColumn): Write {
+  if (isNumeric(column)) return (cell) => (Number.isFinite(cell) ? `<c><v>${cell}</v></c>` : '<c/>')
+  if (column.type === 'instant') return (cell) => `<c s="${styles.instant}"><v>${serialOf(cell as string)}</v></c>`
+  if (column.type === 'date') return (cell) => `<c s="${styles.date}"><v>${serialOf(cell as string)}</v></c>`
+  if (column.type === 'boolean') return (cell) => `<c t="b"><v>${cell ? 1 : 0}</v></c>`
+  return (cell) => `<c t="inlineStr"><is><t xml:space="preserve">${xmlText(cell as string)}</t></is></c>`
+}
+
+function start(columns: readonly ReportColumn[], sample: unknown[][]): string {
+  const widths = columns.map(
+    (column, at) => `<col min="${at + 1}" max="${at + 1}" width="${widthOf(column, at, sample)}" customWidth="1"/>`,
+  )
+  const header = columns.map(({ name }) => `<c s="${styles.header}" t="inlineStr"><is><t>${xmlText(name)}</t></is></c>`)
+  return [
+    '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n',
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetViews>',
+    '<sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/>',
+    `</sheetView></sheetViews><cols>${widths.join('')}</cols><sheetData><row>${header.join('')}</row>`,
+  ].join('')
+}
+
+const instantWidth = 20
+const widest = 60
+
+function widthOf({ name, type }: ReportColumn, at: number, sample: unknown[][]): number {
+  if (type === 'instant' || type === 'date') return instantWidth
+  const longest = sample.reduce((most, row) => Math.max(most, String(row[at] ?? '').length), name.length)
+  return Math.min(longest, widest) + 3
+}
+
+const dayMs = 86_400_000
+/** Day 0 is the last but one of 1899, since the format counts a 29th of February 1900 that never was. */
+const epochDays = 25_569
+
+/** An instant (UTC) as days since 1900, the form in which sheets keep time. */
+const serialOf = (iso: string): number => Date.parse(iso) / dayMs + epochDays

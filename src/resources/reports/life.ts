@@ -1,0 +1,45 @@
+import type { Queryable } from '../../db/open.ts'
+import { demand, type RowPrecondition } from '../../db/rows.ts'
+import type { Task } from '../../db/tables.ts'
+import { Problem } from '../../http/problem.ts'
+import type { ResultStore } from '../../results/store.ts'
+import { instant, isFinished } from './tasks.ts'
+import { type Ending, end, type Transitions } from './transitions.ts'
+
+const cancelled: Ending = {
+  status: 'failed',
+  errorCode: 'TASK_CANCELLED',
+  errorMessage: 'The task was cancelled',
+}
+
+/** Ends an unfinished task, and tells of it; its worker notices within a second. Throws TASK_ALREADY_FINISHED. */
+export async function cancel(transitions: Transitions, tx: Queryable, { id }: Pick<Task, 'id'>): Promise<Task> {
+  const task = await end(transitions, tx, id, cancelled)
+  if (!task) throw new Problem('TASK_ALREADY_FINISHED', 'The task has ended already, there is nothing to cancel')
+  return task
+}
+
+/**
+ * Removes a task and its result; one that is not finished is cancelled first. Throws PRECONDITION_FAILED. The result is
+ * marked as expired before its file goes: a crash in between leaves what the sweep finishes.
+ */
+export async function remove(
+  transitions: Transitions & { results: ResultStore },
+  { id }: Pick<Task, 'id'>,
+  demands: RowPrecondition,
+): Promise<void> {
+  const { db, results, now } = transitions
+  const at = instant(now())
+  const task = await db.write(async (tx) => {
+    const change = { expiresAt: at, updatedAt: at }
+    const marking = tx.updateTable('tasks').set((row) => ({ ...change, revision: row('revision', '+', 1) }))
+    const marked = await demand(marking.where('id', '=', id), demands)
+      .returningAll()
+      .executeTakeFirst()
+    if (marked && !isFinished(marked)) await end(transitions, tx, id, cancelled)
+    return marked
+  })
+  if (!task) throw new Problem('PRECONDITION_FAILED', 'The task does not meet the conditions of the request')
+  if (task.resultKey !== null) await results.remove(task.resultKey)
+  await db.write((tx) => tx.deleteFrom('tasks').where('id', '=', id).execute())
+}

@@ -1,0 +1,66 @@
+import { sql } from 'kysely'
+import { type Static, Type } from 'typebox'
+import type { Database } from '../../db/open.ts'
+import type { Task } from '../../db/tables.ts'
+import type { Caller } from '../../http/identify.ts'
+import { decodeCursor, encodeCursor, Limit, limitOf, linkHeader, listMark } from '../../http/paging.ts'
+import { Problem } from '../../http/problem.ts'
+
+const states = ['pending', 'in_progress', 'completed', 'failed'] as const
+const Name = Type.Optional(Type.String({ maxLength: 100 }))
+
+export const TaskListQuery = Type.Object({
+  limit: Limit,
+  cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
+  status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
+  reportType: Name,
+  format: Name,
+  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+})
+
+type Query = Static<typeof TaskListQuery>
+
+/** One page of the caller's own tasks, newest first, and its Link header. */
+export async function listTasks(db: Database, caller: Caller, query: Query, path: string) {
+  const { status, reportType, format } = query
+  const filters = { status: status as Task['status'] | undefined, reportType, format }
+  const mark = listMark([caller.clientId, caller.subject, filters])
+  const cursor = query.cursor ? decodeCursor(query.cursor, mark, 2) : null
+  if (cursor && !cursor.after.every((value) => typeof value === 'string')) throw foreign()
+  const limit = limitOf(query.limit)
+  const backwards = cursor?.backwards ?? false
+  const found = await tasksOf(db, caller, filters, cursor?.after, backwards, limit + 1)
+  const more = found.length > limit
+  const page = found.slice(0, limit)
+  if (backwards) page.reverse()
+  const encode = (task: Task | undefined, back: boolean) =>
+    task && encodeCursor(mark, { after: [task.createdAt, task.id], backwards: back })
+  const next = backwards || more ? encode(page.at(-1), false) : undefined
+  const prev = (backwards ? more : cursor !== null) ? encode(page[0], true) : undefined
+  return { page, link: linkHeader(path, query, { ...(next && { next }), ...(prev && { prev }) }) }
+}
+
+const foreign = () =>
+  new Problem('INVALID_INPUT', 'The query is malformed', {
+    errors: [{ field: 'cursor', message: 'is not one of our cursors' }],
+  })
+
+function tasksOf(
+  db: Database,
+  { clientId, subject }: Caller,
+  filters: Partial<Pick<Task, 'status' | 'reportType' | 'format'>>,
+  after: readonly unknown[] | undefined,
+  backwards: boolean,
+  limit: number,
+): Promise<Task[]> {
+  let tasks = db.read.selectFrom('tasks').selectAll()
+  tasks = tasks.where('ownerClient', '=', clientId).where('ownerSubject', '=', subject)
+  for (const [field, value] of Object.entries(filters)) {
+    if (value !== undefined) tasks = tasks.where(field as keyof typeof filters, '=', value)
+  }
+  const order = backwards ? 'asc' : 'desc'
+  if (after) {
+    tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
+  }
+  return tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit).execute()
+}

@@ -1,0 +1,76 @@
+import type { LongRead } from '../../db/long-read.ts'
+import type { Snapshot } from '../../db/snapshot.ts'
+import { Problem } from '../../http/problem.ts'
+import type { FinishedResult, ResultStore } from '../../results/store.ts'
+import type { Pages, ReportColumn, ReportFormat } from './formats/format.ts'
+import { formats } from './formats.ts'
+
+/** What a report is made of, as plain data: it can be sent to a thread. */
+export interface Order {
+  /** The key that the result gets. */
+  resultKey: string
+  format: string
+  title: string
+  columns: readonly ReportColumn[]
+  read: LongRead
+  /** When the report is made, ISO 8601. */
+  madeAt: string
+  /** A TrueType or OpenType file for what the standard fonts of PDF cannot show. */
+  pdfFont: string | null
+}
+
+export interface Produced extends FinishedResult {
+  rowCount: number
+}
+
+export interface Bounds {
+  rows: number
+  bytes: number
+}
+
+export const bounds: Bounds = { rows: 10_000_000, bytes: 5 * 1_024 ** 3 }
+
+/** Told, now and then, which share of the rows is done: 0 to 1. */
+export type OnProgress = (share: number) => void | Promise<void>
+
+/**
+ * Makes one report: rows flow from the snapshot through the format into the store, each page when the one before it was
+ * taken. Throws a `Problem` for what trying again would not change, and leaves no result then.
+ */
+export async function produce(
+  order: Order,
+  { snapshot, results, most = bounds }: { snapshot: Snapshot; results: ResultStore; most?: Bounds },
+  onProgress: OnProgress,
+): Promise<Produced> {
+  const format = formats.get(order.format) as ReportFormat
+  const rowCount = await snapshot.count(order.read)
+  refuseTooLarge(rowCount, Math.min(format.mostRows ?? most.rows, most.rows))
+  const { title, columns, madeAt, pdfFont } = order
+  const writer = await results.create(order.resultKey)
+  try {
+    const pages = counted(snapshot.pages(order.read), rowCount, onProgress)
+    for await (const chunk of format.render({ title, columns, rowCount, madeAt, font: pdfFont }, pages)) {
+      await writer.write(chunk)
+      if (writer.sizeBytes() > most.bytes) throw tooLarge(`more than ${most.bytes.toLocaleString('en')} bytes`)
+    }
+    return { rowCount, ...(await writer.finish()) }
+  } catch (error) {
+    await writer.discard()
+    throw error
+  }
+}
+
+function refuseTooLarge(rowCount: number, most: number): void {
+  if (rowCount > most) throw tooLarge(`${rowCount.toLocaleString('en')} rows of at most ${most.toLocaleString('en')}`)
+}
+
+const tooLarge = (what: string) => new Problem('VALIDATION_ERROR', `The report is too large: it has ${what}`)
+
+async function* counted(pages: Pages, total: number, onProgress: OnProgress): Pages {
+  let rows = 0
+  for await (const page of pages) {
+    yield page
+    rows += page.length
+    await onProgress(rows / total)
+  }
+}

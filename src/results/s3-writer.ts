@@ -1,0 +1,88 @@
+import { createHash, hash } from 'node:crypto'
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  type S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { blocks } from './blocks.ts'
+import type { ResultWriter } from './store.ts'
+
+export interface S3Place {
+  Bucket: string
+  Key: string
+}
+
+interface Part {
+  PartNumber: number
+  ETag: string | undefined
+  ChecksumSHA256: string
+}
+
+/** 5 GiB take 640 of the 10,000 parts that an upload may have. */
+const partBytes = 8 * 1_024 * 1_024
+
+/**
+ * Uploads parts while the next one fills, each with its SHA-256, which the store compares before it takes the part. A
+ * result of one part is sent at once.
+ */
+export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
+  const whole = createHash('sha256')
+  const parts: Part[] = []
+  let uploadId: string | undefined
+  let sizeBytes = 0
+  let uploading: Promise<void> = Promise.resolve()
+
+  async function upload(bytes: Buffer, PartNumber: number): Promise<void> {
+    uploadId ??= (await client.send(new CreateMultipartUploadCommand({ ...place, ChecksumAlgorithm: 'SHA256' })))
+      .UploadId
+    const ChecksumSHA256 = hash('sha256', bytes, 'base64')
+    const part = { ...place, UploadId: uploadId, PartNumber, Body: bytes, ChecksumSHA256 }
+    const { ETag } = await client.send(new UploadPartCommand(part))
+    parts.push({ PartNumber, ETag, ChecksumSHA256 })
+  }
+
+  const gathered = blocks(partBytes, async (full) => {
+    whole.update(full)
+    sizeBytes += full.length
+    await uploading
+    uploading = upload(full, parts.length + 1)
+    // Its failure is met by whoever waits for it next.
+    uploading.catch(() => {})
+  })
+
+  return {
+    write: gathered.write,
+    finish: async () => {
+      const last = gathered.rest()
+      whole.update(last)
+      sizeBytes += last.length
+      const sha256 = whole.digest('base64')
+      await uploading
+      if (uploadId !== undefined) {
+        if (last.length > 0) await upload(last, parts.length + 1)
+        const done = { ...place, UploadId: uploadId, MultipartUpload: { Parts: parts } }
+        await client.send(new CompleteMultipartUploadCommand(done))
+      } else await client.send(new PutObjectCommand({ ...place, Body: last, ChecksumSHA256: sha256 }))
+      uploadId = undefined
+      await expectSize(client, place, sizeBytes)
+      return { sizeBytes, sha256 }
+    },
+    discard: async () => {
+      await uploading.catch(() => {})
+      if (uploadId === undefined) return
+      await client.send(new AbortMultipartUploadCommand({ ...place, UploadId: uploadId }))
+      uploadId = undefined
+    },
+    sizeBytes: () => sizeBytes + gathered.rest().length,
+  }
+}
+
+/** The store's own word for how much of the result it has. */
+async function expectSize(client: S3Client, place: S3Place, sizeBytes: number): Promise<void> {
+  const { ContentLength } = await client.send(new HeadObjectCommand(place))
+  if (ContentLength !== sizeBytes) throw new Error(`The store has ${ContentLength} bytes of ${sizeBytes} sent`)
+}

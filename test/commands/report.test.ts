@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { basic, ended, killAll, newPlace, plinth, type Running, serving, visit } from './support.ts'
+
+describe('plinth report', () => {
+  let place: Awaited<ReturnType<typeof newPlace>>
+  let service: Running
+  const client = { PLINTH_CLIENT_ID: 'boot', PLINTH_CLIENT_SECRET: 'boot: secret' }
+
+  before(async () => {
+    place = await newPlace()
+    const bootstrap = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot: secret' }
+    service = await serving(place.dataDir, place.port, { ...place.env, ...bootstrap })
+  })
+  after(async () => {
+    service.child.kill('SIGTERM')
+    await ended(service)
+    killAll()
+    place.remove()
+  })
+
+  const run = async (...args: string[]) => ended(plinth(['report', ...args], { ...place.env, ...client }))
+  const api = async (method: string, path: string, body?: object) => {
+    const base = `https://localhost:${place.port}`
+    const form = { authorization: basic('boot', 'boot: secret'), 'content-type': 'application/x-www-form-urlencoded' }
+    const asked = { method: 'POST', headers: form, body: 'grant_type=client_credentials' }
+    const { access_token } = (await visit(place.dataDir, `${base}/oauth/token`, asked)).json()
+    const headers = { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' }
+    return visit(place.dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+  }
+
+  it('run makes a report, downloads it and leaves no half file; list shows it', async () => {
+    for (const [title, genre] of [
+      ['One', 'Poetry'],
+      ['Two', 'Drama'],
+    ]) {
+      assert.equal((await api('POST', '/books', { title, author: 'Ada', genre })).status, 201)
+    }
+    const file = join(place.dataDir, 'books.csv')
+    const args = ['--fields', 'title,genre', '--sort', '-title', '--filter', 'author=ada', '--out', file]
+    const { code, stdout, stderr } = await run('run', 'books', ...args)
+    assert.deepEqual([code, stderr], [0, ''])
+    assert.equal(readFileSync(file, 'utf8'), 'title,genre\r\nTwo,Drama\r\nOne,Poetry\r\n')
+    const taskId = /tsk_[\w-]{22}/.exec(stdout)?.[0]
+    assert.match(stdout, /2 rows\n.*books\.csv, 36 bytes, as Repr-Digest says/)
+    assert.deepEqual(
+      readdirSync(place.dataDir).filter((name) => name.endsWith('.part')),
+      [],
+    )
+    const listed = await run('list')
+    assert.match(listed.stdout, new RegExp(`^${taskId}  completed 100 %\\s+\\S+  books as csv$`, 'm'))
+    const [task] = JSON.parse((await run('list', '--json', '--status', 'completed')).stdout)
+    const sha256 = createHash('sha256').update(readFileSync(file)).digest('base64')
+    const { headers } = await api('GET', task.resultUrl)
+    assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
+  })
+
+  it('tells what the service refuses, with exit code 1', async () => {
+    for (const [args, message] of [
+      [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
+      [['run', 'books', '--filter', 'genre'], /expected name=value/],
+      [['cancel', 'tsk_AAAAAAAAAAAAAAAAAAAAAA'], /404: There is no such task/],
+      [['list', '--client-secret', 'wrong'], /answered 401/],
+      [['list', '--base-url', 'https://localhost:1'], /ECONNREFUSED/],
+    ] as const) {
+      const { code, stderr } = await run(...args)
+      assert.equal(code, 1, stderr)
+      assert.match(stderr, message)
+    }
+    const nobody = await ended(plinth(['report', 'list'], place.env))
+    assert.deepEqual([nobody.code, /--client-id/.test(nobody.stderr)], [1, true])
+  })
+
+  it('cancel says that a finished report cannot be cancelled', async () => {
+    const [task] = JSON.parse((await run('list', '--json')).stdout)
+    const { code, stderr } = await run('cancel', task.taskId)
+    assert.equal(code, 1)
+    assert.match(stderr, /409: The task has ended already/)
+  })
+})

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Database } from '../../src/db/open.ts'
+import { openQueue } from '../../src/queue/open.ts'
+import type { Job, Queue, Work } from '../../src/queue/queue.ts'
+import { createTask } from '../../src/resources/reports/tasks.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
+
+forEachEngine((engine) => {
+  describe('reports of several clients', () => {
+    let db: Database
+    let queues: Queue[]
+    const errors: unknown[] = []
+
+    beforeEach(async () => {
+      db = await engine.database()
+      queues = []
+    })
+    afterEach(async () => {
+      for (const queue of queues) await queue.stop(1_000)
+      await db.close()
+      assert.deepEqual(errors.splice(0), [])
+    })
+
+    const open = async () => {
+      const onError = (error: unknown) => errors.push(error)
+      const queue = await openQueue({ db, now: Date.now, random: () => 0.5, onError })
+      queues.push(queue)
+      return queue
+    }
+    const owner = (clientId: string) => ({ clientId, subject: clientId, scopes: new Set<string>() })
+    const ask = async (queue: Queue, client: string): Promise<void> => {
+      const id = `tsk_${randomBytes(16).toString('base64url')}`
+      const task = { id, reportType: 'products', format: 'csv', webhookUrl: null, versionPrefix: '' }
+      await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
+    }
+
+    /** Work that notes whose job it holds and holds it until it is told to end it. */
+    function holding() {
+      const held: { client: string; end: () => Promise<void> }[] = []
+      const order: string[] = []
+      const work: Work = async (job: Job) => {
+        const { taskId } = job.payload as { taskId: string }
+        const task = await db.write((tx) =>
+          tx
+            .updateTable('tasks')
+            .set({ status: 'in_progress' })
+            .where('id', '=', taskId)
+            .returning('ownerClient')
+            .executeTakeFirstOrThrow(),
+        )
+        order.push(task.ownerClient)
+        const { promise, resolve } = Promise.withResolvers<void>()
+        const ended = promise.then(() =>
+          db.write(async (tx) => {
+            await tx.updateTable('tasks').set({ status: 'completed' }).where('id', '=', taskId).execute()
+            await job.finish(tx)
+          }),
+        )
+        held.push({
+          client: task.ownerClient,
+          end: async () => {
+            held.splice(
+              held.findIndex((entry) => entry.end === end),
+              1,
+            )
+            resolve()
+            await ended
+          },
+        })
+        const { end } = held.at(-1) as (typeof held)[number]
+        await ended
+      }
+      return { work, held, order }
+    }
+
+    it('take turns: one with many does not hold up one with few', async () => {
+      const queue = await open()
+      for (let n = 0; n < 12; n++) await ask(queue, 'many')
+      for (let n = 0; n < 3; n++) await ask(queue, 'few')
+      const { work, held, order } = holding()
+      queue.work('report.generate', work)
+      for (let n = 0; n < 15; n++) {
+        await eventually('a report is worked on', async () => held.length > 0)
+        await held[0]?.end()
+      }
+      const last = order.lastIndexOf('few')
+      assert.ok(last < 9, `the last of few came as number ${last + 1} of ${order.join(' ')}`)
+      assert.equal(order.filter((client) => client === 'many').length, 12)
+    })
+
+    it('of one client run five at a time, on any number of nodes', async () => {
+      const [first, second] = [await open(), await open()]
+      for (let n = 0; n < 8; n++) await ask(first, 'greedy')
+      const { work, held } = holding()
+      first.work('report.generate', work)
+      await eventually('five are worked on', async () => held.length === 5)
+      second.work('report.generate', work)
+      await ask(first, 'modest')
+      await eventually('the other client is served', async () => held.some(({ client }) => client === 'modest'))
+      assert.equal(held.filter(({ client }) => client === 'greedy').length, 5)
+      await held.find(({ client }) => client === 'greedy')?.end()
+      await eventually('the sixth follows', async () => held.filter(({ client }) => client === 'greedy').length === 5)
+      for (let left = 8; left > 0; left--) {
+        await eventually('there is more to do', async () => held.length > 0)
+        await held[0]?.end()
+      }
+    })
+  })
+})

@@ -1,0 +1,40 @@
+import type { Snapshot } from '../../src/db/snapshot.ts'
+import { openSnapshot } from '../../src/db/snapshot.ts'
+import type { Produce } from '../../src/resources/reports/in-thread.ts'
+import type { ReportKind } from '../../src/resources/reports/kinds.ts'
+import { produce } from '../../src/resources/reports/produce.ts'
+import type { ResultStore } from '../../src/results/store.ts'
+
+/** A report type of one column of numbers; its rows are made by the test. */
+export const numbersKind: ReportKind = {
+  ...{ name: 'numbers', title: 'Numbers', scope: null, from: 'products', key: ['id'] },
+  columns: [{ name: 'n', type: 'integer', sql: 'id' }],
+}
+
+/** Pages of ten numbers, with something to run ahead of each. */
+export const numberPages = (pages: number, before: (page: number) => unknown = () => {}): Snapshot => ({
+  count: async () => pages * 10,
+  pages: async function* () {
+    for (let page = 0; page < pages; page++) {
+      await before(page)
+      yield Array.from({ length: 10 }, (_, at) => [page * 10 + at])
+    }
+  },
+  close: async () => {},
+})
+
+/** What a thread does, in this one: rows of the test or of a database, into the store. Stops between two pages. */
+export const produceHere =
+  (results: ResultStore, source: Snapshot | string): Produce =>
+  async (order, signal, onProgress) => {
+    const snapshot = typeof source === 'string' ? await openSnapshot(source) : source
+    const pages: Snapshot['pages'] = async function* (read) {
+      for await (const page of snapshot.pages(read)) {
+        signal.throwIfAborted()
+        yield page
+      }
+    }
+    const aborted = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    const made = produce(order, { snapshot: { ...snapshot, pages }, results }, onProgress)
+    return Promise.race([made, aborted]).finally(snapshot.close)
+  }
