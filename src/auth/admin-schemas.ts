@@ -12,8 +12,15 @@ const Addresses = (description: string) =>
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
+/** One line of text that has something in it. */
+const line = '^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u0020\\u007f-\\u00a0][^\\u0000-\\u001f\\u007f-\\u009f]*$'
+
 const settings = {
-  name: Type.String({ description: 'What people call it, 1 to 200 characters', examples: ['Partner'] }),
+  name: Type.String({
+    description: 'What people call it, 1 to 200 characters',
+    examples: ['Partner'],
+    ...judged({ maxLength: 200, pattern: line }),
+  }),
   scopes: Type.Array(Type.String(), {
     description: 'What its tokens may have',
     examples: [['reports:read']],
@@ -71,7 +78,11 @@ const limits = {
     }),
   ),
   quota: OrNull(
-    Type.Integer({ description: 'Requests a calendar month instead of the usual quota', examples: [100_000] }),
+    Type.Integer({
+      description: 'Requests a calendar month instead of the usual quota',
+      examples: [100_000],
+      ...judged({ minimum: 1, maximum: 1_000_000_000 }),
+    }),
   ),
   expiresAt: OrNull(
     Type.String({ format: 'date-time', description: 'When it ends by itself', examples: ['2030-01-31T00:00:00.000Z'] }),

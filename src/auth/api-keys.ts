@@ -63,6 +63,9 @@ const settled = (settings: ApiKeySettings): ApiKeySettings => {
   return { ...settings, name: settings.name.trim(), expiresAt }
 }
 
+/** Settings that break no rule. */
+const unlimited: ApiKeySettings = { name: 'unchanged', rate: null, quota: null, expiresAt: null }
+
 /** A key that is not kept yet, with its text, of which the row holds a digest only. */
 export interface DraftApiKey {
   apiKey: ApiKey
@@ -125,15 +128,16 @@ export function listApiKeys({ read }: Database): Promise<ApiKey[]> {
 }
 
 /** Changes what is named. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or VALIDATION_ERROR. */
-export function updateApiKey(
+export async function updateApiKey(
   store: ApiKeyStore,
   id: string,
   settings: Partial<ApiKeySettings>,
   demands: Precondition = {},
 ): Promise<ApiKey> {
+  // What the change breaks by itself is told before the state of the key.
+  refuseWrong(settled({ ...unlimited, ...settings }), store.now())
   return change(store, id, demands, 'key.updated', (row) => {
     const { name, rate, quota, expiresAt } = settled({ ...row, ...settings })
-    refuseWrong({ name, rate, quota, expiresAt: settings.expiresAt === undefined ? null : expiresAt }, store.now())
     return { name, rate, quota, expiresAt }
   })
 }

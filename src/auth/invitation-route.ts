@@ -47,7 +47,7 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
       schema: { ...about, params, body: Wanted, response: { 201: Created } },
       // All there is to say may be left unsaid.
       preValidation: async (request) => {
-        request.body ??= {}
+        if (request.body === undefined) request.body = {}
       },
     },
     async (request, reply) => {

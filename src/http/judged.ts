@@ -9,5 +9,8 @@ interface Rules {
   enum?: readonly string[]
   pattern?: string
   format?: string
+  maxLength?: number
+  minimum?: number
+  maximum?: number
   propertyNames?: { pattern: string }
 }
