@@ -15,7 +15,6 @@ import { actorOf } from './http/actor.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
-import { clientAddress } from './http/client-address.ts'
 import { compression } from './http/compression.ts'
 import { conditional } from './http/conditional.ts'
 import { cors } from './http/cors.ts'
@@ -49,7 +48,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   /** Reads X-API-Key. */
   readApiKey?: ReadApiKey
   /** What was refused, and secrets that travelled in the clear, are told here. */
-  audit?: Pick<Audit, 'note' | 'tally'>
+  audit?: Pick<Audit, 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
@@ -107,7 +106,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
     await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
     await app.register(userinfo, { db })
-    const about = { provider, scopes, db, now, address: clientAddress(trustedProxies) }
+    const about = { provider, scopes, db, sealer, now }
     await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
     await app.register(invitationPage, pages)
   }

@@ -11,13 +11,24 @@ interface EndedToken {
 }
 
 /** Tokens granted and revoked, each; and those refused, which anybody can cause, as counts. */
-export function auditTokens(provider: Provider, audit: Pick<Audit, 'note' | 'tally'>): void {
+export function auditTokens(
+  provider: Provider,
+  audit: Pick<Audit, 'note' | 'tally'>,
+  address: (message: KoaContextWithOIDC['req']) => string,
+): void {
+  const sender = (ctx: KoaContextWithOIDC) => ({ ...requestOf(ctx), address: address(ctx.req) })
   provider.on('grant.success', (ctx) => {
     const { params, entities } = ctx.oidc
     const grant = String(params?.grant_type)
     const scope = String((ctx.body as { scope?: string } | undefined)?.scope ?? '')
     const subject = entities.Account?.accountId ?? ctx.oidc.client?.clientId ?? null
     audit.note({ ...sender(ctx), subject, event: 'token.granted', details: { grant, scope } })
+  })
+  provider.on('authorization.success', (ctx) => {
+    const { params, session } = ctx.oidc
+    if (params?.response_type !== 'id_token') return
+    const details = { grant: 'implicit', scope: String(params.scope) }
+    audit.note({ ...sender(ctx), subject: session?.accountId ?? null, event: 'token.granted', details })
   })
   provider.on('grant.error', (ctx, { error }) => {
     audit.tally({ ...sender(ctx), event: 'token.refused', details: { error } })
@@ -36,11 +47,11 @@ export function auditTokens(provider: Provider, audit: Pick<Audit, 'note' | 'tal
   provider.on('refresh_token.destroyed', (token) => ended(token))
 }
 
-function sender(ctx: KoaContextWithOIDC) {
+/** Which client asks, and with which request. */
+export function requestOf(ctx: KoaContextWithOIDC) {
   const requestId = ctx.res.getHeader('x-request-id')
   return {
     clientId: ctx.oidc?.client?.clientId ?? null,
-    address: ctx.req.socket.remoteAddress ?? null,
     requestId: typeof requestId === 'string' ? requestId : null,
   }
 }

@@ -1,5 +1,5 @@
 import type { Configuration, Grant } from 'oidc-provider'
-import type { Database } from '../db/open.ts'
+import type { Database, Queryable } from '../db/open.ts'
 import type { Role } from './accounts.ts'
 import { mayGive } from './scopes.ts'
 
@@ -65,16 +65,14 @@ async function isRemembered(db: Database, { userId, clientId, scopes }: Consent)
 }
 
 /** Remembers that a person allowed a client these scopes, besides those allowed before. */
-export async function rememberConsent(db: Database, { userId, clientId, scopes }: Consent, nowMs: number) {
+export async function rememberConsent(tx: Queryable, { userId, clientId, scopes }: Consent, nowMs: number) {
   const updatedAt = new Date(nowMs).toISOString()
-  await db.write(async (tx) => {
-    const consents = tx.selectFrom('consents').select('scopes').where('userId', '=', userId)
-    const kept = await consents.where('clientId', '=', clientId).executeTakeFirst()
-    const all = [...new Set([...(kept?.scopes.split(' ') ?? []), ...scopes])].join(' ')
-    await tx
-      .insertInto('consents')
-      .values({ userId, clientId, scopes: all, updatedAt })
-      .onConflict((conflict) => conflict.columns(['userId', 'clientId']).doUpdateSet({ scopes: all, updatedAt }))
-      .execute()
-  })
+  const consents = tx.selectFrom('consents').select('scopes').where('userId', '=', userId)
+  const kept = await consents.where('clientId', '=', clientId).executeTakeFirst()
+  const all = [...new Set([...(kept?.scopes.split(' ') ?? []), ...scopes])].join(' ')
+  await tx
+    .insertInto('consents')
+    .values({ userId, clientId, scopes: all, updatedAt })
+    .onConflict((conflict) => conflict.columns(['userId', 'clientId']).doUpdateSet({ scopes: all, updatedAt }))
+    .execute()
 }

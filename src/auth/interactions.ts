@@ -1,8 +1,10 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import type Provider from 'oidc-provider'
 import { errors } from 'oidc-provider'
+import { type AuditActor, auditRecorder } from '../db/audit.ts'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
+import type { Sealer } from '../db/seal.ts'
 import { Problem } from '../http/problem.ts'
 import { type Account, accountBySubject } from './accounts.ts'
 import { fillGrant, rememberConsent } from './consent.ts'
@@ -21,11 +23,10 @@ export interface InteractionOptions extends PageFailures {
   /** Every scope there is, in plain words. */
   scopes: Scopes
   login: Login
-  /** Where a request comes from. */
-  address: (message: FormRequest['raw']) => string
+  sealer: Sealer
   now: () => number
-  /** Is told what was allowed to whom. */
-  audit?: Pick<Audit, 'note'>
+  /** Is told of what was not allowed. */
+  audit?: Pick<Audit, 'tally'>
 }
 
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
@@ -107,7 +108,8 @@ async function logIn(options: InteractionOptions, request: FormRequest, reply: F
   if (interaction.prompt.name !== 'login') throw new errors.SessionNotFound('the login is done already')
   const { email = '', password = '' } = request.body ?? {}
   const deviceToken = deviceTokenOf(request.headers.cookie)
-  const result = await options.login({ email, password, address: options.address(request.raw), deviceToken })
+  const { address, ...by } = actorOf(interaction, request)
+  const result = await options.login({ email, password, address, deviceToken, by })
   if ('account' in result) {
     reply.header('set-cookie', deviceCookie(result.deviceToken))
     const login = { accountId: String(result.account.userId), amr: ['pwd'] }
@@ -119,6 +121,11 @@ async function logIn(options: InteractionOptions, request: FormRequest, reply: F
   const wait = waitSeconds === 1 ? '1 second' : `${waitSeconds} seconds`
   return showLogin(options, interaction, reply, 429, email, `There were too many tries. Wait ${wait}, then try again.`)
 }
+
+/** Who fills in a form, as the audit log names them before anybody has logged in. */
+const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
+  ...{ clientId: String(params.client_id), address: ip, requestId: id },
+})
 
 /** What is asked of whom: the scopes that the person can give, whatever else was requested. */
 async function asked({ db }: InteractionOptions, { params, session, prompt }: Interaction) {
@@ -132,20 +139,32 @@ async function asked({ db }: InteractionOptions, { params, session, prompt }: In
 async function decide(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
   const interaction = await current(options, request, reply)
   const { account, requested } = await asked(options, interaction)
-  if (request.body?.decision !== 'allow') return finish(options, request, reply, denied)
-  const grantId = await consent(options, interaction, account, requested)
+  const actor = { ...actorOf(interaction, request), subject: String(account.userId) }
+  if (request.body?.decision !== 'allow') {
+    options.audit?.tally({ ...actor, event: 'consent.denied', details: { scopes: requested } })
+    return finish(options, request, reply, denied)
+  }
+  const grantId = await consent(options, interaction, account, requested, actor)
   return finish(options, request, reply, { consent: { grantId } }, true)
 }
 
-async function consent(options: InteractionOptions, interaction: Interaction, account: Account, scopes: string[]) {
-  const { db, now } = options
+async function consent(
+  options: InteractionOptions,
+  interaction: Interaction,
+  account: Account,
+  scopes: string[],
+  actor: AuditActor,
+): Promise<string> {
+  const { db, sealer, now } = options
   const provider = options.provider.current
   const { params, grantId } = interaction
   const clientId = String(params.client_id)
   const found = grantId === undefined ? undefined : await provider.Grant.find(grantId)
   const grant = found ?? new provider.Grant({ accountId: String(account.userId), clientId })
   fillGrant(grant, [params.resource].flat().map(String), scopes, account.role)
-  await rememberConsent(db, { userId: account.userId, clientId, scopes }, now())
-  options.audit?.note({ event: 'consent.granted', clientId, subject: String(account.userId), details: { scopes } })
+  await db.write(async (tx) => {
+    await rememberConsent(tx, { userId: account.userId, clientId, scopes }, now())
+    await auditRecorder(sealer, now)(tx, { ...actor, event: 'consent.granted', details: { scopes } })
+  })
   return grant.save()
 }

@@ -23,7 +23,7 @@ export interface Invitations {
   /** Whom a link is for; undefined when it was used, is too old or never was. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password, and says why it cannot be used where it cannot; `void` when the link is worth nothing. */
-  accept: (token: string, password: string) => Promise<'set' | 'void' | { mistake: string }>
+  accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'void' | { mistake: string }>
 }
 
 export interface InvitationOptions {
@@ -65,7 +65,7 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
     invite: (userId, role, actor) => db.write((tx) => invite(tx, userId, role, actor)),
     inviteIn: invite,
     read,
-    accept: async (token, password) => {
+    accept: async (token, password, actor) => {
       const invited = await read(token)
       if (!invited) return 'void'
       const mistake = passwordMistake(password, invited)
@@ -73,7 +73,8 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
       const passwordHash = await passwords.hash(password)
       const isSet = await db.write(async (tx) => {
         const userId = await use(tx, token, passwordHash, now())
-        if (userId !== undefined) await record(tx, passwordChanged(String(userId)))
+        if (userId !== undefined)
+          await record(tx, passwordChanged(String(userId), { ...actor, subject: String(userId) }))
         return userId !== undefined
       })
       return isSet ? 'set' : 'void'

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
+import type { AuditActor } from '../db/audit.ts'
 import type { Audit } from '../db/audit-buffer.ts'
 import { fold } from '../db/fold.ts'
 import type { Database } from '../db/open.ts'
@@ -15,6 +16,8 @@ export interface Credentials {
   address: string
   /** The device's token from an earlier login, if it sent one. */
   deviceToken?: string | undefined
+  /** For which client and by which request, as the audit log names them. */
+  by?: Pick<AuditActor, 'clientId' | 'requestId'>
 }
 
 /** What became of a try: the account and a token for its device; or the seconds to wait, 0 when it was just wrong. */
@@ -41,23 +44,29 @@ const longestEmail = 254
  */
 export function loginJudge({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
-  return async ({ email, password, address, deviceToken }) => {
+  return async ({ email, password, address, deviceToken, by }) => {
+    const from = { ...by, address }
+    const failed = (account?: Account) =>
+      audit?.tally({ ...from, event: 'login.failed', target: account ? String(account.userId) : null })
     const emailKey = fold(email.trim())
     const attempt = { emailKey, address, device: devices.read(deviceToken, emailKey) }
     const waitSeconds = await tries.count(attempt)
     if (waitSeconds > 0) {
-      audit?.tally({ event: 'login.blocked', address })
+      audit?.tally({ ...from, event: 'login.blocked' })
       return { waitSeconds }
     }
     // Nobody has such a password or address; hashing it would only cost.
-    if (isTooLong(password) || emailKey.length > longestEmail) return { waitSeconds: 0 }
+    if (isTooLong(password) || emailKey.length > longestEmail) {
+      failed()
+      return { waitSeconds: 0 }
+    }
     const account = await accountByEmail(db, email)
     const hash = account?.passwordHash ?? null
     if (!(await passwords.verify(password, hash)) || !account || hash === null) {
-      audit?.tally({ event: 'login.failed', address, target: account ? String(account.userId) : null })
+      failed(account)
       return { waitSeconds: 0 }
     }
-    audit?.note({ event: 'login.succeeded', address, subject: String(account.userId) })
+    audit?.note({ ...from, event: 'login.succeeded', subject: String(account.userId) })
     await tries.forget(attempt)
     if (passwords.isOutdated(hash)) await rehash(db, passwords, account.userId, hash, password)
     return { account, deviceToken: devices.issue(emailKey) }

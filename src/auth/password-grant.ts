@@ -2,6 +2,7 @@ import { errors, type default as Provider, type TokenEndpointGrantContext } from
 import type { Database } from '../db/open.ts'
 import { Problem } from '../http/problem.ts'
 import { type Account, accountFinder } from './accounts.ts'
+import { requestOf } from './audit-tokens.ts'
 import { type Api, namesApi, requestedScope } from './client-credentials.ts'
 import { fillGrant } from './consent.ts'
 import type { Credentials, Login } from './login.ts'
@@ -27,7 +28,8 @@ export function allowPassword(provider: Provider, api: Api, { db, login, address
     if (!username || !password) throw new errors.InvalidRequest('username and password must be given')
     if (!namesApi(params.resource, api)) throw new errors.InvalidTarget()
     const scopes = requestedScope(params.scope, client.scope ?? '').split(' ')
-    const account = await loggedIn(ctx, login, { email: username, password, address: address(ctx.req) })
+    const credentials = { email: username, password, address: address(ctx.req), by: requestOf(ctx) }
+    const account = await loggedIn(ctx, login, credentials)
     await issue(provider, api, db, ctx, account, scopes)
   }
   provider.registerGrantType('password', handle, ['username', 'password', 'scope', 'resource'], ['resource'])

@@ -33,7 +33,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   leaveCorsAlone(provider)
   coverProviderPages(provider)
   handleFailures(provider, db.engine, errorRenderer(frame), report)
-  if (options.audit) auditTokens(provider, options.audit)
+  if (options.audit) auditTokens(provider, options.audit, options.address)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
   provider.use(presentByRecord(jwtEndpoints, accessTokenReader({ issuer, audience, keys: options.keys }), now))
   return provider

@@ -25,7 +25,7 @@ export const operator: AuditActor = { subject: 'command line' }
 export const theService: AuditActor = { subject: 'service' }
 
 /** The entry of a password that its owner, or somebody else, has set. */
-export const passwordChanged = (userId: string, actor: AuditActor = { subject: userId }) =>
+export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
 /** Every kind of entry. */
@@ -36,6 +36,7 @@ export const auditEvents = [
   'password.changed',
   'invitation.created',
   'consent.granted',
+  'consent.denied',
   'token.granted',
   'token.refused',
   'token.revoked',

@@ -29,6 +29,8 @@ export function serverOptions(settings: ServerSettings) {
     ...(tls ? { https: { ...tls, ...server, minVersion: 'TLSv1.2' as const } } : { http: server }),
     logger: false,
     genReqId: requestId as never,
+    // For `request.ip`; nothing else that a proxy says is read from the framework.
+    trustProxy: settings.trustedProxies.length > 0 && [...settings.trustedProxies],
     bodyLimit: bodyLimitBytes,
     requestTimeout,
     keepAliveTimeout: 5_000,

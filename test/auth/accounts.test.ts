@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     it('T-AUTH-04 a password once, for one of ten at the same time, and then a login', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await made().invite(userId, undefined, operator)).url)
-      const all = await Promise.all(Array.from({ length: 10 }, () => made().accept(token, good)))
+      const all = await Promise.all(Array.from({ length: 10 }, () => made().accept(token, good, {})))
       assert.deepEqual(all.filter((outcome) => outcome === 'set').length, 1)
       assert.equal(all.filter((outcome) => outcome === 'void').length, 9)
       assert.deepEqual(await told(String(userId)), [
@@ -76,11 +76,11 @@ forEachEngine((engine) => {
       const { userId } = await user()
       const first = tokenOf((await made().invite(userId, undefined, operator)).url)
       const second = tokenOf((await made().invite(userId, undefined, operator)).url)
-      assert.equal(await made().accept(first, good), 'void')
-      assert.equal(await made().accept('guess', good), 'void')
+      assert.equal(await made().accept(first, good, {}), 'void')
+      assert.equal(await made().accept('guess', good, {}), 'void')
       time.pass(30 * 60)
       assert.equal(await made().read(second), undefined)
-      assert.equal(await made().accept(second, good), 'void')
+      assert.equal(await made().accept(second, good, {}), 'void')
       time.pass(1)
       await sweepInvitations(db, time.now)
       const left = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
@@ -91,9 +91,9 @@ forEachEngine((engine) => {
       const { email, userId } = await user()
       const token = tokenOf((await made().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
-        assert.ok(typeof (await made().accept(token, password)) === 'object', password)
+        assert.ok(typeof (await made().accept(token, password, {})) === 'object', password)
       }
-      assert.equal(await made().accept(token, good), 'set')
+      assert.equal(await made().accept(token, good, {}), 'set')
     })
 
     it('RESOURCE_NOT_FOUND for a user who is not there', async () => {

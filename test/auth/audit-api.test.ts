@@ -54,6 +54,13 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
     })
 
+    it('where a request came from: behind a proxy of ours what it says, whatever the client wrote before', async () => {
+      const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
+      const payload = { name: 'From afar' }
+      await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })
+      assert.equal((await newest('key.created')).address, '198.51.100.7')
+    })
+
     it('only what is asked for: event, client, subject, target, time', async () => {
       service.clock.now += 3_600_000
       const since = new Date(service.clock.now).toISOString()
