@@ -29,7 +29,8 @@ export const token = (scopes: string, clientId = 'cli_test', subject = clientId)
 
 const verify = (text: string): Verification => {
   if (text === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
-  const [clientId, subject, scopes] = Buffer.from(text, 'base64url').toString().split('|')
+  const told = Buffer.from(text, 'base64url').toString()
+  const [clientId, subject, scopes] = /^[\x20-\x7e]*$/.test(told) ? told.split('|') : []
   if (!clientId || !subject || scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
   return { caller: { clientId, subject, scopes: new Set(scopes.split(' ')) } }
 }
