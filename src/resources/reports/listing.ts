@@ -7,14 +7,14 @@ import { decodeCursor, encodeCursor, Limit, limitOf, linkHeader, listMark } from
 import { Problem } from '../../http/problem.ts'
 
 const states = ['pending', 'in_progress', 'completed', 'failed'] as const
-const Name = Type.Optional(Type.String({ maxLength: 100 }))
+const name = (description: string) => Type.Optional(Type.String({ maxLength: 100, description }))
 
 export const TaskListQuery = Type.Object({
   limit: Limit,
   cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
   status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
-  reportType: Name,
-  format: Name,
+  reportType: name('Only tasks of this report type'),
+  format: name('Only tasks in this format'),
   fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
 })
 
