@@ -144,11 +144,8 @@ function readRoutes(app: App, options: ReportsOptions): void {
 }
 
 function eventsRoute(app: App, options: ReportsOptions): void {
-  const content = {
-    'text/event-stream': {
-      schema: Type.Unknown({ description: 'Server-sent events; the data of each is the task as JSON' }),
-    },
-  }
+  const events = Type.Unknown({ description: 'Server-sent events; the data of each is the task as JSON' })
+  const content = { 'text/event-stream': { schema: events } }
   const response = {
     200: { description: 'Its progress and its end', content },
     204: {},
