@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { ApiKey } from '../db/administration-tables.ts'
-import type { Database } from '../db/open.ts'
 import { actorOf } from '../http/actor.ts'
 import { mergePatch } from '../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../http/conditional.ts'
@@ -12,7 +11,7 @@ import { Problem } from '../http/problem.ts'
 import * as schemas from './admin-schemas.ts'
 import { type ApiKeyStore, addApiKey, draftApiKey, findApiKey, revokeApiKey, updateApiKey } from './api-keys.ts'
 import type { AdminOptions } from './client-routes.ts'
-import { keysetPage, type PageQuery } from './keyset-page.ts'
+import { unrevokedPage } from './unrevoked-page.ts'
 
 type Plugin = FastifyPluginAsyncTypebox<AdminOptions>
 
@@ -53,32 +52,9 @@ const listing: Plugin = async (app, { db }) => {
   const about = { tags, operationId: 'listKeys', summary: 'List the API keys, newest first' }
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ApiKeyView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
-    const { rows, cursors } = await keyPage(db, request.query)
+    const { rows, cursors } = await unrevokedPage<ApiKey>(db, 'apiKeys', 'keys', request.query)
     reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(shown)
-  })
-}
-
-/** One page of the keys that were not revoked. */
-function keyPage(db: Database, query: PageQuery) {
-  return keysetPage<ApiKey>(query, 2, {
-    of: 'keys',
-    keyOf: ({ createdAt, id }) => [createdAt, id],
-    rowsAfter: (after, backwards, count) => {
-      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
-      const [createdAt = '', id = ''] = (after ?? []).map(String)
-      return db.read
-        .selectFrom('apiKeys')
-        .selectAll()
-        .where('revokedAt', 'is', null)
-        .$if(after !== null, (query) =>
-          query.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
-        )
-        .orderBy('createdAt', order)
-        .orderBy('id', order)
-        .limit(count)
-        .execute()
-    },
   })
 }
 

@@ -15,9 +15,9 @@ import * as schemas from './admin-schemas.ts'
 import { type ClientChange, revokeClient, rotateSecret, updateClient } from './client-changes.ts'
 import { responseTypesOf } from './client-records.ts'
 import { addClient, draftClient, findClient, type RegisteredClient, refuseDuplicate, unpacked } from './clients.ts'
-import { keysetPage, type PageQuery } from './keyset-page.ts'
 import type { ClientSettings } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
+import { unrevokedPage } from './unrevoked-page.ts'
 
 /** What the routes of administrators work with. */
 export interface AdminOptions {
@@ -79,32 +79,9 @@ const listing: Plugin = async (app, { db }) => {
   const about = { tags, operationId: 'listClients', summary: 'List the clients, newest first' }
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ClientView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
-    const { rows, cursors } = await clientPage(db, request.query)
+    const { rows, cursors } = await unrevokedPage<Client>(db, 'clients', 'clients', request.query)
     reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
     return rows.map((row) => shown(unpacked(row)))
-  })
-}
-
-/** One page of the clients that were not revoked. */
-function clientPage(db: Database, query: PageQuery) {
-  return keysetPage<Client>(query, 2, {
-    of: 'clients',
-    keyOf: ({ createdAt, id }) => [createdAt, id],
-    rowsAfter: (after, backwards, count) => {
-      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
-      const [createdAt = '', id = ''] = (after ?? []).map(String)
-      return db.read
-        .selectFrom('clients')
-        .selectAll()
-        .where('revokedAt', 'is', null)
-        .$if(after !== null, (query) =>
-          query.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
-        )
-        .orderBy('createdAt', order)
-        .orderBy('id', order)
-        .limit(count)
-        .execute()
-    },
   })
 }
 
