@@ -28,6 +28,11 @@ export interface Database {
   write: Write<Queryable>
   /** Compiles a statement; its parameters are given, in order, on each run. */
   prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
+  /**
+   * A number that is another one whenever something may have been written since; null where asking costs as much as
+   * reading. What was read stays right for as long as it is the same.
+   */
+  generation: () => number | null
   /** Resolves when the store answers a trivial query; throws otherwise. */
   ping: () => Promise<void>
   /** The place this database lives at, for a queue that needs connections of its own. */
@@ -70,6 +75,7 @@ function openSqlite(url: string): Database {
         in: (_tx, values) => runPrepared(writer, text, values) as never,
       }
     },
+    generation: reads.generation,
     ping: async () => void reader.statement('select 1').run.get(),
     close: async () => {
       reader.db.close()

@@ -49,6 +49,7 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
         },
       }
     },
+    generation: () => null,
     ping: async () => void (await sql`select 1`.execute(read)),
     close: () => read.destroy(),
   }

@@ -79,15 +79,23 @@ export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonl
   return toRow ? rows.map(toRow) : rows
 }
 
-/**
- * Lets reads of one turn of the event loop share a transaction: each alone would lock and unlock the file.
- * `end` is called before a write is answered, so that whoever wrote reads what was written.
- */
-export function sharedReads(handle: SqliteHandle): { begin: () => void; end: () => void } {
+/** The reads of one turn of the event loop. */
+export interface SharedReads {
+  begin: () => void
+  /** To be called before a write is answered, so that whoever wrote reads what was written. */
+  end: () => void
+  /** The file's `data_version` as the turn's transaction sees it. */
+  generation: () => number
+}
+
+/** Lets reads of one turn of the event loop share a transaction: each alone would lock and unlock the file. */
+export function sharedReads(handle: SqliteHandle): SharedReads {
   let open = false
+  let generation: number | null = null
   const end = () => {
     if (!open) return
     open = false
+    generation = null
     if (handle.db.isOpen) handle.statement('commit').run.run()
   }
   const begin = () => {
@@ -96,7 +104,12 @@ export function sharedReads(handle: SqliteHandle): { begin: () => void; end: () 
     handle.statement('begin').run.run()
     setImmediate(end)
   }
-  return { begin, end }
+  const ask = () => {
+    begin()
+    const [row] = rowsOfStatement(handle.statement('pragma data_version'), []) as { data_version: number }[]
+    return (row as { data_version: number }).data_version
+  }
+  return { begin, end, generation: () => (generation ??= ask()) }
 }
 
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {

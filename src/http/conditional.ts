@@ -35,7 +35,6 @@ const isRead = (method: string) => method === 'GET' || method === 'HEAD'
  */
 export const conditional = fastifyPlugin(
   async (app) => {
-    const httpDate = httpDates()
     app.addHook('preSerialization', (request, reply, payload, done) => {
       const revision = (payload as Partial<Revised> | null)?.revision
       if (revision === undefined || isNarrowed(request)) return done(null, payload)
@@ -68,18 +67,42 @@ export const conditional = fastifyPlugin(
   { name: 'conditional', dependencies: ['fields', 'caching'] },
 )
 
-/**
- * The policy's own judgement ahead of it, for the hottest path: true when a GET is answered with 304, its headers set,
- * so that the handler need not make a representation nobody will get. Anything unusual is left to the policy.
- */
-export function answersUnchanged(request: FastifyRequest, reply: FastifyReply, resource: Revised): boolean {
+/** A representation as it is sent, with its validators. */
+export interface Representation {
+  /** JSON. */
+  text: string
+  etag: string
+  /** An HTTP date. */
+  lastModified: string
+}
+
+/** The representation of a row that `serialize` makes, as plain reads are answered with. */
+export const representationOf = (resource: Revised, serialize: (resource: Revised) => string): Representation => ({
+  text: serialize(resource),
+  etag: strongTag(resource),
+  lastModified: httpDate(resource.updatedAt),
+})
+
+/** True for a plain GET: one whose only condition may be If-None-Match, and which wants everything. */
+export function isPlainRead(request: FastifyRequest): boolean {
   const { headers, method } = request
-  if (headers['if-none-match'] === undefined || method !== 'GET' || isNarrowed(request)) return false
-  if (headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined) return false
-  const etag = strongTag(resource)
-  if (!isUnchanged(request, etag, undefined)) return false
-  reply.code(304).header('etag', heldTag(request, etag) ?? etag)
-  return true
+  if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
+    return false
+  return (headers['if-modified-since'] === undefined || headers['if-none-match'] !== undefined) && !isNarrowed(request)
+}
+
+/** The policy's judgement of a plain GET, made ahead of it: 304 where the client has the representation, else 200. */
+export function answerPlainRead(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { etag, lastModified, text }: Representation,
+) {
+  if (isUnchanged(request, etag, undefined)) {
+    reply.code(304).header('etag', heldTag(request, etag) ?? etag)
+    return reply.send()
+  }
+  reply.header('etag', etag).header('last-modified', lastModified)
+  return reply.header('content-type', 'application/json; charset=utf-8').send(text)
 }
 
 /** A 304 carries validators and caching headers but nothing that describes content (RFC 9110 §15.4.5). */
@@ -94,20 +117,8 @@ const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}
 /** The tag of an answer that has no revision, made of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
 
-const datesKept = 1_000
-
-/** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7), remembered: the same rows are read again and again. */
-function httpDates(): (iso: string) => string {
-  const dates = new Map<string, string>()
-  return (iso) => {
-    const known = dates.get(iso)
-    if (known !== undefined) return known
-    if (dates.size >= datesKept) dates.clear()
-    const made = new Date(iso).toUTCString()
-    dates.set(iso, made)
-    return made
-  }
-}
+/** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7). */
+const httpDate = (iso: string) => new Date(iso).toUTCString()
 
 const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the conditions of the request')
 

@@ -3,12 +3,13 @@ import { type TObject, type TSchema, Type } from 'typebox'
 import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
-import { answersUnchanged } from '../http/conditional.ts'
+import { answerPlainRead, isPlainRead, representationOf } from '../http/conditional.ts'
 import { announcer, heardOf } from './announce.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
 import { declare } from './declare.ts'
 import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
+import { representationsKept } from './representations.ts'
 import { listShow, representation, shower } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
@@ -42,6 +43,7 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
       coded: Object.fromEntries(coded) as Coded,
     }),
     instants: fieldNames.filter((name) => kinds[name] === 'instant'),
+    representations: representationsKept(options.db),
     check: inputValidator(body, 'body'),
     show: shower(declaration, prefix),
     announce: announcer(options, declaration),
@@ -117,13 +119,22 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
 }
 
 /** Answers in the same turn where the engine does: the hottest path waits for no promise. */
-function read(served: Served, request: ById, reply: FastifyReply): Promise<object> | undefined {
+function read(served: Served, request: ById, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
+  const plain = isPlainRead(request)
+  const known = plain ? served.representations.of(id) : undefined
+  if (known) {
+    answerPlainRead(request, reply, known)
+    return undefined
+  }
   const answer = (row: Row | undefined) => {
     if (row === undefined) throw notFound(served, id)
     const shown = served.show(row, request)
-    reply.send(answersUnchanged(request, reply, shown) ? undefined : shown)
-    return reply
+    if (!plain) return reply.send(shown)
+    const made = representationOf(shown, (resource) => reply.serialize(resource) as string)
+    // What only some callers see is not everybody's.
+    if (!served.declaration.hides) served.representations.keep(id, made)
+    return answerPlainRead(request, reply, made)
   }
   const found = served.rows.find(id)
   if (found instanceof Promise) return found.then(answer)

@@ -9,6 +9,7 @@ import type { Revised } from '../http/conditional.ts'
 import type { Caller } from '../http/identify.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Announce } from './announce.ts'
+import type { Representations } from './representations.ts'
 
 export type Operation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
 
@@ -103,6 +104,8 @@ export interface Served extends CollectionOptions {
   fieldNames: string[]
   /** Fields that are instants: kept in UTC. */
   instants: string[]
+  /** Answers to reads of one row that can be sent again. */
+  representations: Representations
   /** Checks a body as create and replace do. */
   check: ReturnType<typeof inputValidator>
   show: (row: Row, request: FastifyRequest) => Revised
