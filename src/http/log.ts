@@ -20,6 +20,16 @@ export interface AccessLine {
 
 export type Access = (line: AccessLine) => void
 
+/**
+ * The line as JSON, in the form of the logger's lines at level info, which would take four times as long for it. The id
+ * is safe characters and the method a token; only what else a client has sent may need escapes.
+ */
+export function accessText({ requestId, method, path, status, ms, client }: AccessLine, timeMs: number): string {
+  const known = client === undefined ? '' : `,"client":${JSON.stringify(client)}`
+  const said = `"method":"${method}","path":${JSON.stringify(path)},"status":${status},"ms":${ms}`
+  return `{"level":30,"time":${timeMs},"requestId":"${requestId}",${said}${known}}\n`
+}
+
 /** The first policy: notes when a request arrived. */
 export const arrival = fastifyPlugin(
   async (app) => {

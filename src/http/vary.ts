@@ -2,11 +2,10 @@ import type { FastifyReply } from 'fastify'
 
 /** Adds request headers to the Vary header, each once: caches keep the answers they lead to apart (RFC 9110 §12.5.5). */
 export function addVary(reply: FastifyReply, names: string): void {
-  const present = reply.getHeader('vary')
-  if (present === undefined) {
+  if (!reply.hasHeader('vary')) {
     reply.header('vary', names)
     return
   }
-  const known = `${present}`.split(', ')
+  const known = `${reply.getHeader('vary')}`.split(', ')
   reply.header('vary', [...known, ...names.split(', ').filter((name) => !known.includes(name))].join(', '))
 }

@@ -28,10 +28,11 @@ const single = new Set([
 export const wellFormed = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
+    const isHost = hostJudge()
     // Where a flawed request ends nobody knows: what comes behind it on its connection is no request.
     const lost = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
-      const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin)
+      const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin, isHost)
       // In HTTP/2 frames tell requests apart, and a connection carries those of many.
       if (flaw?.headers?.connection && raw.httpVersionMajor === 1) lost.add(raw.socket)
       done(flaw)
@@ -45,7 +46,7 @@ const behindFlaw = () => closing('INVALID_INPUT', 'The connection is lost to an 
 /** After this refusal the connection is closed. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
 
-function flawOf(raw: IncomingMessage, origin: string): Problem | undefined {
+function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Problem | undefined {
   const url = raw.url as string
   if (url.length > urlLimitCharacters) {
     return new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`)
@@ -56,7 +57,7 @@ function flawOf(raw: IncomingMessage, origin: string): Problem | undefined {
   if (url[0] !== '/' && !takePath(raw, origin)) {
     return closing('INVALID_INPUT', 'The request target is not a path of this service')
   }
-  const flaw = versionFlaw(raw) ?? hostFlaw(raw) ?? framingFlaw(raw)
+  const flaw = versionFlaw(raw) ?? hostFlaw(raw, isHost) ?? framingFlaw(raw)
   if (flaw) return flaw
   const repeated = repeatedHeader(raw)
   return repeated ? closing('INVALID_INPUT', `The header ${repeated} may be sent only once`) : undefined
@@ -78,11 +79,24 @@ function versionFlaw(raw: IncomingMessage): Problem | undefined {
   return closing('INVALID_INPUT', 'The service speaks HTTP/1.1')
 }
 
+type HostJudge = (host: string) => boolean
+
+/** Clients send few hosts: the last good one is known by its text. */
+function hostJudge(): HostJudge {
+  let good: string | undefined
+  return (host) => {
+    if (host === good) return true
+    if (!hostForm.test(host)) return false
+    good = host
+    return true
+  }
+}
+
 const hostForm = /^(\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]+)(:\d{0,5})?$/i
 
-function hostFlaw({ headers: { host }, httpVersion }: IncomingMessage): Problem | undefined {
+function hostFlaw({ headers: { host }, httpVersion }: IncomingMessage, isHost: HostJudge): Problem | undefined {
   if (host === undefined && httpVersion === '1.0') return undefined
-  return hostForm.test(host ?? '') ? undefined : closing('INVALID_INPUT', 'The Host header is missing or malformed')
+  return isHost(host ?? '') ? undefined : closing('INVALID_INPUT', 'The Host header is missing or malformed')
 }
 
 function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undefined {
