@@ -1,6 +1,13 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CamelCasePlugin, type Compilable, Kysely } from 'kysely'
+import {
+  CamelCasePlugin,
+  type Compilable,
+  type InsertQueryBuilder,
+  type InsertResult,
+  Kysely,
+  type RawBuilder,
+} from 'kysely'
 import { type Engine, sqlite } from './engine.ts'
 import { groupCommit, type Write } from './group-commit.ts'
 import {
@@ -22,12 +29,20 @@ export interface Prepared<Row> {
   in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
 }
 
+/** An INSERT into a resource's table; all have the same columns of ours. */
+export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
+
+/** An INSERT of one row compiled once: tells the id the engine gave it, and the answer to the question asked with it. */
+export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; answer: boolean }>
+
 export interface Database {
   engine: Engine
   read: Queryable
   write: Write<Queryable>
   /** Compiles a statement; its parameters are given, in order, on each run. */
   prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
+  /** Compiles the INSERT of a row with an `id` of the engine's, and an expression to be asked after it. */
+  prepareInsert: (query: Insertion, question: RawBuilder<boolean>) => PreparedInsert
   /**
    * A number that is another one whenever something may have been written since; null where asking costs as much as
    * reading. What was read stays right for as long as it is the same.
@@ -73,6 +88,16 @@ function openSqlite(url: string): Database {
           return rowsOfStatement(reader.statement(text), values) as never
         },
         in: (_tx, values) => runPrepared(writer, text, values) as never,
+      }
+    },
+    prepareInsert: (query, question) => {
+      const insert = query.compile().sql
+      const ask = tx.selectNoFrom(question.as('answer')).compile().sql
+      // Not with RETURNING, which takes longer than the insertion itself.
+      return async (_tx, values) => {
+        const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
+        const [row] = rowsOfStatement(writer.statement(ask), []) as [{ answer: number }]
+        return { id: Number(lastInsertRowid), answer: row.answer === 1 }
       }
     },
     generation: reads.generation,

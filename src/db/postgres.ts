@@ -32,22 +32,27 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
   })
   await pool.query('select 1')
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
+  const prepare: Database['prepare'] = (query) => {
+    const text = query.compile().sql
+    const name = names.get(text) ?? `plinth_${names.size + 1}`
+    names.set(text, name)
+    return {
+      all: async (values) => (await pool.query({ name, text, values: [...values] })).rows,
+      in: async (tx, values) => {
+        const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
+        return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
+      },
+    }
+  }
   return {
     engine: postgres,
     url,
     read,
     write: (unit) => read.transaction().execute(unit),
-    prepare: (query) => {
-      const text = query.compile().sql
-      const name = names.get(text) ?? `plinth_${names.size + 1}`
-      names.set(text, name)
-      return {
-        all: async (values) => (await pool.query({ name, text, values: [...values] })).rows,
-        in: async (tx, values) => {
-          const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
-          return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
-        },
-      }
+    prepare,
+    prepareInsert: (query, question) => {
+      const insert = prepare<{ id: number; answer: boolean }>(query.returning('id').returning(question.as('answer')))
+      return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; answer: boolean }
     },
     generation: () => null,
     ping: async () => void (await sql`select 1`.execute(read)),

@@ -106,16 +106,14 @@ function inserter(
   const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
   const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
   const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
-  const addRow = db.prepare(add.returning('id').returning(heard.as('heard')))
+  const addRow = db.prepareInsert(add, heard)
   return async (tx, values, now) => {
     const kept = encode(values)
     const cells: unknown[] = fields.map((field) => kept[field] ?? null)
     for (const field of folded) cells.push(foldValue(values[field]) ?? null)
     cells.push(1, now, now)
-    const { rows } = await addRow.in(tx, cells)
-    const added = rows[0] as { id: number; heard: boolean | number }
-    const row = { id: added.id, ...values, revision: 1, createdAt: now, updatedAt: now }
-    return { row, heard: Boolean(added.heard) }
+    const { id, answer } = await addRow(tx, cells)
+    return { row: { id, ...values, revision: 1, createdAt: now, updatedAt: now }, heard: answer }
   }
 }
 

@@ -35,6 +35,7 @@ const isRead = (method: string) => method === 'GET' || method === 'HEAD'
  */
 export const conditional = fastifyPlugin(
   async (app) => {
+    const dateOf = httpDates()
     app.addHook('preSerialization', (request, reply, payload, done) => {
       const revision = (payload as Partial<Revised> | null)?.revision
       if (revision === undefined || isNarrowed(request)) return done(null, payload)
@@ -45,7 +46,7 @@ export const conditional = fastifyPlugin(
         if (!isAsDemanded(request, etag, updatedAt)) return done(outdated())
         if (isUnchanged(request, etag, updatedAt)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
       }
-      if (reply.statusCode !== 304 && updatedAt) reply.header('last-modified', httpDate(updatedAt))
+      if (reply.statusCode !== 304 && updatedAt) reply.header('last-modified', dateOf(updatedAt))
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
@@ -119,6 +120,17 @@ export const weakTag = (content: string): string => `W/"${hash('sha1', content, 
 
 /** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7). */
 const httpDate = (iso: string) => new Date(iso).toUTCString()
+
+/** The same, remembering the last: many writes share an instant. */
+function httpDates(): (iso: string) => string {
+  let last = ''
+  let date = ''
+  return (iso) => {
+    if (iso !== last) date = httpDate(iso)
+    last = iso
+    return date
+  }
+}
 
 const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the conditions of the request')
 
