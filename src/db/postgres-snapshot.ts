@@ -27,8 +27,8 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   }
 }
 
-async function* pages(client: pg.Client, { whole, types, pageRows }: LongRead): AsyncIterable<unknown[][]> {
-  yield* copyRows(client, `copy (${await settled(client, whole)}) to stdout`, types, pageRows)
+async function* pages(client: pg.Client, { whole, types }: LongRead): AsyncIterable<unknown[][]> {
+  yield* copyRows(client, `copy (${await settled(client, whole)}) to stdout`, types)
 }
 
 /**

@@ -5,7 +5,7 @@ import fastifyPlugin from 'fastify-plugin'
 import { plainTag, takesCoding } from './codings.ts'
 import { namesTag, tagsOf } from './entity-tags.ts'
 import { isNarrowed } from './fields.ts'
-import { parseHttpDate } from './http-date.ts'
+import { httpDate, parseHttpDate } from './http-date.ts'
 import { Problem } from './problem.ts'
 
 /** What handlers leave on a single resource for this policy to read; response schemas keep it from leaving. */
@@ -68,44 +68,6 @@ export const conditional = fastifyPlugin(
   { name: 'conditional', dependencies: ['fields', 'caching'] },
 )
 
-/** A representation as it is sent, with its validators. */
-export interface Representation {
-  /** JSON. */
-  text: string
-  etag: string
-  /** An HTTP date. */
-  lastModified: string
-}
-
-/** The representation of a row that `serialize` makes, as plain reads are answered with. */
-export const representationOf = (resource: Revised, serialize: (resource: Revised) => string): Representation => ({
-  text: serialize(resource),
-  etag: strongTag(resource),
-  lastModified: httpDate(resource.updatedAt),
-})
-
-/** True for a plain GET: one whose only condition may be If-None-Match, and which wants everything. */
-export function isPlainRead(request: FastifyRequest): boolean {
-  const { headers, method } = request
-  if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
-    return false
-  return (headers['if-modified-since'] === undefined || headers['if-none-match'] !== undefined) && !isNarrowed(request)
-}
-
-/** The policy's judgement of a plain GET, made ahead of it: 304 where the client has the representation, else 200. */
-export function answerPlainRead(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { etag, lastModified, text }: Representation,
-) {
-  if (isUnchanged(request, etag, undefined)) {
-    reply.code(304).header('etag', heldTag(request, etag) ?? etag)
-    return reply.send()
-  }
-  reply.header('etag', etag).header('last-modified', lastModified)
-  return reply.header('content-type', 'application/json; charset=utf-8').send(text)
-}
-
 /** A 304 carries validators and caching headers but nothing that describes content (RFC 9110 §15.4.5). */
 function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
   reply.removeHeader('content-type').removeHeader('content-length')
@@ -113,15 +75,13 @@ function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readab
   return method === 'HEAD' ? Readable.from([]) : null
 }
 
-const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
+/** The strong entity tag of a row. */
+export const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
 
 /** The tag of an answer that has no revision, made of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
 
-/** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7). */
-const httpDate = (iso: string) => new Date(iso).toUTCString()
-
-/** The same, remembering the last: many writes share an instant. */
+/** `httpDate`, remembering the last: many writes share an instant. */
 function httpDates(): (iso: string) => string {
   let last = ''
   let date = ''
@@ -142,7 +102,8 @@ function isAsDemanded({ headers }: FastifyRequest, etag: string, updatedAt: stri
   return since === undefined || !updatedAt || !(wholeSeconds(Date.parse(updatedAt)) > parseHttpDate(since))
 }
 
-function isUnchanged(request: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+/** Whether the client has what this tag names, or what has not changed since this instant. */
+export function isUnchanged(request: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
   const { headers } = request
   const noneMatch = headers['if-none-match']
   if (noneMatch === etag) return true
@@ -163,7 +124,7 @@ function namesRevision(match: string, etag: string): boolean {
  * The tag of what the client holds, if that is the current representation: plain, or in a coding that this request
  * takes too. Which of them is the selected one is ours to say (RFC 9110 §12.1), so it is the one the client has.
  */
-function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
+export function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
   const sent = headers['if-none-match'] ?? ''
   if (sent === etag) return etag
   const tags = tagsOf(sent)

@@ -33,3 +33,6 @@ function toMs(groups: Record<string, string>): number {
 /** Two digits are a year from 1970 to 2069: nothing on the web is older, and no validator lies far ahead. */
 const fullYear = (digits: string): number =>
   digits.length === 4 ? Number(digits) : Number(digits) + (Number(digits) < 70 ? 2_000 : 1_900)
+
+/** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7). */
+export const httpDate = (iso: string) => new Date(iso).toUTCString()

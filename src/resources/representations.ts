@@ -1,5 +1,5 @@
 import type { Database } from '../db/open.ts'
-import type { Representation } from '../http/conditional.ts'
+import type { Representation } from '../http/plain-read.ts'
 
 /** Representations of the rows of a table as they were sent, by id. */
 export interface Representations {
