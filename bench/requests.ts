@@ -73,7 +73,7 @@ export const requestRows: Measurement[] = rows.map((row) => ({
 }))
 
 async function measure(bench: Bench, row: RequestRow) {
-  const { options, service, reference, say } = bench
+  const { service, reference } = bench
   const stored = countProducts(service.databaseFile)
   const answered: number[] = []
   const run = async (target: Target, seconds: number) => {
@@ -81,8 +81,23 @@ async function measure(bench: Bench, row: RequestRow) {
     if (target === service) answered.push(result.answered)
     return result
   }
-  say(`${row.title}: warming up`)
   forgetPeak(service.pid)
+  const rounds = await inTurns(bench, row.title, { reference, service }, run)
+  if (row.status === 201) expectStored(bench, stored, answered)
+  service.trimLog()
+  const { name, title, floor } = row
+  const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
+  return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
+}
+
+/** Both sides in turn, as often as the options say, after each was warmed up. */
+export async function inTurns(
+  { options, say }: Bench,
+  title: string,
+  { reference, service }: Record<'reference' | 'service', Target>,
+  run: (target: Target, seconds: number) => Promise<LoadResult>,
+) {
+  say(`${title}: warming up`)
   for (const target of [reference, service]) await run(target, Math.min(2, options.seconds))
   const rounds = []
   for (let round = 1; round <= options.rounds; round++) {
@@ -94,11 +109,7 @@ async function measure(bench: Bench, row: RequestRow) {
       })
     rounds.push({ reference: await undisturbed(reference), service: await undisturbed(service) })
   }
-  if (row.status === 201) expectStored(bench, stored, answered)
-  service.trimLog()
-  const { name, title, floor } = row
-  const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
-  return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
+  return rounds
 }
 
 async function runOnce({ options, place, pin, service }: Bench, row: RequestRow, target: Target, seconds: number) {

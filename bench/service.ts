@@ -21,7 +21,7 @@ export interface Service extends Target {
 }
 
 const program = resolve(import.meta.dirname, '../bin/plinth.js')
-const client = { id: 'bench', secret: 'bench-secret' }
+export const client = { id: 'bench', secret: 'bench-secret' }
 const startLimitMs = 30_000
 
 /** Migrates and fills a database, and starts `plinth serve` on it with the settings that production has by default. */

@@ -11,6 +11,7 @@ import { errorRenderer, handleFailures } from './failures.ts'
 import { typeIdTokens } from './id-token-type.ts'
 import { presentByRecord } from './issued.ts'
 import { allowPassword } from './password-grant.ts'
+import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
 import { refuseMistakes } from './refuse-mistakes.ts'
 
@@ -35,7 +36,8 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   handleFailures(provider, db.engine, errorRenderer(frame), report)
   if (options.audit) auditTokens(provider, options.audit, options.address)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
-  provider.use(presentByRecord(jwtEndpoints, accessTokenReader({ issuer, audience, keys: options.keys }), now))
+  const read = accessTokenReader({ issuer, audience, keys: options.keys })
+  provider.use(presentByRecord(jwtEndpoints, { read, adapter: records({ db, now }), now }))
   return provider
 }
 

@@ -160,15 +160,27 @@ forEachEngine((engine) => {
       assert.equal(body.expires_in, 60)
     })
 
-    it('503 temporarily_unavailable when the store cannot take work, and the failure is reported', async () => {
-      const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
-      const broken = { ...db, write: () => Promise.reject(full) }
-      const other = await served(broken, { keys: server.keys })
-      const { status, headers, body } = await other.token(form(await registered()))
+    const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
+    const refusing = () => served({ ...db, write: () => Promise.reject(full) }, { keys: server.keys })
+
+    it('200 without a write: tokens that clients get for themselves are not kept, so a full store still gives them', async () => {
+      const other = await refusing()
+      const { status } = await other.token(form(await registered()))
       await other.close()
-      assert.equal(status, 503)
+      assert.equal(status, 200)
+      assert.deepEqual(other.failures, [])
+    })
+
+    it('503 temporarily_unavailable when the store cannot take work, and the failure is reported', async () => {
+      const client = await registered()
+      const { access_token: token } = (await server.token(form(client))).body
+      const other = await refusing()
+      const response = await other.post('/oauth/revoke', { ...form(client), token })
+      const body = (await response.json()) as { error: string }
+      await other.close()
+      assert.equal(response.status, 503)
       assert.equal(body.error, 'temporarily_unavailable')
-      assert.ok(headers.has('retry-after') && headers.has('strict-transport-security'))
+      assert.ok(response.headers.has('retry-after') && response.headers.has('strict-transport-security'))
       assert.deepEqual(other.failures, [full])
     })
   })
