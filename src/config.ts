@@ -16,6 +16,7 @@ import {
   words,
 } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
+import { versionPlans } from './version-settings.ts'
 
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
@@ -78,6 +79,10 @@ const behaviour = (production: boolean) => ({
   corsOrigins: named(
     'PLINTH_CORS_ORIGINS',
     origins(!production, '', 'Origins whose pages may call, such as https://app.example.com'),
+  ),
+  versions: named(
+    'PLINTH_VERSIONS',
+    versionPlans('Life of each version of the interface, as JSON; all active without it'),
   ),
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),

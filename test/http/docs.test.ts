@@ -9,7 +9,7 @@ describe('docs', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['authorize', 'conditional'], (app) => {
-      app.register(docs)
+      app.register(docs, { documents: { '/openapi.json': { title: 'All' }, '/v2/openapi.json': { title: 'v2' } } })
     })
   })
   after(() => mounted.app.close())
