@@ -64,6 +64,30 @@ onSqlite((engine) => {
       assert.deepEqual(told.sort(), [...new Set(routes)].sort())
     })
 
+    it('has in the document of each version its live routes, and no other', async () => {
+      for (const version of ['v1', 'v2']) {
+        const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
+        assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
+        const told = Object.entries<Json>(paths).flatMap(([path, item]) =>
+          Object.keys(item).map((method) => `${method.toUpperCase()} /${version}${path}`),
+        )
+        const live = documented.live.filter(({ path }) => path.startsWith(`/${version}/`))
+        assert.deepEqual(told.sort(), live.map(({ method, path }) => `${method} ${path}`).sort())
+        assert.ok(told.length > 40)
+      }
+    })
+
+    it('is about routes that demand the same of their callers under every prefix (T-API-01)', () => {
+      const key = ({ method, path, scope, orScope }: Documented['live'][number]) =>
+        [method, path.replace(/^\/v\d+\//, '/'), scope, orScope].join(' ')
+      const bare = new Set(documented.live.filter(({ path }) => !/^\/v\d+\//.test(path)).map(key))
+      const versioned = documented.live.filter(({ path }) => /^\/v\d+\//.test(path))
+      assert.deepEqual(
+        versioned.map(key).filter((one) => !bare.has(one)),
+        [],
+      )
+    })
+
     const ways = (scopes: (string | undefined)[]) => [{ oauth2: scopes }, { openIdConnect: scopes }, { bearer: [] }]
 
     it('demands of each operation exactly the scope that its route does', () => {
