@@ -90,8 +90,9 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
 }
 
 /** The answers that operations refer to, with the headers that every answer has. */
-function sharedResponses({ baseUrl, written, everywhere }: DocumentOptions): Record<string, Response> {
-  const common = headerReferences(everywhere.headers)
+function sharedResponses(options: DocumentOptions): Record<string, Response> {
+  const { baseUrl, written } = options
+  const common = headerReferences(everywhereOf({ isVersioned: true }, options).headers)
   const shared = Object.entries({ ...errorResponses(baseUrl), ...written.responses })
   return Object.fromEntries(
     shared.map(([name, answer]) => [name, { ...answer, headers: { ...common, ...answer.headers } }]),

@@ -57,6 +57,8 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
   app.get('/api/versions', { config, schema }, async () => versionViews(options.lives, await options.calls()))
 }
 
+const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
+
 /** Each version with its callers, absent values left out. */
 export function versionViews(lives: readonly Life[], calls: readonly Calls[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
@@ -64,6 +66,7 @@ export function versionViews(lives: readonly Life[], calls: readonly Calls[]) {
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),
     ...(successor !== null && { successor }),
-    clients: calls.filter((one) => one.version === version).map(({ version: _, ...caller }) => caller),
+    // A version that goes on after all has no callers to write to.
+    clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
   }))
 }

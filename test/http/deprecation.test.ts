@@ -176,6 +176,28 @@ onSqlite((engine) => {
     })
   })
 
+  describe('a later version that is deprecated', () => {
+    const dates = '"deprecatedAt":"2026-12-01","sunsetAt":"2027-12-01T08:00:00.500Z"'
+    const later = appOn(engine, { lives: livesOf(`{"v2":{"status":"deprecated",${dates},"successor":"v1"}}`) })
+
+    it('200 with Deprecation as a date of structured fields (RFC 9745)', async () => {
+      const answer = await later.send({ url: '/v2/products?limit=1' })
+      assert.equal(answer.headers.deprecation, `@${Date.parse('2026-12-01') / 1_000}`)
+      assert.equal(answer.headers.sunset, 'Wed, 01 Dec 2027 08:00:00 GMT')
+      assert.deepEqual(successorsOf(answer), ['</v1/products>; rel="successor-version"'])
+      assert.deepEqual(answer.json(), { items: [], next: null, prev: null })
+      for (const url of ['/products', '/v1/products']) {
+        assert.equal((await later.send({ url })).headers.deprecation, undefined)
+      }
+    })
+
+    it('200 to pages of other origins, which may read the headers', async () => {
+      const { headers } = await send('/v1/products', { headers: { origin } })
+      const exposed = String(headers['access-control-expose-headers']).split(', ')
+      for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(exposed.includes(name), name)
+    })
+  })
+
   describe('however the path is spelled', () => {
     const spellings: [path: string, successor: string][] = [
       ['/%76%31/products', '/v2/products'],

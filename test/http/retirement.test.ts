@@ -128,6 +128,7 @@ onSqlite((engine) => {
       for (const url of ['/openapi.json', '/v1/openapi.json']) {
         const { paths, components } = (await service.send({ url })).json()
         const { deprecated, responses } = paths['/products'].get
+        assert.ok(components.responses.NotFound.headers.Sunset)
         assert.equal(deprecated, true, url)
         for (const name of ['Deprecation', 'Sunset', 'Link']) {
           assert.ok(responses[200].headers[name] && components.headers[name], `${url} ${name}`)
