@@ -31,7 +31,7 @@ export const openapi = fastifyPlugin<OpenapiOptions>(
       })
     }
   },
-  { name: 'openapi', dependencies: ['authorize', 'conditional'] },
+  { name: 'openapi', dependencies: ['authorize', 'enclose', 'conditional'] },
 )
 
 /** HEAD and OPTIONS go with every GET and every path: they say nothing of their own. */

@@ -130,7 +130,10 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
   it('shows the document of another version', async () => {
     const { page, checked, close } = await open({ width: 1400, height: 1000 })
     await page.getByRole('heading', { name: 'List users' }).first().waitFor()
-    await page.getByRole('button', { name: /Plinth/ }).first().click()
+    await page
+      .getByRole('button', { name: /Plinth/ })
+      .first()
+      .click()
     await page.getByRole('option', { name: 'Plinth v2' }).click()
     await page.getByRole('heading', { name: 'Plinth v2' }).first().waitFor()
     checked()
