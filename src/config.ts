@@ -16,7 +16,7 @@ import {
   words,
 } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
-import { versionPlans } from './version-settings.ts'
+import { versionSettings } from './version-settings.ts'
 
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
@@ -31,6 +31,7 @@ const table = (production: boolean) => ({
   ...behaviour(production),
   ...peopleSettings,
   ...outsideTokens(production),
+  ...versionSettings,
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',
@@ -79,10 +80,6 @@ const behaviour = (production: boolean) => ({
   corsOrigins: named(
     'PLINTH_CORS_ORIGINS',
     origins(!production, '', 'Origins whose pages may call, such as https://app.example.com'),
-  ),
-  versions: named(
-    'PLINTH_VERSIONS',
-    versionPlans('Life of each version of the interface, as JSON; all active without it'),
   ),
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),

@@ -1,4 +1,4 @@
-import { Expected, type Setting } from './settings.ts'
+import { Expected, named, type Setting } from './settings.ts'
 
 /** What an operator plans for a version. */
 export interface VersionPlan {
@@ -21,7 +21,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The life of each version as a JSON object; which versions there are is known only with what is served. */
-export const versionPlans = (about: string): Setting<VersionPlans> => ({
+const versionPlans = (about: string): Setting<VersionPlans> => ({
   parse: (text) => {
     const value = parsed(text)
     if (!isObject(value)) throw new Expected(`a JSON object such as ${example}`)
@@ -82,4 +82,12 @@ function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }:
   if (deprecatedAt !== undefined && sunsetAt !== undefined && sunsetAt < deprecatedAt) {
     throw new Expected(`a sunsetAt of ${name} that is not before its deprecatedAt`)
   }
+}
+
+/** What becomes of the versions of the interface. */
+export const versionSettings = {
+  versions: named(
+    'PLINTH_VERSIONS',
+    versionPlans('Life of each version of the interface, as JSON; all are active without it'),
+  ),
 }
