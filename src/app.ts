@@ -18,7 +18,9 @@ import { caching } from './http/caching.ts'
 import { compression } from './http/compression.ts'
 import { conditional } from './http/conditional.ts'
 import { cors } from './http/cors.ts'
+import { deprecation } from './http/deprecation.ts'
 import { docs } from './http/docs.ts'
+import { enclose } from './http/enclose.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
@@ -32,11 +34,13 @@ import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
 import type { Problem } from './http/problem.ts'
 import { problemPages } from './http/problem-pages.ts'
+import { retirement } from './http/retirement.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
+import { placer } from './http/version-life.ts'
 import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
-import { serveVersions, type VersionOptions } from './versions.ts'
+import { enclosingPrefixes, serveVersions, type VersionOptions } from './versions.ts'
 
 export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
   /** What is served. */
@@ -65,12 +69,14 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
   /** Told of each answered request whose client is known. */
   count: (clientId: string) => void
+  /** Told of each answered request to a deprecated version; null for one without a known client. */
+  countDeprecated: (version: string, clientId: string | null) => void
 }
 
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
-  const { provider, api, audit, log } = options
+  const { provider, api, audit, log, lives } = options
   const { onDenied, onPlaintext } = refusals(options)
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
@@ -80,8 +86,10 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(arrival)
   await app.register(errors, failures)
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
+  await app.register(deprecation, { lives })
   await app.register(cors, { corsOrigins })
   await app.register(wellFormed, { baseUrl })
+  await app.register(retirement, { lives })
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
   await app.register(authorize)
   await app.register(methods)
@@ -89,17 +97,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(bodies)
   await app.register(idempotency, { answers: { ...keptAnswers(db, sealer, now), write: db.write } })
   await app.register(fields)
+  await app.register(enclose, { prefixes: enclosingPrefixes(definition) })
   await app.register(caching, { now })
   await app.register(conditional)
   await app.register(prefer)
   await app.register(compression)
   await app.register(accessLog, { write: access })
 
-  await app.register(openapi, documentation(definition, baseUrl, options.version ?? 'development'))
-  await app.register(health, { check: db.ping, now })
-  await app.register(webhookKeySet, { keys: options.webhookKeys })
-  await app.register(problemPages, { baseUrl })
-  await app.register(docs)
+  await serveUnversioned(app, options)
   const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
   if (provider) {
     const { scopes } = definition
@@ -114,13 +119,27 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** The access log, which also counts for each client. */
-const counting =
-  ({ log, count }: AppOptions): Access =>
-  (line) => {
+/** What the service says about itself, whatever the version. */
+async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
+  const { definition, lives, baseUrl, db, now, version = 'development' } = options
+  const documents = documentation(definition, lives, { baseUrl, version })
+  await app.register(openapi, { documents })
+  await app.register(health, { check: db.ping, now })
+  await app.register(webhookKeySet, { keys: options.webhookKeys })
+  await app.register(problemPages, { baseUrl })
+  await app.register(docs, { documents })
+}
+
+/** The access log, which also counts for each client, and who still calls a deprecated version. */
+function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
+  const deprecated = placer(lives, 'deprecated')
+  return (line) => {
     if (line.client !== undefined) count(line.client)
+    const placed = deprecated?.(line.path)
+    if (placed) countDeprecated(placed.life.version, line.client ?? null)
     log.access(line)
   }
+}
 
 /** Puts a credential that travelled in the clear into the audit log. */
 export const plaintextTold =

@@ -16,6 +16,7 @@ import {
   words,
 } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
+import { versionSettings } from './version-settings.ts'
 
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
@@ -30,6 +31,7 @@ const table = (production: boolean) => ({
   ...behaviour(production),
   ...peopleSettings,
   ...outsideTokens(production),
+  ...versionSettings,
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',

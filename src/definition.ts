@@ -6,13 +6,14 @@ import { eventKindsOf } from './resources/event-kinds.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
 import { tableOf } from './resources/stored.ts'
 import { type EventKinds, reportEvents } from './resources/webhooks/event-types.ts'
-
-/** One version of the interface: where it is, and what is served there. */
-export interface Version {
-  /** A contract's bare path is the same route as its `/v1` twin and never moves. */
-  prefixes: readonly string[]
-  collections: readonly Collection[]
-}
+import {
+  type DeclaredVersions,
+  declaredVersions,
+  type Version,
+  type VersionDeclaration,
+  versionMistakes,
+  versionOf,
+} from './version-declaration.ts'
 
 /** What a service serves, as `service` made it; everything about it is told from here. */
 export interface Definition {
@@ -31,8 +32,8 @@ export interface Definition {
 /** What an author says of a service. */
 export interface ServiceOptions {
   resources: readonly Collection[]
-  /** Which of the resources each version serves, such as `{ v1: [notes], v2: [notes, tags] }`; all in `v1` without it. */
-  versions?: Readonly<Record<`v${number}`, readonly Collection[]>>
+  /** Which of the resources each version serves, such as `{ v1: [notes], v2: [notes, tags] }`; all in both without it. */
+  versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
   /** Report types besides those that each resource has. */
   reports?: readonly ReportKind[]
 }
@@ -46,7 +47,8 @@ export const isDefinition = (value: unknown): value is Definition =>
 
 /** A service of these resources. Throws `DefinitionError`, which names every mistake; the result is frozen. */
 export function service(options: ServiceOptions): Definition {
-  const { resources, versions = { v1: resources }, reports = [] } = options ?? {}
+  const { resources, reports = [], versions: said } = options ?? {}
+  const versions = declaredVersions(said ?? { v1: resources, v2: resources })
   const mistakes = mistakesOf({ resources, versions, reports })
   if (mistakes.length > 0) throw new DefinitionError(mistakes)
   const declarations = resources.map(({ declaration }) => declaration)
@@ -55,7 +57,7 @@ export function service(options: ServiceOptions): Definition {
     [made]: true as const,
     collections: Object.freeze([...resources]),
     versions: Object.freeze(
-      Object.fromEntries(Object.entries(versions).map(([name, collections]) => [name, versionOf(name, collections)])),
+      Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, versionOf(name, version)])),
     ),
     reports: Object.freeze([...reports]),
     scopes: scopesWith(merged(({ scopes }) => scopes)),
@@ -64,10 +66,11 @@ export function service(options: ServiceOptions): Definition {
   })
 }
 
-const versionOf = (name: string, collections: readonly Collection[]): Version =>
-  Object.freeze({ prefixes: name === 'v1' ? ['', '/v1'] : [`/${name}`], collections: Object.freeze([...collections]) })
-
-function mistakesOf({ resources, versions, reports }: Required<ServiceOptions>): string[] {
+function mistakesOf({
+  resources,
+  versions,
+  reports,
+}: Required<Omit<ServiceOptions, 'versions'>> & { versions: DeclaredVersions }): string[] {
   if (!Array.isArray(resources) || resources.length === 0 || !resources.every(isCollection)) {
     return ['service: resources must be a list of what collection() returns, one at least']
   }
@@ -86,19 +89,6 @@ const isCollection = (value: unknown): value is Collection =>
 const twice = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
 ]
-
-function versionMistakes(resources: readonly Collection[], versions: Record<string, readonly Collection[]>): string[] {
-  const wrong = Object.keys(versions)
-    .filter((name) => !/^v[1-9][0-9]?$/.test(name))
-    .map((name) => `service: versions are named v1, v2 and so on, not '${name}'`)
-  // The bare paths of the contract are those of v1.
-  if (!Object.hasOwn(versions, 'v1')) wrong.push('service: versions must have a v1')
-  for (const [name, collections] of Object.entries(versions)) {
-    const strange = !Array.isArray(collections) || collections.some((one) => !resources.includes(one))
-    if (strange) wrong.push(`service: ${name} may serve only what resources lists`)
-  }
-  return wrong
-}
 
 /** The report types about the service itself. */
 const ofEveryService = ['activity', 'deliveries']

@@ -4,16 +4,37 @@ import type { Definition } from './definition.ts'
 import type { DocumentOptions } from './http/openapi-document.ts'
 import type { Everywhere } from './http/openapi-everywhere.ts'
 import { oauthOperations } from './http/openapi-oauth.ts'
+import type { Life } from './http/version-life.ts'
 import { TaskView } from './resources/reports/schemas.ts'
 
-/** What the OpenAPI document tells besides the facts of the routes. */
-export function documentation(definition: Definition, baseUrl: string, version: string): DocumentOptions {
-  const { versions, scopes, events, collections } = definition
+/**
+ * The OpenAPI documents by their paths: each version has its own, and the first of those that are served is also in the
+ * document of the whole service, with what belongs to no version.
+ */
+export function documentation(
+  definition: Definition,
+  lives: readonly Life[],
+  about: { baseUrl: string; version: string },
+): Record<string, DocumentOptions> {
+  const common = commonFacts(definition)
+  const served = lives.filter(({ status, version }) => status !== 'retired' && definition.versions[version])
+  const one = (life: Life | undefined) => ({ ...common, ...about, deprecated: life?.status === 'deprecated' })
+  const [first] = served
+  const prefixes = definition.versions[first?.version ?? '']?.prefixes ?? ['']
+  const ofVersions = served.map((life): [string, DocumentOptions] => [
+    documentPath(life.version),
+    { ...one(life), title: `Plinth ${life.version}`, prefixes: [`/${life.version}`], whole: false },
+  ])
+  const main = { ...one(first), title: 'Plinth', prefixes, whole: true }
+  return { '/openapi.json': main, ...Object.fromEntries(ofVersions) }
+}
+
+const documentPath = (version: string) => `/${version}/openapi.json`
+
+/** What the documents tell besides the facts of the routes. */
+function commonFacts({ scopes, events, collections }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
-    baseUrl,
-    version,
-    prefixes: versions.v1?.prefixes ?? [],
     scopes: { machine: Object.fromEntries(ofMachines), person: scopes },
     tags: tags(collections),
     everywhere,
@@ -42,7 +63,7 @@ function tags(collections: Definition['collections']): Record<string, string> {
     ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
     reports: 'Files made of the data in the background: ask, watch or be called, then download',
     webhooks: 'Who is called when something happens, with what came of each call',
-    administration: 'Clients, API keys and the audit log, for administrators',
+    administration: 'Clients, API keys, the audit log and versions of the interface, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
     meta: 'The service about itself',
   }

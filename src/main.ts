@@ -6,6 +6,7 @@ import { keysCommand } from './commands/keys.ts'
 import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
 import { usersCommand } from './commands/users.ts'
+import { versionsCommand } from './commands/versions.ts'
 import { type Config, readConfig } from './config.ts'
 import type { Definition } from './definition.ts'
 
@@ -54,7 +55,9 @@ program
   .action(() => {
     process.stdout.write(settingsTable(configuration(), process.env))
   })
-program.addCommand(clientsCommand(configuration, () => definition(configuration())))
+for (const command of [clientsCommand, versionsCommand]) {
+  program.addCommand(command(configuration, () => definition(configuration())))
+}
 for (const command of [usersCommand, keysCommand, auditCommand, reportCommand]) {
   program.addCommand(command(configuration))
 }

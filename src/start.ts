@@ -9,10 +9,12 @@ import { localCertificates, providedCertificates } from './certificates.ts'
 import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
 import { type Audit, openAudit } from './db/audit-buffer.ts'
 import { requestCounter } from './db/request-counts.ts'
+import { versionCallCounter } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import { type Access, accessText } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
+import type { Life } from './http/version-life.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { inThread } from './resources/reports/in-thread.ts'
@@ -20,6 +22,7 @@ import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
 import { openResults } from './results/open.ts'
 import { openStores, type Stores } from './stores.ts'
+import { versionLives } from './version-lives.ts'
 import { reportKinds } from './versions.ts'
 import { startWork } from './worker.ts'
 
@@ -58,15 +61,17 @@ export async function startService(config: Config, definition: Definition, versi
 /** Opens part after part; what is opened last is closed first. */
 async function start(given: Config, definition: Definition, version: string, onClose: (closer: () => unknown) => void) {
   const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
+  const lives = versionLives(definition, config.versions)
   const sink = logSink(process.stdout)
   onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const logs = { log, access: accessWriter(log, sink) }
   const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
-  const parts = await openParts(config, definition, stores, version, log)
+  const parts = { lives, ...(await openParts(config, definition, stores, version, log)) }
   onClose(parts.sender.close)
   onClose(parts.counter.close)
+  onClose(parts.versionCounter.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
   const stopQueue = () => {
@@ -100,6 +105,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   const keys = await webhookKeys(db, sealer)
   return {
     counter: requestCounter({ db, now, onError }),
+    versionCounter: versionCallCounter({ db, now, onError }),
     definition,
     policy,
     results,
@@ -124,7 +130,7 @@ function accessWriter(log: Logger, sink: LogSink): Access {
   return log.isLevelEnabled('info') ? (line) => sink.write(accessText(line, now())) : () => {}
 }
 
-type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit }
+type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: Life[] }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 
@@ -144,6 +150,7 @@ async function openApp(
     publicRead: config.publicRead,
     requireIfMatch: config.requireIfMatch,
     count: parts.counter.count,
+    countDeprecated: parts.versionCounter.count,
     log: {
       access,
       fault: (error, requestId) => log.error({ err: error, requestId }, 'a request failed'),

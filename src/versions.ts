@@ -3,8 +3,11 @@ import { apiKeyRoutes } from './auth/api-key-routes.ts'
 import { auditRoutes } from './auth/audit-routes.ts'
 import { type AdminOptions, clientRoutes } from './auth/client-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-route.ts'
+import { readVersionCalls } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
 import { judgeTarget } from './http/guard.ts'
+import type { Life } from './http/version-life.ts'
+import { versionList } from './http/version-list.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
 import { activity } from './resources/reports/kinds/activity.ts'
 import { deliveries } from './resources/reports/kinds/deliveries.ts'
@@ -21,14 +24,20 @@ export type VersionOptions = CollectionOptions &
   ReportsOptions &
   InvitationRouteOptions &
   Omit<WebhooksOptions, 'events'> &
-  Omit<AdminOptions, 'scopes'> & { later: Later }
+  Omit<AdminOptions, 'scopes'> & {
+    later: Later
+    /** Every version there is or was, and what becomes of it. */
+    lives: readonly Life[]
+  }
 
-/** Serves every version of a definition under its prefixes. */
+/** Serves every version of a definition under its prefixes, retired ones aside. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
   const watch = watchTasks({ revisions: taskRevisions(options.db), later: options.later })
   app.addHook('preClose', async () => watch.close())
   const judgeCallback = (url: string) => judgeTarget(options.policy, url, options.lookup)
-  for (const { prefixes, collections } of Object.values(definition.versions)) {
+  const calls = () => readVersionCalls(options.db)
+  for (const { version, status } of options.lives) {
+    const { prefixes = [], collections = [] } = (status !== 'retired' && definition.versions[version]) || {}
     for (const prefix of prefixes) {
       for (const { plugin } of collections) await app.register(plugin, { ...options, prefix })
       await app.register(reports, { ...options, judgeCallback, watch, prefix })
@@ -38,9 +47,16 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         await app.register(routes, { ...options, scopes: definition.scopes, prefix })
       }
       await app.register(auditRoutes, { db: options.db, prefix })
+      await app.register(versionList, { lives: options.lives, calls, prefix })
     }
   }
 }
+
+/** The prefixes of the versions whose lists are objects. */
+export const enclosingPrefixes = ({ versions }: Definition): string[] =>
+  Object.values(versions)
+    .filter(({ lists }) => lists === 'object')
+    .flatMap(({ prefixes }) => prefixes)
 
 /** The report types: one for each resource, those declared, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {

@@ -6,6 +6,7 @@ import type { RandomBytes } from './db/ids.ts'
 import type { Database } from './db/open.ts'
 import { expireRequestCounts } from './db/request-counts.ts'
 import type { Sealer } from './db/seal.ts'
+import { expireVersionCalls } from './db/version-calls.ts'
 import type { Queue } from './queue/queue.ts'
 import { expireReports } from './resources/reports/expire.ts'
 import { generate } from './resources/reports/generate.ts'
@@ -53,6 +54,7 @@ export function startWork(options: WorkerOptions): () => void {
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
     () => expireRequestCounts(db, now),
+    () => expireVersionCalls(db, now),
     () => sweepInvitations(db, now),
     () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),

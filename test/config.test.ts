@@ -172,6 +172,13 @@ const rows: Record<string, Row> = {
     ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
   },
   PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
+  // Every plan that is refused is in test/version-lives.test.ts.
+  PLINTH_VERSIONS: {
+    key: 'versions',
+    development: {},
+    valid: [['{"v2":{"status":"active"}}', { v2: { status: 'active' } }]],
+    invalid: [['v1', /expected JSON such as/]],
+  },
   PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
   PLINTH_PDF_FONT: { key: 'pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
   PLINTH_TASK_TTL: { key: 'taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },

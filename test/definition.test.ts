@@ -158,6 +158,23 @@ describe('service', () => {
       { resources: [notes], versions: { v1: [collection(declared)] } },
       /v1 may serve only what resources lists/,
     ],
+    ['a version of what is no list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
+    ['a version of nothing', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
+    [
+      'a difference that versions do not have',
+      { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], errors: 'short' } } },
+      /v2 knows no 'errors', only resources, lists and deprecation/,
+    ],
+    [
+      'a difference of an unknown kind',
+      { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], lists: 'map' } } },
+      /lists of v2 must be 'array' or 'object'/,
+    ],
+    [
+      'a v1 that differs from the contract',
+      { resources: [notes], versions: { v1: { resources: [notes], lists: 'object' } } },
+      /lists of v1 is 'array', as the contract says/,
+    ],
     [
       'a report of a taken name',
       { resources: [notes], reports: [{ name: 'notes' }] },
@@ -202,6 +219,22 @@ describe('service', () => {
     assert.deepEqual(served, [
       [['', '/v1'], 1],
       [['/v2'], 2],
+    ])
+  })
+
+  it('serves everything in v1 and v2 unless it is said, and knows how each differs', () => {
+    const differences = ({ versions }: ReturnType<typeof service>) =>
+      Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
+        ...[name, lists, deprecation, collections.length],
+      ])
+    assert.deepEqual(differences(service({ resources: [notes] })), [
+      ['v1', 'array', 'true', 1],
+      ['v2', 'object', 'date', 1],
+    ])
+    const v3 = { resources: [notes], lists: 'array' } as const
+    assert.deepEqual(differences(service({ resources: [notes], versions: { v3, v1: [notes] } })), [
+      ['v1', 'array', 'true', 1],
+      ['v3', 'array', 'date', 1],
     ])
   })
 })

@@ -5,11 +5,13 @@ import { builtIn } from '../src/built-in.ts'
 import type { Database } from '../src/db/open.ts'
 import { documentation } from '../src/documentation.ts'
 import { documentOf } from '../src/http/openapi-document.ts'
+import { versionLives } from '../src/version-lives.ts'
 import { testApp } from './support/app.ts'
 import { onSqlite } from './support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from './support/openapi.ts'
 
-const place = new URL('../openapi.json', import.meta.url)
+/** Where the documents are committed: that of the service, and those of versions that differ from the contract's. */
+const places = { '/openapi.json': '../openapi.json', '/v2/openapi.json': '../openapi.v2.json' }
 
 onSqlite((engine) => {
   let db: Database
@@ -41,28 +43,55 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/openapi.json', headers, scopes: null })).statusCode, 304)
     })
 
-    it('is the committed openapi.json', () => {
-      const text = `${JSON.stringify(document, null, 2)}\n`
-      if (process.env.UPDATE === '1') writeFileSync(place, text)
-      const same = readFileSync(place, 'utf8') === text
-      assert.ok(
-        same,
-        'openapi.json is out of date: run `UPDATE=1 node --test test/openapi.test.ts` and look at the diff',
-      )
-    })
+    for (const [url, file] of Object.entries(places)) {
+      it(`is the committed ${file.slice(3)}: ${url}`, async () => {
+        const place = new URL(file, import.meta.url)
+        const text = `${JSON.stringify((await service.send({ url, scopes: null })).json(), null, 2)}\n`
+        if (process.env.UPDATE === '1') writeFileSync(place, text)
+        const same = readFileSync(place, 'utf8') === text
+        assert.ok(
+          same,
+          `${file} is out of date: run \`UPDATE=1 node --test test/openapi.test.ts\` and look at the diff`,
+        )
+      })
+    }
   })
 
   describe('the document', () => {
     it('has every live route, and no other (T-API-09)', () => {
-      const routes = documented.live.map(({ method, path }) => `${method} ${path.replace(/^\/v1\//, '/')}`)
+      const routes = documented.live.map(({ method, path }) => `${method} ${path.replace(/^\/v\d+\//, '/')}`)
       const told = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
       assert.deepEqual(told.sort(), [...new Set(routes)].sort())
+    })
+
+    it('has in the document of each version its live routes, and no other', async () => {
+      for (const version of ['v1', 'v2']) {
+        const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
+        assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
+        const told = Object.entries<Json>(paths).flatMap(([path, item]) =>
+          Object.keys(item).map((method) => `${method.toUpperCase()} /${version}${path}`),
+        )
+        const live = documented.live.filter(({ path }) => path.startsWith(`/${version}/`))
+        assert.deepEqual(told.sort(), live.map(({ method, path }) => `${method} ${path}`).sort())
+        assert.ok(told.length > 40)
+      }
+    })
+
+    it('is about routes that demand the same of their callers under every prefix (T-API-01)', () => {
+      const key = ({ method, path, scope, orScope }: Documented['live'][number]) =>
+        [method, path.replace(/^\/v\d+\//, '/'), scope, orScope].join(' ')
+      const bare = new Set(documented.live.filter(({ path }) => !/^\/v\d+\//.test(path)).map(key))
+      const versioned = documented.live.filter(({ path }) => /^\/v\d+\//.test(path))
+      assert.deepEqual(
+        versioned.map(key).filter((one) => !bare.has(one)),
+        [],
+      )
     })
 
     const ways = (scopes: (string | undefined)[]) => [{ oauth2: scopes }, { openIdConnect: scopes }, { bearer: [] }]
 
     it('demands of each operation exactly the scope that its route does', () => {
-      for (const { method, path, scope, orScope } of documented.live.filter(({ path }) => !path.startsWith('/v1/'))) {
+      for (const { method, path, scope, orScope } of documented.live.filter(({ path }) => !/^\/v\d+\//.test(path))) {
         const { security } = document.paths[path][method.toLowerCase()]
         const scopes = security.flatMap((way: Record<string, string[]>) => Object.values(way).flat())
         if (scope === 'own') assert.ok(!scopes.some((name: string) => name !== 'openid'), path)
@@ -240,7 +269,8 @@ onSqlite((engine) => {
     })
 
     it('tells of limits in their one-field body once a policy answers with them', () => {
-      const options = documentation(builtIn, baseUrl, '1.0.0')
+      const documents = documentation(builtIn, versionLives(builtIn, {}), { baseUrl, version: '1.0.0' })
+      const options = documents['/openapi.json']!
       const everywhere = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }
       const route = { method: 'GET', path: '/things', config: { scope: 'any' }, schema: { operationId: 'listThings' } }
       const { components, paths } = documentOf([route], { ...options, everywhere })

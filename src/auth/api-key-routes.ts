@@ -5,6 +5,7 @@ import type { ApiKey } from '../db/administration-tables.ts'
 import { actorOf } from '../http/actor.ts'
 import { mergePatch } from '../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../http/conditional.ts'
+import { addLink } from '../http/link.ts'
 import { once } from '../http/once.ts'
 import { linkHeader } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
@@ -53,7 +54,7 @@ const listing: Plugin = async (app, { db }) => {
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ApiKeyView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<ApiKey>(db, 'apiKeys', 'keys', request.query)
-    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(shown)
   })
 }

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Database } from '../db/open.ts'
+import { addLink } from '../http/link.ts'
 import { linkHeader } from '../http/paging.ts'
 import { AuditEntryView, AuditQuery } from './admin-schemas.ts'
 import { auditPage, auditView } from './audit-list.ts'
@@ -18,7 +19,7 @@ export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (a
   const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
   app.get(path, { config, schema }, async (request, reply) => {
     const { rows, cursors } = await auditPage(db, request.query)
-    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(auditView) as never
   })
 }

@@ -8,6 +8,7 @@ import type { Client } from '../db/tables.ts'
 import { actorOf } from '../http/actor.ts'
 import { mergePatch } from '../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../http/conditional.ts'
+import { addLink } from '../http/link.ts'
 import { once, type Write } from '../http/once.ts'
 import { linkHeader } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
@@ -80,7 +81,7 @@ const listing: Plugin = async (app, { db }) => {
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ClientView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<Client>(db, 'clients', 'clients', request.query)
-    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map((row) => shown(unpacked(row)))
   })
 }

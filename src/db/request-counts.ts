@@ -1,3 +1,4 @@
+import { batched } from './batched.ts'
 import type { Database } from './open.ts'
 
 export interface RequestCounter {
@@ -15,7 +16,6 @@ export interface RequestCounterOptions {
   onError: (error: unknown) => void
 }
 
-const flushEveryMs = 5_000
 const keptDays = 400
 const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
@@ -25,37 +25,17 @@ const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
  * the last time is lost with a killed process, and may go to the day before around midnight: it is a statistic.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
-  let counts = new Map<string, number>()
-  let flushing: Promise<void> = Promise.resolve()
-
-  async function flushNow(): Promise<void> {
-    if (counts.size === 0) return
-    const taken = counts
-    counts = new Map()
-    await add(db, dayOf(now()), taken).catch((error) => {
-      // Tried again with the next ones.
-      for (const [client, requests] of taken) counts.set(client, (counts.get(client) ?? 0) + requests)
-      onError(error)
-    })
-  }
-  const flush = () => {
-    flushing = flushing.then(flushNow)
-    return flushing
-  }
-  const timer = setInterval(flush, flushEveryMs)
-  return {
-    count: (clientId) => void counts.set(clientId, (counts.get(clientId) ?? 0) + 1),
-    flush,
-    close: () => {
-      clearInterval(timer)
-      return flush()
-    },
-  }
+  const { add, flush, close } = batched<number>({
+    write: (counts) => save(db, dayOf(now()), counts),
+    merge: (one, other) => one + other,
+    onError,
+  })
+  return { count: (clientId) => add(clientId, 1), flush, close }
 }
 
 const rowsAtOnce = 500
 
-async function add(db: Database, day: string, counts: Map<string, number>): Promise<void> {
+async function save(db: Database, day: string, counts: ReadonlyMap<string, number>): Promise<void> {
   const rows = [...counts].map(([clientId, requests]) => ({ day, clientId, requests }))
   await db.write(async (tx) => {
     for (let at = 0; at < rows.length; at += rowsAtOnce) {

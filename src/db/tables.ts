@@ -3,7 +3,7 @@ import type * as administration from './administration-tables.ts'
 import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
-import type { JobsTable, RequestCountsTable, TasksTable } from './task-tables.ts'
+import type { JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './task-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
 interface Resource {
@@ -116,6 +116,7 @@ export interface Tables extends AuthTables {
   deliveries: DeliveriesTable
   attempts: AttemptsTable
   requestCounts: RequestCountsTable
+  versionCalls: VersionCallsTable
   settings: administration.SettingsTable
   resourceTables: ResourceTablesTable
   answers: AnswersTable

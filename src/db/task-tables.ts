@@ -45,6 +45,14 @@ export interface TasksTable extends Owned {
   expiresAt: string | null
 }
 
+/** How often each client has called a deprecated version, and when last; the client is empty for calls without one. */
+export interface VersionCallsTable {
+  version: string
+  clientId: string
+  calls: number
+  lastCallAt: string
+}
+
 /** How many requests each client sent on each day (UTC). */
 export interface RequestCountsTable {
   day: string

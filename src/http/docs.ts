@@ -15,11 +15,17 @@ const page = about('readDocs', 'This document as a page to try it out', 'text/ht
 const start = about('readDocsStart', 'The script that starts the page', 'text/javascript')
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
+export interface DocsOptions {
+  /** The titles of the documents that the page shows, by their paths; the first is shown first. */
+  documents: Readonly<Record<string, { title: string }>>
+}
+
 /**
- * GET /docs: the interactive reference of /openapi.json, all of it served from here. Its policy lets it run no script
+ * GET /docs: the interactive reference of the OpenAPI documents, all of it served from here. Its policy lets it run no script
  * but the two beside it and reach nothing but this origin, so that a token typed into it stays between the two.
  */
-export const docs: FastifyPluginAsync = async (app) => {
+export const docs: FastifyPluginAsync<DocsOptions> = async (app, { documents }) => {
+  const [html, startScript] = [pageOf(Object.keys(documents)), startOf(documents)]
   const config = { scope: 'public', cache: 'public' } as const
   const pageConfig = { ...config, headers: ['Content-Security-Policy'] } as const
   app.get('/docs', { config: pageConfig, schema: page }, (_request, reply) =>
@@ -59,7 +65,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-const html = `<!doctype html>
+const pageOf = (paths: readonly string[]) => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -70,7 +76,8 @@ const html = `<!doctype html>
 <body>
 <noscript>
 <h1>Plinth API reference</h1>
-<p>This page needs JavaScript. The same reference as an OpenAPI document: <a href="/openapi.json">/openapi.json</a></p>
+<p>This page needs JavaScript. The same reference as OpenAPI documents:
+${paths.map((path) => `<a href="${path}">${path}</a>`).join(', ')}</p>
 </noscript>
 <div id="reference"></div>
 <script src="/docs/reference.js"></script>
@@ -80,9 +87,13 @@ const html = `<!doctype html>
 `
 
 /** Everything that would ask another host is off; the policy of the page would refuse it anyway. */
-const startScript = `Scalar.createApiReference('#reference', ${JSON.stringify(
+const startOf = (documents: DocsOptions['documents']) => `Scalar.createApiReference('#reference', ${JSON.stringify(
   {
-    url: '/openapi.json',
+    sources: Object.entries(documents).map(([url, { title }]) => ({
+      url,
+      title,
+      slug: title.toLowerCase().replace(' ', '-'),
+    })),
     withDefaultFonts: false,
     telemetry: false,
     agent: { disabled: true },

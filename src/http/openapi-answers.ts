@@ -8,6 +8,7 @@ import {
   type Reference,
   type Response,
 } from './openapi-components.ts'
+import { exampleOf } from './openapi-examples.ts'
 import type { Declared, Route } from './openapi-operation.ts'
 import { partOf, type Schema, wholeOf } from './openapi-schemas.ts'
 import { heedsPrefer } from './prefer.ts'
@@ -23,9 +24,9 @@ const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
 const isValidated = ({ method, config }: Route) => method === 'GET' && config.cache !== 'none'
 
 /** One resource with a revision, as opposed to a list or a constant. */
-const isSingle = ({ schema }: Route, status: string) => {
+const isSingle = ({ schema, config }: Route, status: string) => {
   const answer = schema.response?.[status]
-  const isObject = answer?.properties !== undefined
+  const isObject = answer?.properties !== undefined && !config.enclosed
   return isObject && (schema.params !== undefined || status === '201' || status === '202')
 }
 
@@ -109,13 +110,23 @@ function answerOf(
   status: string,
   schema: Schema,
   refer: (schema: Schema, suffix?: string) => Schema,
-) {
+): Schema {
   const shape = (one: Schema): Schema => {
     const whole = refer(wholeOf(one))
     const isNarrowed = config.fields && status === '200' && one.whole !== undefined
     return isNarrowed ? { anyOf: [whole, refer(partOf(one), 'Part')] } : whole
   }
+  if (config.enclosed) return refer(enclosedOf(schema, shape), 'List')
   return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
+}
+
+/** A list in an object of its own, with an example that has one item. */
+function enclosedOf({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
+  const { items: { items = {}, ...list } = {}, ...pages } = properties
+  const [item = exampleOf(wholeOf(items))] = (items.examples as object[] | undefined) ?? []
+  const around = Object.entries(pages).map(([name, { examples }]) => [name, (examples as unknown[])[0]])
+  const examples = [{ items: [item], ...Object.fromEntries(around) }]
+  return { ...schema, properties: { items: { ...list, items: shape(items) }, ...pages }, examples }
 }
 
 function headersOf(route: Route, status: string): HeaderName[] {

@@ -52,9 +52,11 @@ export const apiHeaders = {
   'Last-Modified': header('When the resource was changed last', date),
   Location: header('Path of the new resource, or of the status to poll', like('/v1/things/1')),
   Link: header(
-    'Pages of the list: first, next and prev where there are any (RFC 8288)',
+    'Pages of the list: first, next and prev where there are any (RFC 8288); successor-version where this one ends',
     like('</things>; rel="first"'),
   ),
+  Deprecation: header('The version is deprecated: `true`, or since when (RFC 9745)', like('@1796083200')),
+  Sunset: header('From when on the version may be retired (RFC 8594)', date),
   'X-Total-Count': header('The number of all matching items, under `Prefer: count=exact`', natural),
   'Preference-Applied': header('The preferences that were honoured (RFC 7240 §3)', like('handling=strict')),
   'Idempotent-Replayed': header('The answer was given before, to the same request under the same key', {

@@ -50,6 +50,7 @@ export interface Route {
 
 export interface Operation {
   operationId: string
+  deprecated?: boolean
   summary?: string
   description?: string
   tags?: string[]

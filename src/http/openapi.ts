@@ -4,28 +4,34 @@ import { type DocumentOptions, documentOf } from './openapi-document.ts'
 import type { Route } from './openapi-operation.ts'
 import { plain } from './openapi-schemas.ts'
 
+export interface OpenapiOptions {
+  /** Each document with the path where it is served. */
+  documents: Readonly<Record<string, DocumentOptions>>
+}
+
 /**
- * GET /openapi.json: the OpenAPI 3.1 document of all routes that are registered after this plugin. It is made once, at
- * the start, from what the routes declare, so what validates and what is documented cannot differ.
+ * GET /openapi.json and its like for each version: the OpenAPI 3.1 documents of the routes that are registered after
+ * this plugin. Each is made when it is first asked for, from what the routes declare, so what validates and what is
+ * documented cannot differ.
  */
-export const openapi = fastifyPlugin<DocumentOptions>(
-  async (app, options) => {
+export const openapi = fastifyPlugin<OpenapiOptions>(
+  async (app, { documents }) => {
     const routes: Route[] = []
-    let document = ''
     app.addHook('onRoute', (route) => {
       routes.push(...routesOf(route))
-    })
-    app.addHook('onReady', async () => {
-      document = JSON.stringify(documentOf(routes, options))
     })
     const about = { operationId: 'readOpenapi', summary: 'This document', tags: ['meta'] }
     const content = { 'application/json': { schema: { type: 'object' } } }
     const schema = { ...about, response: { 200: { description: 'OpenAPI 3.1', content } } }
-    app.get('/openapi.json', { config: { scope: 'public', cache: 'public' }, schema }, (_request, reply) =>
-      reply.type('application/json; charset=utf-8').send(document),
-    )
+    for (const [path, options] of Object.entries(documents)) {
+      let document: string | undefined
+      app.get(path, { config: { scope: 'public', cache: 'public' }, schema }, (_request, reply) => {
+        document ??= JSON.stringify(documentOf(routes, options))
+        return reply.type('application/json; charset=utf-8').send(document)
+      })
+    }
   },
-  { name: 'openapi', dependencies: ['authorize', 'conditional'] },
+  { name: 'openapi', dependencies: ['authorize', 'enclose', 'conditional'] },
 )
 
 /** HEAD and OPTIONS go with every GET and every path: they say nothing of their own. */

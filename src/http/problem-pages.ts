@@ -44,6 +44,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
   TASK_ALREADY_FINISHED: ['The task has ended, so it cannot be cancelled.', 'Delete it, or download its result.'],
   TASK_FAILED: ['The report could not be made.', 'The status of the task tells why. Create a new report.'],
   RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
+  VERSION_RETIRED: [
+    'This version of the interface was deprecated, and its time is over.',
+    'Use the version that the Link header names as successor-version; its paths are the same behind their prefix.',
+  ],
   PRECONDITION_FAILED: [
     'The resource is not in the state that the request demands; somebody may have changed it. Nothing was done.',
     'Read it again, apply your change to what you find and send it with the new ETag.',

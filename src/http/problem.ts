@@ -17,6 +17,7 @@ export const problems = {
   TASK_FAILED: [409, 'The task has failed'],
   TASK_ALREADY_FINISHED: [409, 'The task has ended already'],
   RESULT_EXPIRED: [410, 'The result has expired'],
+  VERSION_RETIRED: [410, 'The version of the interface was retired'],
   PRECONDITION_FAILED: [412, 'A precondition of the request does not hold'],
   PAYLOAD_TOO_LARGE: [413, 'The request body is too large'],
   URI_TOO_LONG: [414, 'The request target is too long'],

@@ -1,10 +1,12 @@
 import type { ServerOptions } from 'node:https'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type CorsOptions, corsHeaders } from './cors.ts'
+import { type DeprecationOptions, deprecationTold } from './deprecation.ts'
 import { type ErrorsOptions, render, toProblem } from './errors.ts'
 import { type HttpsOptions, transport } from './https.ts'
 import { answerParserError } from './parser-errors.ts'
 import { requestId } from './request-id.ts'
+import { retired } from './retirement.ts'
 
 const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
@@ -12,7 +14,7 @@ const headersLimitBytes = 16_384
 /** How long a request may take to arrive, and how often that is looked at. */
 const patience = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 }
 
-export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions {
+export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, DeprecationOptions {
   /** Without it the server speaks plain HTTP, behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
   /** In milliseconds; for tests, which cannot wait. */
@@ -45,10 +47,13 @@ export function serverOptions(settings: ServerSettings) {
 function routerErrors(settings: ServerSettings) {
   const { secures, redirect } = transport(settings)
   const allowOrigin = corsHeaders(settings.corsOrigins)
+  const deprecated = deprecationTold(settings.lives)
+  const gone = retired(settings.lives)
   return (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     if (secures(request, reply)) allowOrigin(request, reply)
     else if (isTarget.test(request.url)) return redirect(request, reply)
-    return render(toProblem(error, settings), request, reply, settings)
+    deprecated?.(request, reply)
+    return render(gone?.(request.url) ?? toProblem(error, settings), request, reply, settings)
   }
 }
 

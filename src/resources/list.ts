@@ -3,7 +3,9 @@ import type { Mark } from '../db/list.ts'
 import type { ListQuery } from '../db/page.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import { weakTag } from '../http/conditional.ts'
+import { asListed } from '../http/enclose.ts'
 import { isNarrowed, pick, wanted } from '../http/fields.ts'
+import { addLink } from '../http/link.ts'
 import { encodeCursor, linkHeader } from '../http/paging.ts'
 import { applied } from '../http/prefer.ts'
 import { addVary } from '../http/vary.ts'
@@ -27,8 +29,8 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
       const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
         encodeCursor(mark, { after: placeOf(row, asked.order, rules), backwards }),
       )
-      const text = JSON.stringify(pick(shown.map(show), tree))
       const link = linkHeader(rules.path, query, cursors)
+      const text = JSON.stringify(asListed(request, pick(shown.map(show), tree), link))
       return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks: read.map(markOf) })
     })
   }
@@ -49,11 +51,7 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
 function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
   // A shared cache must not give an answer without the count to a request for it, or the other way round.
   addVary(reply, 'Prefer')
-  return reply
-    .header('link', link)
-    .header('etag', etag)
-    .header('content-type', 'application/json; charset=utf-8')
-    .send(text)
+  return addLink(reply, link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
 }
 
 /** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */

@@ -28,6 +28,13 @@ function expectedOf(row: Row, caller: Caller): number {
   return caller === 'scopeless' ? (row.scopeless ?? 403) : row[caller]
 }
 
+/**
+ * Under a prefix are the routes of the bare paths once more, with the same scopes (test/openapi.test.ts): each caller asks
+ * for a third of them.
+ */
+const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
+  !/^\/v\d+\//.test(url) || at % 3 === callers.indexOf(caller) % 3
+
 forEachEngine((engine) => {
   let db: Database
   let service: TestApp
@@ -139,9 +146,9 @@ forEachEngine((engine) => {
     for (const caller of callers) {
       it(`every route answers as its row says: ${caller}`, async () => {
         const wrong: string[] = []
-        for (const route of liveRoutes(service.app)) {
+        for (const [at, route] of liveRoutes(service.app).entries()) {
           const row = rowOf(route)
-          if (row === undefined) continue
+          if (row === undefined || !isAsked(route, at, caller)) continue
           const { path, answer } = await request(route, row, caller)
           const expected = expectedOf(row, caller)
           if (answer.statusCode !== expected) {

@@ -127,9 +127,24 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('names the document where there are no scripts', async () => {
+  it('shows the document of another version', async () => {
+    const { page, checked, close } = await open({ width: 1400, height: 1000 })
+    await page.getByRole('heading', { name: 'List users' }).first().waitFor()
+    await page
+      .getByRole('button', { name: /Plinth/ })
+      .first()
+      .click()
+    await page.getByRole('option', { name: 'Plinth v2' }).click()
+    await page.getByRole('heading', { name: 'Plinth v2' }).first().waitFor()
+    checked()
+    await close()
+  })
+
+  it('names the documents where there are no scripts', async () => {
     const { page, close } = await open({ width: 390, height: 844 }, false)
-    assert.equal(await page.getByRole('link', { name: '/openapi.json' }).getAttribute('href'), '/openapi.json')
+    const links = await page.getByRole('link').all()
+    const targets = await Promise.all(links.map((link) => link.getAttribute('href')))
+    assert.deepEqual(targets, ['/openapi.json', '/v1/openapi.json', '/v2/openapi.json'])
     await close()
   })
 })

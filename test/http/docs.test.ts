@@ -9,7 +9,7 @@ describe('docs', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['authorize', 'conditional'], (app) => {
-      app.register(docs)
+      app.register(docs, { documents: { '/openapi.json': { title: 'All' }, '/v2/openapi.json': { title: 'v2' } } })
     })
   })
   after(() => mounted.app.close())
@@ -23,7 +23,7 @@ describe('docs', () => {
     assert.match(policy, /default-src 'none'; script-src 'self'; .*connect-src 'self'; .*frame-ancestors 'none'/)
     assert.doesNotMatch(policy, /https?:|\*|unsafe-eval/)
     assert.doesNotMatch(body, /<script(?! src="\/docs\/)|https?:|\son\w+=/)
-    assert.match(body, /<noscript>.*href="\/openapi\.json".*<\/noscript>/s)
+    assert.match(body, /<noscript>.*href="\/openapi\.json".*href="\/v2\/openapi\.json".*<\/noscript>/s)
   })
 
   it('200 with the script of the page, packed for who can unpack it', async () => {

@@ -99,7 +99,7 @@ export async function mount(
     ...{ baseUrl, isUnavailable, now: () => clock.now },
     onFault: (error: unknown) => faults.push(error),
   }
-  const options = serverOptions({ ...failures, tls: null, trustedProxies, corsOrigins, patience })
+  const options = serverOptions({ ...failures, tls: null, trustedProxies, corsOrigins, patience, lives: [] })
   const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
   answerUnrouted(app.server, failures)
   const mounted: Mounted = { app, clock, faults, lines: [] }

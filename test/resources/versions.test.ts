@@ -67,7 +67,8 @@ forEachEngine((engine) => {
 
     it('200 with hidden fields for those with the scope of its own, in a single note only (T-API-04)', async () => {
       const full = `${scopes} notes:read:full`
-      const [{ id, secret }] = (await send({ url: '/v2/notes', scopes: full })).json()
+      const { items } = (await send({ url: '/v2/notes', scopes: full })).json()
+      const [{ id, secret }] = items
       assert.equal(secret, undefined)
       assert.equal((await send({ url: `/v2/notes/${id}` })).json().secret, undefined)
       assert.equal((await send({ url: `/v2/notes/${id}`, scopes: full })).json().secret, 's')
@@ -88,14 +89,19 @@ forEachEngine((engine) => {
       await snapshot.close()
     })
 
-    it('documents each version, with an operationId of its own for each route', async () => {
-      const { paths, webhooks } = (await send({ url: '/openapi.json' })).json()
-      assert.ok(paths['/products'] && paths['/v2/products'] && paths['/v2/notes'] && !paths['/notes'])
-      const ids = Object.values<Record<string, { operationId?: string }>>(paths)
-        .flatMap((item) => Object.values(item).map(({ operationId }) => operationId))
-        .filter(Boolean)
-      assert.equal(new Set(ids).size, ids.length)
-      assert.ok(webhooks['note.created'] && webhooks['product.deleted'])
+    it('documents each version in a document of its own, with an operationId for each route', async () => {
+      const served = { '/openapi.json': false, '/v1/openapi.json': false, '/v2/openapi.json': true }
+      for (const [url, hasNotes] of Object.entries(served)) {
+        const { paths, webhooks } = (await send({ url })).json()
+        assert.ok(paths['/products'], url)
+        assert.deepEqual(['/notes' in paths, '/v2/notes' in paths], [hasNotes, false], url)
+        const ids = Object.values<Record<string, { operationId?: string }>>(paths)
+          .flatMap((item) => Object.values(item).map(({ operationId }) => operationId))
+          .filter(Boolean)
+        assert.equal(new Set(ids).size, ids.length)
+        assert.ok(webhooks['note.created'] && webhooks['product.deleted'])
+      }
+      assert.equal((await send({ url: '/v3/openapi.json' })).statusCode, 404)
     })
   })
 })

@@ -17,6 +17,7 @@ import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { folderResults } from '../../src/results/folder.ts'
 import type { ResultStore } from '../../src/results/store.ts'
+import { versionLives } from '../../src/version-lives.ts'
 import { reportKinds } from '../../src/versions.ts'
 import type { EngineUnderTest } from './engines.ts'
 
@@ -93,7 +94,9 @@ export async function testApp(
     corsOrigins: [],
     publicRead: true,
     requireIfMatch: false,
+    lives: versionLives(definition, {}),
     count: () => {},
+    countDeprecated: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
     ...settings,
   })

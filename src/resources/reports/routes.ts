@@ -6,6 +6,7 @@ import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
+import { addLink } from '../../http/link.ts'
 import { once } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
@@ -115,7 +116,7 @@ function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
   app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
     const { page, link } = await listTasks(db, callerOf(request), request.query, `${app.prefix}/api/reports`)
-    reply.header('link', link)
+    addLink(reply, link)
     return page.map(taskView)
   })
   const types = about('listReportTypes', 'List the report types', { response: { 200: Type.Array(ReportType) } })

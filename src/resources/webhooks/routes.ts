@@ -5,6 +5,7 @@ import { actorOf } from '../../http/actor.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import type { AddressPolicy, LookupAll } from '../../http/guard.ts'
 import { callerOf } from '../../http/identify.ts'
+import { addLink } from '../../http/link.ts'
 import { once, type Write } from '../../http/once.ts'
 import { limitOf, linkHeader } from '../../http/paging.ts'
 import { deliveryLog } from './deliveries.ts'
@@ -68,7 +69,7 @@ const listing: Plugin = async (app, { db, sealer }) => {
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.Webhook) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await page(db, callerOf(request), request.query)
-    reply.header('link', linkHeader(app.prefix + path, request.query, cursors))
+    addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(shownBy(sealer))
   })
 }

@@ -1,0 +1,13 @@
+import type { Kysely } from 'kysely'
+
+/** Who still calls versions of the interface that are deprecated. */
+export async function versionCalls(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable('version_calls')
+    .addColumn('version', 'text', (c) => c.notNull())
+    .addColumn('client_id', 'text', (c) => c.notNull())
+    .addColumn('calls', 'bigint', (c) => c.notNull())
+    .addColumn('last_call_at', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('version_calls_key', ['version', 'client_id'])
+    .execute()
+}

@@ -1,0 +1,31 @@
+import fastifyPlugin from 'fastify-plugin'
+import { Problem } from './problem.ts'
+import { type Life, placer, successorLink, successorPath } from './version-life.ts'
+
+/**
+ * 410 to everything under a version that was retired, whatever the method and whoever asks, with a Link to the same path
+ * of its successor (RFC 9110 §15.5.11). Behind `wellFormed`: what reads in two ways is refused as such.
+ */
+export const retirement = fastifyPlugin<{ lives: readonly Life[] }>(
+  async (app, { lives }) => {
+    const gone = retired(lives)
+    if (gone === undefined) return
+    app.addHook('onRequest', ({ raw }, _reply, done) => done(gone(raw.url as string)))
+  },
+  { name: 'retirement', dependencies: ['errors', 'wellFormed'] },
+)
+
+/** The refusal of a request target whose version was retired; undefined where none was. */
+export function retired(lives: readonly Life[]): ((target: string) => Problem | undefined) | undefined {
+  const place = placer(lives, 'retired')
+  if (place === undefined) return undefined
+  return (target) => {
+    const placed = place(target)
+    return placed && refusal(placed.life, successorPath(placed))
+  }
+}
+
+function refusal({ version, successor }: Life, path: string | null): Problem {
+  const detail = `Version ${version} of the interface is not served any more: use ${successor}`
+  return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { after, before, describe, it } from 'node:test'
+import { ending } from '../support/lives.ts'
+import { eventually, type RealService, realService } from '../support/service.ts'
+import { ended, killAll, newPlace, plinth } from './support.ts'
+
+const sunset = 'Wed, 01 Dec 2027 00:00:00 GMT'
+const headersOf = ({ headers }: { headers: Record<string, unknown> }) => [
+  headers.deprecation,
+  headers.sunset,
+  headers.link,
+]
+const v1Ends = (path: string) => ['true', sunset, `</v2${path}>; rel="successor-version"`]
+
+describe('plinth serve with PLINTH_VERSIONS', () => {
+  let service: RealService
+  const env = () => ({ PLINTH_DATA_DIR: service.dataDir, PLINTH_VERSIONS: ending })
+  before(async () => {
+    service = await realService({ PLINTH_VERSIONS: ending })
+    await service.start()
+  })
+  after(async () => {
+    killAll()
+    await service.remove()
+  })
+
+  for (const [prefix, ends] of [
+    ['/v1', true],
+    ['', true],
+    ['/v2', false],
+  ] as const) {
+    it(`a report asked for under ${prefix || 'the bare path'} stays there to its download`, async () => {
+      const body = { reportType: 'books', format: 'csv' }
+      const asked = await service.call('POST', `${prefix}/api/reports`, { body })
+      assert.equal(asked.status, 202)
+      const place = `${prefix}/api/reports/${asked.json().taskId}`
+      assert.equal(asked.headers.location, `${place}/status`)
+      if (ends) assert.deepEqual(headersOf(asked), v1Ends('/api/reports'))
+      else assert.deepEqual(headersOf(asked), [undefined, undefined, undefined])
+      const done = await eventually('it is completed', async () => {
+        const status = await service.call('GET', String(asked.headers.location), { headers: { prefer: 'wait=10' } })
+        return status.json().status === 'completed' && status
+      })
+      assert.equal(done.json().resultUrl, `${place}/download`)
+      for (const { href } of Object.values<{ href: string }>(done.json()._links))
+        assert.ok(href.startsWith(place), href)
+      const part = await service.call('GET', done.json().resultUrl, { headers: { range: 'bytes=0-3' } })
+      assert.equal(part.status, 206)
+      const [, , link] = headersOf(part)
+      assert.equal(link, ends ? v1Ends(`${place.slice(prefix.length)}/download`)[2] : undefined)
+    })
+  }
+
+  it('410 for the version that was retired, 404 for one that never was', async () => {
+    const gone = await service.call('GET', '/v0/products?limit=1')
+    assert.deepEqual([gone.status, gone.json().errorCode], [410, 'VERSION_RETIRED'])
+    assert.equal(gone.headers.link, '</v1/products>; rel="successor-version"')
+    assert.equal((await service.call('GET', '/v3/products')).status, 404)
+  })
+
+  it('plinth versions tells of each version and who still calls the deprecated one, from another process', async () => {
+    await service.call('GET', '/v1/nothing', { headers: { authorization: 'Basic x' } })
+    const views = await eventually('the calls are written down', async () => {
+      const { items } = (await service.call('GET', '/v2/api/versions')).json()
+      return items[1].clients.length === 2 && items
+    })
+    const [told, json] = await Promise.all([[], ['--json']].map((more) => ended(plinth(['versions', ...more], env()))))
+    assert.deepEqual([told?.code, told?.stderr], [0, ''])
+    const stdout = String(told?.stdout)
+    assert.match(
+      stdout,
+      new RegExp(
+        [
+          '^version {2}status {6}deprecated {2}sunset {6}successor',
+          'v0 {7}retired {5}- {11}- {11}v1',
+          'v1 {7}deprecated {2}2026-12-01 {2}2027-12-01 {2}v2',
+          'v2 {7}active {6}- {11}- {11}-',
+          '',
+          'Who has called v1 since it is deprecated, the latest first:',
+          'client {7}calls {2}last call',
+        ].join('\\n'),
+      ),
+    )
+    assert.match(stdout, /\nboot {9}\d+ {2,}\d{4}-\d\d-\d\dT[\d:.]+Z\n/)
+    assert.match(stdout, /\n\(no client\) {2}1 {6}\d{4}-/)
+    assert.deepEqual(JSON.parse(String(json?.stdout)), views)
+  })
+})
+
+describe('PLINTH_VERSIONS that does not fit what is served', () => {
+  it('exits with 2 and its name, before anything is made', async (t) => {
+    const { dataDir, env, remove } = await newPlace()
+    t.after(remove)
+    const wrong: [command: string, value: string, RegExp][] = [
+      ['versions', '{"v1"', /^plinth: PLINTH_VERSIONS=\{"v1" is not valid: expected JSON/],
+      ['serve', '{"v7":{"status":"active"}}', /^plinth: PLINTH_VERSIONS is not valid: expected only versions that are/],
+    ]
+    const ends = wrong.map(([command, value]) => ended(plinth([command], { ...env, PLINTH_VERSIONS: value })))
+    for (const [index, { code, stdout, stderr }] of (await Promise.all(ends)).entries()) {
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.match(stderr, wrong[index]?.[2] as RegExp)
+    }
+    assert.deepEqual(readdirSync(dataDir), [])
+  })
+})

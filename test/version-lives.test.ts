@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { builtIn } from '../src/built-in.ts'
+import { readConfig } from '../src/config.ts'
+import { versionLives } from '../src/version-lives.ts'
+
+const livesOf = (text?: string) =>
+  versionLives(builtIn, readConfig(text === undefined ? {} : { PLINTH_VERSIONS: text }).versions)
+const deprecated = { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt: '2027-12-01' }
+const told = (text?: string) => livesOf(text).map(({ version, status, successor }) => [version, status, successor])
+
+describe('PLINTH_VERSIONS', () => {
+  it('leaves every version active without it', () => {
+    for (const text of [undefined, '', '{}']) {
+      assert.deepEqual(told(text), [
+        ['v1', 'active', null],
+        ['v2', 'active', null],
+      ])
+    }
+  })
+
+  it('gives each version its life; days begin in UTC, instants have their offset', () => {
+    const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
+    const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
+    assert.deepEqual(life, {
+      ...{ version: 'v1', status: 'deprecated', successor: 'v2', deprecation: 'true' },
+      ...{ deprecatedAt: '2026-12-01T00:00:00.000Z', sunsetAt: '2027-12-01T00:00:00.000Z' },
+      bare: ['api', 'users', 'products', 'books'],
+    })
+  })
+
+  it('names the newest active version as the successor where none is said', () => {
+    const all = { v0: { status: 'retired' }, v1: deprecated }
+    assert.deepEqual(told(JSON.stringify(all)), [
+      ['v0', 'retired', 'v2'],
+      ['v1', 'deprecated', 'v2'],
+      ['v2', 'active', null],
+    ])
+    const withdrawn = { v2: { status: 'retired' } }
+    assert.deepEqual(told(JSON.stringify(withdrawn)).at(-1), ['v2', 'retired', 'v1'])
+  })
+
+  const wrong: [what: string, text: string | object, expected: RegExp][] = [
+    [
+      'what is no JSON',
+      '{v1:deprecated}',
+      /PLINTH_VERSIONS=\{v1:deprecated\} is not valid: expected JSON such as \{"v1"/,
+    ],
+    ['a list', '[]', /expected a JSON object such as/],
+    ['null', 'null', /expected a JSON object such as/],
+    ['a name that is none', { beta: { status: 'active' } }, /expected names of versions such as v1 \(beta is none\)/],
+    ['a name with a leading zero', { v01: { status: 'retired' } }, /v01 is none/],
+    ['a life that is no object', { v1: 'deprecated' }, /expected an object with the status of v1/],
+    ['a status that is none', { v1: { status: 'old' } }, /expected a status of v1: active, deprecated, retired/],
+    ['no status', { v1: {} }, /expected a status of v1/],
+    ['a member that is none', { v1: { ...deprecated, sunset: '2027-01-01' } }, /only status, .* of v1, not sunset/],
+    [
+      'a date that is none',
+      { v1: { ...deprecated, sunsetAt: '2027-02-30' } },
+      /a date such as 2027-12-01 as sunsetAt of v1/,
+    ],
+    ['a date in words', { v1: { ...deprecated, deprecatedAt: 'tomorrow' } }, /as deprecatedAt of v1/],
+    ['a date without its zone', { v1: { ...deprecated, deprecatedAt: '2026-12-01T10:00' } }, /as deprecatedAt of v1/],
+    ['a date that is a number', { v1: { ...deprecated, sunsetAt: 1_796_083_200 } }, /as sunsetAt of v1/],
+    [
+      'deprecated without its dates',
+      { v1: { status: 'deprecated', sunsetAt: '2027-12-01' } },
+      /deprecatedAt and sunsetAt of v1/,
+    ],
+    ['a sunset before', { v1: { ...deprecated, sunsetAt: '2026-11-30' } }, /a sunsetAt of v1 that is not before/],
+    ['dates of an active one', { v1: { ...deprecated, status: 'active' } }, /no dates and no successor of v1/],
+    [
+      'a successor that is none',
+      { v1: { ...deprecated, successor: 'next' } },
+      /a version such as v2 as successor of v1/,
+    ],
+    [
+      'an active version that nothing serves',
+      { v3: { status: 'active' } },
+      /only versions that are served \(v1, v2\), or retired ones: not v3/,
+    ],
+    ['a deprecated version that nothing serves', { v0: deprecated }, /or retired ones: not v0/],
+    ['a successor that nothing serves', { v1: { ...deprecated, successor: 'v3' } }, /a successor of v1 that is served/],
+    [
+      'a successor that is retired',
+      { v0: { status: 'retired', successor: 'v1' }, v1: { status: 'retired' } },
+      /a successor of v0/,
+    ],
+    ['itself as the successor', { v1: { ...deprecated, successor: 'v1' } }, /a successor of v1/],
+    [
+      'successors in a circle',
+      { v1: { ...deprecated, successor: 'v2' }, v2: { ...deprecated, successor: 'v1' } },
+      /a successor of v1/,
+    ],
+    ['no version that goes on', { v1: { status: 'retired' }, v2: { status: 'retired' } }, /a successor of v1/],
+  ]
+  for (const [what, text, expected] of wrong) {
+    it(`refuses ${what}, with its name and exit code 2`, () => {
+      assert.throws(
+        () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
+        (error: Error & { exitCode?: number }) => {
+          assert.match(error.message, /^PLINTH_VERSIONS(=.*)? is not valid: expected /)
+          assert.match(error.message, expected)
+          return error.exitCode === 2
+        },
+      )
+    })
+  }
+})
