@@ -1,6 +1,6 @@
 import type { Adapter, AdapterPayload, ResponseType } from 'oidc-provider'
 import type { Database } from '../db/open.ts'
-import { findClient, type RegisteredClient } from './clients.ts'
+import { clientFinder, type RegisteredClient } from './clients.ts'
 import { isNativeUri } from './redirect-uris.ts'
 
 /** The clients as oidc-provider reads them; it may not change them. */
@@ -9,8 +9,9 @@ export function clientRecords(db: Database): Adapter {
   const readOnly = async () => {
     throw new Error('Clients are registered and revoked by the service, not through the provider')
   }
+  const known = clientFinder(db)
   const find = async (id: string) => {
-    const client = await findClient(db, id)
+    const client = await known(id)
     return client && metadata(client)
   }
   return {
