@@ -55,13 +55,14 @@ export async function openAuthorization(options: AuthorizationOptions) {
 }
 
 function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
-  const { productName, accentColor, smtpUrl, smtpFrom, production } = config
+  const { productName, accentColor, smtpUrl, smtpFrom, production, passwordCost } = config
   return people({
     ...{ db, sealer, issuer, now, random: randomBytes },
     branding: { productName, accentColor },
     smtp: smtpUrl !== null && smtpFrom !== null ? { url: smtpUrl, from: smtpFrom } : null,
     audit,
     limits: production ? tryLimits : developmentTryLimits,
+    ...(passwordCost && { cost: passwordCost }),
   })
 }
 

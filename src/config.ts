@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path'
+import type { PasswordCost } from './auth/passwords.ts'
 import { peopleSettings } from './people-settings.ts'
 import {
   choice,
@@ -98,6 +99,8 @@ export interface Config extends Values {
   readonly production: boolean
   /** Names that look like settings of this service but are not, to be warned about. */
   readonly unknown: readonly string[]
+  /** What checking a password costs. Not a setting: only tests, which check many, say less than the default. */
+  readonly passwordCost?: PasswordCost
 }
 
 /** Thrown for wrong settings, all at once: each line has the name, the value and what was expected. */

@@ -25,7 +25,7 @@ export async function realServer(engine: EngineUnderTest, env: Record<string, st
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
   const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'fatal', ...env }
   const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, DATABASE_URL: place.url })
-  const service = await startService(config, builtIn, 'test')
+  const service = await startService({ ...config, passwordCost: quickCost }, builtIn, 'test')
   const ca = readFileSync(service.authorityFile as string, 'utf8')
   const agent = new Agent({ connect: { ca } })
   const close = async () => {
@@ -39,7 +39,7 @@ export async function realServer(engine: EngineUnderTest, env: Record<string, st
 
 export type Real = Awaited<ReturnType<typeof realServer>>
 
-/** A person with a password, as if invited before; the password is quick to check until the first login. */
+/** A person with a password, as if invited before. */
 export async function person(real: Real, { role = 'user' as Role, name = 'Ada Lovelace' } = {}) {
   const email = `ada${++real.people}@example.com`
   const hash = await quick.hash(password)
