@@ -1,0 +1,196 @@
+/**
+ * Reports of 100,000 and of 1,000,000 users in every format that has no bound, from the start of a service of its own to
+ * the check of each file by a reader that is not ours: `sqlite3` for CSV, Python's zipfile and XML parser for XLSX,
+ * JSON.parse for the others. Meanwhile one client reads a user after the other:
+ *
+ *   node scripts/report-size.ts [rows of the small run, rows of the large one]
+ *
+ * It exits with 1 when a file is not whole, when memory exceeds 300 MiB or grows with the rows by more than 40 MiB, or when
+ * the 99th percentile of the reads more than doubles.
+ */
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createReadStream, createWriteStream, rmSync } from 'node:fs'
+import { Agent, get } from 'node:http'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
+import { finished, pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { forgetPeak, memoryOf } from '../bench/memory.ts'
+import { type Service, startService } from '../bench/service.ts'
+import { answerOf, ask, proxied } from '../bench/target.ts'
+import { openWorkplace } from '../bench/workplace.ts'
+
+const [small = 100_000, large = 1_000_000] = process.argv.slice(2).map(Number)
+const mostMiB = 300
+const growthMiB = 40
+const slowdown = 2
+
+const place = openWorkplace()
+const failures: string[] = []
+const say = (line: string) => process.stdout.write(`${line}\n`)
+
+/** All formats with so many users; returns the most memory that the service took. */
+async function measure(rows: number): Promise<number> {
+  const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
+  const service = await startService({ ...place, folder: join(place.folder, String(rows)) }, options, false)
+  addUsers(service.databaseFile, rows)
+  const idle = await reads(service, sleep(5_000))
+  say(`${rows.toLocaleString('en')} users; reads of one: p99 ${idle.toFixed(2)} ms when nothing else is done`)
+  forgetPeak(service.pid)
+  for (const format of ['csv', 'ndjson', 'json', 'xlsx']) await oneFormat(service, format, rows, idle)
+  const { peakMiB } = memoryOf(service.pid)
+  say(`  the service took ${peakMiB.toFixed(0)} MiB at most`)
+  if (peakMiB > mostMiB) failures.push(`${rows} users took ${peakMiB.toFixed(0)} MiB`)
+  await service.stop()
+  return peakMiB
+}
+
+function addUsers(file: string, rows: number): void {
+  const db = new DatabaseSync(file)
+  db.exec('pragma busy_timeout = 5000')
+  db.prepare(
+    `with recursive n(i) as (select 1 union all select i + 1 from n where i < ?)
+     insert into users (name, name_key, email, email_key, revision, created_at, updated_at)
+     select 'User, "' || i || '"', 'user, "' || i || '"', 'u' || i || '@example.com', 'u' || i || '@example.com', 1,
+       '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z' from n`,
+  ).run(rows)
+  db.close()
+}
+
+async function oneFormat(service: Service, format: string, rows: number, idleMs: number): Promise<void> {
+  const started = performance.now()
+  const making = completed(service, format)
+  const p99 = await reads(service, making)
+  const { taskId, rowCount } = await making
+  const seconds = (performance.now() - started) / 1_000
+  const file = join(place.folder, `users.${format}`)
+  const { digest, sha256 } = await download(service, taskId, file)
+  const read = await readers[format]?.(file)
+  rmSync(file)
+  const whole = rowCount === rows && read === rows && digest === sha256
+  if (!whole)
+    failures.push(`${format}: ${rowCount} rows were told and ${read} read of ${rows}, digest ${digest} ${sha256}`)
+  if (p99 > slowdown * idleMs)
+    failures.push(`${format}: p99 of reads rose from ${idleMs.toFixed(2)} to ${p99.toFixed(2)} ms`)
+  say(
+    `  ${format.padEnd(6)} ${seconds.toFixed(1)} s, ${whole ? 'whole' : 'NOT WHOLE'}; p99 of reads ${p99.toFixed(2)} ms`,
+  )
+}
+
+interface Task {
+  taskId: string
+  status: string
+  rowCount: number
+}
+
+const bearer = async (service: Service) => ({ authorization: `Bearer ${await service.token()}` })
+
+async function completed(service: Service, format: string): Promise<Task> {
+  const headers = { ...(await bearer(service)), 'content-type': 'application/json' }
+  const body = JSON.stringify({ reportType: 'users', format })
+  let answer = await answerOf(service, 202, { method: 'POST', path: '/api/reports', headers, body })
+  for (;;) {
+    const task = JSON.parse(answer.body) as Task
+    if (task.status === 'completed') return task
+    if (task.status === 'failed') throw new Error(`The report failed: ${answer.body}`)
+    await sleep(100)
+    answer = await answerOf(service, 200, { method: 'GET', path: `/api/reports/${task.taskId}/status`, headers })
+  }
+}
+
+/** Reads users until something has ended; returns the 99th percentile in ms. */
+async function reads(service: Service, until: Promise<unknown>): Promise<number> {
+  const headers = { ...(await bearer(service)), ...proxied(false) }
+  const agent = new Agent({ keepAlive: true })
+  let over = false
+  const end = until.finally(() => {
+    over = true
+  })
+  const times: number[] = []
+  for (let id = 1; !over; id = (id % small) + 1) {
+    const start = performance.now()
+    await new Promise<void>((resolve, reject) => {
+      const options = { port: service.port, path: `/users/${id}`, headers, agent }
+      get(options, (answer) => {
+        if (answer.statusCode !== 200) reject(new Error(`A read was answered with ${answer.statusCode}`))
+        answer.resume().once('end', resolve)
+      }).once('error', reject)
+    })
+    times.push(performance.now() - start)
+    await sleep(2)
+  }
+  await end
+  agent.destroy()
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] as number
+}
+
+async function download(service: Service, taskId: string, file: string) {
+  const path = `/api/reports/${taskId}/download`
+  const answer = await ask(service, { method: 'GET', path, headers: await bearer(service) })
+  if (answer.statusCode !== 200) throw new Error(`The download was answered with ${answer.statusCode}`)
+  const hash = createHash('sha256')
+  answer.on('data', (chunk) => hash.update(chunk))
+  await pipeline(answer, createWriteStream(file))
+  return { digest: String(answer.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
+}
+
+/** Each counts the rows of a file, and fails where one is not what was put in. */
+const readers: Record<string, (file: string) => Promise<number>> = {
+  csv: async (file) =>
+    Number(
+      output('sqlite3', [
+        ':memory:',
+        `.import --csv ${file} users`,
+        `select count(*) from users where email = 'u' || id || '@example.com' and name = 'User, "' || id || '"'`,
+      ]),
+    ),
+  ndjson: (file) => lines(file, (line) => line),
+  // One row on each line, between the brackets.
+  json: (file) => lines(file, (line) => line.replace(/^\[|[\],]+$/g, '')),
+  xlsx: async (file) => Number(output('python3', ['-c', countXlsx, file])),
+}
+
+async function lines(file: string, rowOf: (line: string) => string): Promise<number> {
+  const input = createReadStream(file)
+  let count = 0
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    const text = rowOf(line)
+    if (text === '') continue
+    const { id, email } = JSON.parse(text) as { id: number; email: string }
+    if (email === `u${id}@example.com`) count++
+  }
+  await finished(input).catch(() => {})
+  return count
+}
+
+const countXlsx = `
+import sys, zipfile, xml.etree.ElementTree as tree
+rows = 0
+with zipfile.ZipFile(sys.argv[1]) as book:
+    assert book.testzip() is None
+    name = next(n for n in book.namelist() if n.startswith('xl/worksheets/'))
+    for _, element in tree.iterparse(book.open(name)):
+        if element.tag.endswith('}row'):
+            cells = [''.join(c.itertext()) for c in element]
+            rows += cells[2] == 'u%s@example.com' % cells[0]
+            element.clear()
+print(rows)`
+
+function output(command: string, args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1_000_000 })
+  if (status !== 0) throw new Error(`${command} failed: ${error?.message ?? stderr}`)
+  return stdout.trim()
+}
+
+try {
+  const peaks = []
+  for (const rows of [small, large]) peaks.push(await measure(rows))
+  const [before = 0, after = 0] = peaks
+  if (after - before > growthMiB) failures.push(`memory grew by ${(after - before).toFixed(0)} MiB with the rows`)
+} finally {
+  await place.clear()
+}
+for (const failure of failures) say(`FAILED  ${failure}`)
+process.exitCode = failures.length > 0 ? 1 : 0
