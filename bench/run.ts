@@ -8,6 +8,7 @@ import { type Options, readOptions, usage } from './options.ts'
 import { startReference } from './reference.ts'
 import { reportRow } from './report.ts'
 import { formatRows } from './report-formats.ts'
+import { postgresRow } from './report-postgres.ts'
 import { requestRows } from './requests.ts'
 import { startService } from './service.ts'
 import { answerOf } from './target.ts'
@@ -16,7 +17,7 @@ import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
 /** The one that adds rows comes last. */
-const measurements = [get, notModified, list, tokenRow, reportRow, ...formatRows, create]
+const measurements = [get, notModified, list, tokenRow, reportRow, postgresRow, ...formatRows, create]
 
 const say = (line: string) => console.log(line)
 

@@ -24,15 +24,26 @@ const program = resolve(import.meta.dirname, '../bin/plinth.js')
 export const client = { id: 'bench', secret: 'bench-secret' }
 const startLimitMs = 30_000
 
+/** A database of another engine for the service to run on. */
+export interface OtherDatabase {
+  url: string
+  fill: (rows: number) => void
+}
+
 /** Migrates and fills a database, and starts `plinth serve` on it with the settings that production has by default. */
-export async function startService(place: Workplace, { rows, tls, profile }: Options, pin: boolean): Promise<Service> {
-  const dataDir = join(place.folder, 'data')
+export async function startService(
+  place: Workplace,
+  { rows, tls, profile }: Options,
+  pin: boolean,
+  other?: OtherDatabase,
+): Promise<Service> {
+  const dataDir = join(place.folder, other ? 'data-other' : 'data')
   const port = await freePort()
-  const env = environment(settings(dataDir, port, tls))
+  const env = environment({ ...settings(dataDir, port, tls), ...(other && { DATABASE_URL: other.url }) })
   const databaseFile = join(dataDir, 'plinth.db')
   await runToEnd(place, [program, 'migrate'], env)
-  fill(databaseFile, rows)
-  const logFile = join(place.folder, 'service.log')
+  other ? other.fill(rows) : fill(databaseFile, rows)
+  const logFile = join(place.folder, other ? 'service-other.log' : 'service.log')
   const log = openSync(logFile, 'a')
   // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
   const command = pinned(pin, serverCore, [program, 'serve'])
