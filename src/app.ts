@@ -34,7 +34,7 @@ import type { Problem } from './http/problem.ts'
 import { problemPages } from './http/problem-pages.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { wellFormed } from './http/well-formed.ts'
-import { webhookKeySet } from './resources/webhooks/routes.ts'
+import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { serveVersions, type VersionOptions } from './versions.ts'
 

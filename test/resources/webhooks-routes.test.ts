@@ -9,7 +9,8 @@ import { inputValidator } from '../../src/http/bodies.ts'
 import { fromFramework } from '../../src/http/framework-errors.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { reportEvents } from '../../src/resources/webhooks/event-types.ts'
-import { type WebhooksOptions, webhookKeySet, webhooks } from '../../src/resources/webhooks/routes.ts'
+import { type WebhooksOptions, webhooks } from '../../src/resources/webhooks/routes.ts'
+import { webhookKeySet } from '../../src/resources/webhooks/secret-routes.ts'
 import { accountSecret, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -54,6 +55,8 @@ forEachEngine((engine) => {
       const given = {
         events: reportEvents,
         db,
+        // Nothing is sent here.
+        queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
         sealer: seal,
         policy,
         lookup,

@@ -92,7 +92,6 @@ async function isTold(tx: Queryable, { id }: Event): Promise<boolean> {
 /** Returns the id, or undefined when the event has this delivery already. */
 async function addDelivery(tx: Queryable, event: Event, target: Target, id: string, instant: string) {
   const { webhookId, url, payloadStyle } = target
-  const body = payloadStyle === 'plain' ? event.body : envelope(event)
   const added = await tx
     .insertInto('deliveries')
     .values({
@@ -100,7 +99,7 @@ async function addDelivery(tx: Queryable, event: Event, target: Target, id: stri
       eventId: event.id,
       webhookId,
       url,
-      body,
+      body: bodyFor(event, payloadStyle),
       status: 'pending',
       attempts: 0,
       nextAttemptAt: instant,
@@ -113,6 +112,9 @@ async function addDelivery(tx: Queryable, event: Event, target: Target, id: stri
   return added?.id
 }
 
-/** The payload structure that Standard Webhooks recommends, around the bytes of the plain body. */
-const envelope = ({ type, createdAt, body }: Event): string =>
-  `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(createdAt)},"data":${body}}`
+/** The text that is sent: the plain body, or the payload structure that Standard Webhooks recommends around its bytes. */
+export const bodyFor = (
+  { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,
+  style: Target['payloadStyle'],
+): string =>
+  style === 'plain' ? body : `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(createdAt)},"data":${body}}`

@@ -79,24 +79,20 @@ export function validSecrets(sealer: Sealer, kept: KeptSecret, place: string, no
   return (isOver ? [secretSealed] : [secretSealed, previous]).map((sealed) => sealer.open(sealed, place))
 }
 
-/** The secret that signs calls to the owner's per-request URLs, made when it is first needed. */
-export async function accountSecret(...of: Parameters<typeof accountSecrets>): Promise<string> {
-  const [secret] = await accountSecrets(...of)
-  return secret as string
+type OfAccount = [db: Database, sealer: Sealer, owner: Owner, now: () => number, random: RandomBytes]
+
+/** The account's secret as it is kept, made when it is first needed. */
+export const keptAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<KeptSecret> =>
+  (await keptSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
+
+/** The account's secrets that sign calls to the owner's per-request URLs at this time, the newest first. */
+export async function accountSecrets(...of: OfAccount): Promise<string[]> {
+  const [, sealer, owner, now] = of
+  return validSecrets(sealer, await keptAccountSecret(...of), accountPlace(owner), now())
 }
 
-/** The account's secrets that sign at this time, the newest first. */
-export async function accountSecrets(
-  db: Database,
-  sealer: Sealer,
-  owner: Owner,
-  now: () => number,
-  random: RandomBytes,
-): Promise<string[]> {
-  const kept =
-    (await keptSecret(db.read, owner)) ?? (await db.write((tx) => ensureSecret(tx, sealer, owner, now, random)))
-  return validSecrets(sealer, kept, accountPlace(owner), now())
-}
+/** The newest of the account's secrets. */
+export const accountSecret = async (...of: OfAccount): Promise<string> => (await accountSecrets(...of))[0] as string
 
 /** The row of the account's secret; a new one, unless somebody else was faster. */
 export async function ensureSecret(
