@@ -6,6 +6,7 @@ import { keysCommand } from './commands/keys.ts'
 import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
 import { usersCommand } from './commands/users.ts'
+import { webhooksCommand } from './commands/webhooks.ts'
 import { type Config, readConfig } from './config.ts'
 import type { Definition } from './definition.ts'
 
@@ -55,7 +56,7 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 program.addCommand(clientsCommand(configuration, () => definition(configuration())))
-for (const command of [usersCommand, keysCommand, auditCommand, reportCommand]) {
+for (const command of [usersCommand, keysCommand, auditCommand, reportCommand, webhooksCommand]) {
   program.addCommand(command(configuration))
 }
 
