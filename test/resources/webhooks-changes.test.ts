@@ -1,22 +1,13 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, it } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
-import { createClient } from '../../src/auth/clients.ts'
 import { builtIn } from '../../src/built-in.ts'
-import { sealer } from '../../src/db/seal.ts'
-import type { Job, Queue } from '../../src/queue/queue.ts'
-import { announceWebhook } from '../../src/resources/webhooks/announce-webhook.ts'
-import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
 import { appOn, everyScope, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 type Json = ReturnType<typeof JSON.parse>
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
-
-const seal = sealer(Buffer.alloc(32, 1), randomBytes)
-const noting = { enqueue: async () => {} } as unknown as Queue
 
 forEachEngine((engine) => {
   describe('webhooks, as they are kept', () => {
@@ -380,32 +371,6 @@ forEachEngine((engine) => {
         await refused(404, 'RESOURCE_NOT_FOUND', 'POST', place, range, { as: token(everyScope, 'cli_else') })
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
         await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', place, range)
-      })
-    })
-
-    describe('webhook.failing and webhook.disabled', () => {
-      it('are told to the owner’s other webhooks, never to the one they are about, and to nobody else', async () => {
-        const wanted = { id: owner, name: 'Owner', scopes: everyScope.split(' '), grants: ['client_credentials'] }
-        await createClient(service.db, seal, builtIn.scopes, wanted)
-        const about = await made({ event: '*' })
-        const [other, exact] = [await made({ event: '*' }), await made({ event: 'webhook.failing' })]
-        await made({ event: '*' }, token(everyScope, 'cli_else'))
-        await made({ event: 'report.*' })
-        const since = '2026-03-01T00:00:00.000Z'
-        const work = fanOut({ db: service.db, queue: noting, now: Date.now, random: randomBytes })
-        const told = async (kind: 'webhook.failing' | 'webhook.disabled') => {
-          const news = { kind, since, reason: 'http 500' }
-          const row = await rowOf(about.id)
-          await service.db.write((tx) => announceWebhook(tx, { queue: noting, random: randomBytes }, row, news, since))
-          const events = service.db.read.selectFrom('events').select(['id', 'body']).where('type', '=', kind)
-          const { id, body } = await events.executeTakeFirstOrThrow()
-          assert.deepEqual(JSON.parse(body), { webhookId: about.id, event: '*', since, reason: 'http 500' })
-          await work({ payload: { eventId: id }, finish: async () => {} } as unknown as Job)
-          const deliveries = service.db.read.selectFrom('deliveries').select('webhookId').where('eventId', '=', id)
-          return (await deliveries.execute()).map(({ webhookId }) => webhookId).sort()
-        }
-        assert.deepEqual(await told('webhook.failing'), [other.id, exact.id].sort())
-        assert.deepEqual(await told('webhook.disabled'), [other.id])
       })
     })
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, it } from 'node:test'
+import { announceWebhook } from '../../src/resources/webhooks/announce-webhook.ts'
 import { everyScope, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { hooksOn, isSigned } from '../support/hooks.ts'
@@ -336,6 +338,39 @@ forEachEngine((engine) => {
         const since = new Date(Date.now() - 60_000).toISOString()
         assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since }), { count: 1 })
         await receiver.called(2)
+      })
+    })
+
+    describe('webhook.failing and webhook.disabled', () => {
+      const since = '2026-03-01T00:00:00.000Z'
+      const tell = async (id: string, kind: 'webhook.failing' | 'webhook.disabled') => {
+        const { db, queue } = service
+        const row = await db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+        const news = { kind, since, reason: 'http 500' }
+        await db.write((tx) => announceWebhook(tx, { queue, random: randomBytes }, row, news, new Date().toISOString()))
+      }
+
+      it('are told to the owner’s other webhooks, never to the one they are about, and to nobody else', async () => {
+        const [about, all, exact, strange] = await Promise.all(Array.from({ length: 4 }, () => service.receiver()))
+        const { id } = await made(about!.url, { event: '*' })
+        const { secret } = await made(all!.url, { event: '*' })
+        await made(exact!.url, { event: 'webhook.failing' })
+        const mine = bearer
+        bearer = token(everyScope, 'cli_else')
+        await made(strange!.url, { event: '*' })
+        bearer = mine
+        await tell(id, 'webhook.failing')
+        await Promise.all([all!.called(1), exact!.called(1)])
+        await tell(id, 'webhook.disabled')
+        await all!.called(2)
+        const body = { webhookId: id, event: '*', since, reason: 'http 500' }
+        for (const sent of all!.calls) {
+          assert.deepEqual(JSON.parse(sent.bytes.toString()), body)
+          assert.ok(isSigned(secret, sent))
+        }
+        const events = all!.calls.map(({ headers }) => headers['webhook-event'])
+        assert.deepEqual(events, ['webhook.failing', 'webhook.disabled'])
+        assert.deepEqual([about!.calls.length, exact!.calls.length, strange!.calls.length], [0, 1, 0])
       })
     })
   })
