@@ -332,7 +332,20 @@ forEachEngine((engine) => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
-        assert.equal((await strict.inject({ method: 'DELETE', url })).statusCode, 428)
+        const payload = { description: 'x' }
+        for (const method of ['PATCH', 'DELETE'] as const) {
+          assert.equal((await strict.inject({ method, url, payload })).statusCode, 428)
+        }
+        const rotation = { method: 'POST' as const, url: `${url}/rotate-secret`, payload: {} }
+        assert.equal((await strict.inject(rotation)).statusCode, 428)
+        const tagged = { ...rotation, headers: { 'if-match': '"1"' } }
+        assert.equal((await strict.inject(tagged)).statusCode, 200)
+        assert.equal(
+          (await strict.inject({ method: 'PATCH', url, payload, headers: { 'if-match': '"1"' } })).statusCode,
+          412,
+        )
+        const fitting = { 'if-match': '"2"' }
+        assert.equal((await strict.inject({ method: 'PATCH', url, payload, headers: fitting })).statusCode, 200)
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 

@@ -92,8 +92,8 @@ const changing: Plugin = async (app, options) => {
     const caller = callerOf(request)
     const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))
     const patch: RegistrationPatch = Object.fromEntries(named)
-    await checkRegistration(patch, caller, options)
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
+    await checkRegistration(patch, caller, options)
     return shownBy(options.sealer)(await change(options, caller, request.params.id, patch, demands, actorOf(request)))
   })
 }
