@@ -288,7 +288,7 @@ forEachEngine((engine) => {
         await call('DELETE', `/products/${lamp.id}`)
         await log(id, 2)
         await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
-        const since = new Date(Date.now() - 60_000).toISOString()
+        const [since, until] = [60_000, 59_999].map((ms) => new Date(Date.now() - ms).toISOString())
         const answer = await call('POST', `/api/webhooks/${id}/replay`, { since })
         assert.deepEqual([answer.statusCode, answer.json()], [202, { count: 2 }])
         assert.equal(answer.headers.location, `/api/webhooks/${id}/deliveries`)
@@ -297,7 +297,7 @@ forEachEngine((engine) => {
         assert.deepEqual(all.map(({ attempts }) => attempts.length).sort(), [1, 2, 2])
         assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, event: 'product.deleted' }), { count: 1 })
         assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, status: 'failed' }), { count: 0 })
-        assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, until: since.replace(/\d\dZ$/, '99Z') }), {
+        assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, until }), {
           count: 0,
         })
         await receiver.called(6)
