@@ -38,7 +38,7 @@ import { retirement } from './http/retirement.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { placer } from './http/version-life.ts'
 import { wellFormed } from './http/well-formed.ts'
-import { webhookKeySet } from './resources/webhooks/routes.ts'
+import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { enclosingPrefixes, serveVersions, type VersionOptions } from './versions.ts'
 

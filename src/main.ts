@@ -1,12 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { auditCommand } from './commands/audit.ts'
-import { clientsCommand } from './commands/clients.ts'
-import { keysCommand } from './commands/keys.ts'
-import { reportCommand } from './commands/report.ts'
 import { settingsTable } from './commands/settings.ts'
-import { usersCommand } from './commands/users.ts'
-import { versionsCommand } from './commands/versions.ts'
 import { type Config, readConfig } from './config.ts'
 import type { Definition } from './definition.ts'
 
@@ -55,11 +49,44 @@ program
   .action(() => {
     process.stdout.write(settingsTable(configuration(), process.env))
   })
-for (const command of [clientsCommand, versionsCommand]) {
-  program.addCommand(command(configuration, () => definition(configuration())))
-}
-for (const command of [usersCommand, keysCommand, auditCommand, reportCommand]) {
-  program.addCommand(command(configuration))
+const served = () => definition(configuration())
+/** Groups of commands: only the one that is named is loaded. */
+const groups: [name: string, summary: string, load: () => Promise<Command>][] = [
+  [
+    'clients',
+    'Register, list, change and revoke OAuth clients',
+    async () => (await import('./commands/clients.ts')).clientsCommand(configuration, served),
+  ],
+  [
+    'versions',
+    'List the versions of the interface, and who still calls those that are deprecated',
+    async () => (await import('./commands/versions.ts')).versionsCommand(configuration, served),
+  ],
+  ['users', 'Let people log in', async () => (await import('./commands/users.ts')).usersCommand(configuration)],
+  [
+    'keys',
+    'Manage API keys, and rotate the keys that sign tokens',
+    async () => (await import('./commands/keys.ts')).keysCommand(configuration),
+  ],
+  [
+    'audit',
+    'Read the audit log, and prove that nobody altered it',
+    async () => (await import('./commands/audit.ts')).auditCommand(configuration),
+  ],
+  [
+    'report',
+    'Make, list and cancel reports of a service',
+    async () => (await import('./commands/report.ts')).reportCommand(configuration),
+  ],
+  [
+    'webhooks',
+    'List webhooks of a service, receive them here, and test them',
+    async () => (await import('./commands/webhooks.ts')).webhooksCommand(configuration),
+  ],
+]
+for (const [name, summary, load] of groups) {
+  const group = process.argv.includes(name) ? await load() : new Command(name)
+  program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
 loadDotEnv()

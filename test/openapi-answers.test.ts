@@ -37,6 +37,11 @@ onSqlite((engine) => {
       ({ method: 'POST', url, payload, headers: json, ...more }) as Request
     const act = (name: string) => ({ method: 'POST' as const, url: `/api/reports/${ids.task}/${name}` })
     const removal = () => ({ method: 'DELETE' as const, url: `/api/reports/${ids.task}` })
+    const onHook = (name: string, payload?: object, more: object = {}) =>
+      ({ method: 'POST', url: `/api/webhooks/${ids.webhook}/${name}`, ...(payload && { payload }), ...more }) as Request
+    const patchHook = (payload: object) =>
+      ({ method: 'PATCH', url: `/api/webhooks/${ids.webhook}`, payload }) as Request
+    const deliveryPath = () => `/api/webhooks/${ids.webhook}/deliveries/${ids.delivery}`
     const seenEnd = { 'last-event-id': '2' }
     let credentials: string
     let ids: Record<string, string>
@@ -54,6 +59,7 @@ onSqlite((engine) => {
         client: (await service.send(post('/api/clients', machine, admin))).json().id,
         key: (await service.send(post('/api/keys', { name: 'Batch' }, admin))).json().id,
       }
+      ids.delivery = (await service.send(post(`/api/webhooks/${ids.webhook}/test`, {}))).json().id
     })
 
     type Request = InjectOptions & { scopes?: string | null; token?: string }
@@ -176,6 +182,27 @@ onSqlite((engine) => {
       [200, '/api/webhooks/{id}', () => ({ url: `/api/webhooks/${ids.webhook}` })],
       [404, '/api/webhooks/{id}', () => ({ url: '/api/webhooks/none' })],
       [200, '/api/webhooks/{id}/deliveries', () => ({ url: `/api/webhooks/${ids.webhook}/deliveries` })],
+      [200, '/api/webhooks/{id}/deliveries', () => ({ url: `/api/webhooks/${ids.webhook}/deliveries?status=failed` })],
+      [400, '/api/webhooks/{id}/deliveries', () => ({ url: `/api/webhooks/${ids.webhook}/deliveries?sort=x` })],
+      [202, '/api/webhooks/{id}/test', () => onHook('test')],
+      [422, '/api/webhooks/{id}/test', () => onHook('test', { event: 'x' })],
+      [200, '/api/webhooks/{id}/deliveries/{deliveryId}', () => ({ url: deliveryPath() })],
+      [404, '/api/webhooks/{id}/deliveries/{deliveryId}', () => ({ url: `${deliveryPath()}x` })],
+      [
+        202,
+        '/api/webhooks/{id}/deliveries/{deliveryId}/redeliver',
+        () => ({ method: 'POST', url: `${deliveryPath()}/redeliver` }),
+      ],
+      [202, '/api/webhooks/{id}/replay', () => onHook('replay', { since: '2026-01-01T00:00:00Z' })],
+      [422, '/api/webhooks/{id}/replay', () => onHook('replay', { since: '2030-01-01T00:00:00Z' })],
+      [200, '/api/webhooks/{id}/rotate-secret', () => onHook('rotate-secret')],
+      [412, '/api/webhooks/{id}/rotate-secret', () => onHook('rotate-secret', {}, { headers: { ...json, ...stale } })],
+      [200, '/api/webhooks/{id}', () => patchHook({ status: 'paused', headers: { a: 'b' } })],
+      [409, '/api/webhooks/{id}/replay', () => onHook('replay', { since: '2026-01-01T00:00:00Z' })],
+      [409, '/api/webhooks/{id}', () => patchHook({ event: '*' })],
+      [422, '/api/webhooks/{id}', () => patchHook({ callbackUrl: 'http://10.0.0.1/' })],
+      [412, '/api/webhooks/{id}', () => ({ ...patchHook({ status: 'active' }), headers: { ...json, ...stale } })],
+      [200, '/api/webhooks/secret/rotate', () => ({ method: 'POST' })],
       [204, '/api/webhooks/{id}', () => ({ method: 'DELETE', url: `/api/webhooks/${ids.webhook}` })],
       [200, '/api/webhooks/secret', () => ({})],
       [200, '/api/event-types', () => ({})],

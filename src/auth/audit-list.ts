@@ -1,7 +1,8 @@
 import type { AuditRow } from '../db/administration-tables.ts'
 import type { Database } from '../db/open.ts'
+import { instantParameter } from '../http/instant.ts'
+import { keysetPage, type PageQuery } from '../http/keyset-page.ts'
 import { Problem } from '../http/problem.ts'
-import { keysetPage, type PageQuery } from './keyset-page.ts'
 
 /** What the audit log can be asked for. */
 export interface AuditFilter {
@@ -18,7 +19,7 @@ export interface AuditFilter {
 export function auditPage({ read }: Database, query: PageQuery & AuditFilter) {
   const { event, clientId, subject, target } = query
   const equal = Object.entries({ event, clientId, subject, target }).filter(([, value]) => value !== undefined)
-  const [from, to] = [instantOf('from', query.from), instantOf('to', query.to)]
+  const [from, to] = [instantParameter('from', query.from), instantParameter('to', query.to)]
   return keysetPage<AuditRow>(query, 1, {
     of: ['audit', equal, from, to],
     keyOf: ({ sequence }) => [sequence],
@@ -47,15 +48,6 @@ export function auditView({ details, ...row }: AuditRow): Record<string, unknown
 
 const malformed = (field: string, message: string) =>
   new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
-
-const isoDate = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/
-
-function instantOf(field: string, text: string | undefined): string | undefined {
-  if (text === undefined) return undefined
-  const ms = isoDate.test(text) ? Date.parse(text) : Number.NaN
-  if (Number.isNaN(ms)) throw malformed(field, 'must be an instant such as 2026-11-21T00:00:00Z')
-  return new Date(ms).toISOString()
-}
 
 function placeOf(value: unknown): number {
   if (!Number.isSafeInteger(value)) throw malformed('cursor', 'is not one of our cursors')

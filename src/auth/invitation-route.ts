@@ -45,10 +45,6 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
     {
       config: { scope: 'admin', cache: 'none', bodyOptional: true },
       schema: { ...about, params, body: Wanted, response: { 201: Created } },
-      // All there is to say may be left unsaid.
-      preValidation: async (request) => {
-        if (request.body === undefined) request.body = {}
-      },
     },
     async (request, reply) => {
       const made: Invitation[] = []

@@ -1,5 +1,5 @@
 import type { Database } from '../db/open.ts'
-import { keysetPage, type PageQuery } from './keyset-page.ts'
+import { keysetPage, type PageQuery } from '../http/keyset-page.ts'
 
 interface Listed {
   id: string

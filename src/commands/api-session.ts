@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import type { Config } from '../config.ts'
 import { type Call, caller, client, jsonOf } from '../demo/api.ts'
+import { interruptible } from '../demo/ending.ts'
 
 export interface SessionOptions {
   baseUrl?: string
@@ -40,5 +41,19 @@ export async function openSession(config: Config, options: SessionOptions, signa
   } catch (error) {
     close()
     throw error
+  }
+}
+
+/** Works in a session of its own; Ctrl-C and SIGTERM end it with their exit code. */
+export async function withSession(config: Config, options: SessionOptions, work: (call: Call) => Promise<void>) {
+  const { signal, release } = interruptible()
+  try {
+    const { call, close } = await openSession(config, options, signal)
+    await work(call).finally(close)
+  } catch (error) {
+    if (!signal.aborted) throw error
+    process.exitCode = signal.reason
+  } finally {
+    release()
   }
 }

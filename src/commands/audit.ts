@@ -9,7 +9,7 @@ import { print, withStores } from './print.ts'
 /** `plinth audit …`: reads the audit log, the twin of /api/audit, and proves that it is whole. */
 export function auditCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
-  const audit = new Command('audit').description('Read the audit log, and prove that nobody altered it')
+  const audit = new Command('audit')
   audit
     .command('list')
     .description('Print entries, newest first')

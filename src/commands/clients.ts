@@ -27,7 +27,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
     const { scopes } = await definition()
     await using((stores) => work(stores, scopes))
   }
-  const clients = new Command('clients').description('Register, list, change and revoke OAuth clients')
+  const clients = new Command('clients')
   settable(clients.command('create').description('Register a client and print its id and secret once'))
     .option('--id <id>', 'its client_id (made up without it)')
     .option('--public', 'without a secret: for apps that cannot keep one')

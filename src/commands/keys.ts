@@ -18,7 +18,7 @@ access token. Signing keys (rotate) are what access tokens and ID tokens are sig
 /** `plinth keys …`: API keys, the twin of /api/keys, and the rotation of signing keys. */
 export function keysCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
-  const keys = new Command('keys').description(about).summary('Manage API keys, and rotate the keys that sign tokens')
+  const keys = new Command('keys').description(about)
   keys
     .command('create')
     .description('Make an API key and print it once')

@@ -1,25 +1,11 @@
 import type { Config } from '../config.ts'
 import { type Call, jsonOf } from '../demo/api.ts'
-import { interruptible } from '../demo/ending.ts'
 import { screen } from '../demo/screen.ts'
-import { openSession, type SessionOptions } from './api-session.ts'
+import { type SessionOptions, withSession } from './api-session.ts'
 import { askFor, follow, save, type Task } from './report-run.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const number = new Intl.NumberFormat('en')
-
-async function withSession(config: Config, options: SessionOptions, work: (call: Call) => Promise<void>) {
-  const { signal, release } = interruptible()
-  try {
-    const { call, close } = await openSession(config, options, signal)
-    await work(call).finally(close)
-  } catch (error) {
-    if (!signal.aborted) throw error
-    process.exitCode = signal.reason
-  } finally {
-    release()
-  }
-}
 
 export type Filter = Record<string, string | number>
 

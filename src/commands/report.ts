@@ -1,17 +1,13 @@
 import { Command } from 'commander'
 import type { Config } from '../config.ts'
+import { asClient } from './client-options.ts'
 import type { Filter } from './report-actions.ts'
 
 /** `plinth report run|list|cancel`: a client of a service, here or elsewhere. */
 export function reportCommand(configuration: () => Config): Command {
-  const report = new Command('report').description('Make, list and cancel reports of a service')
-  const calling = (command: Command) =>
-    command
-      .option('--base-url <url>', 'where the service is (without it, that of these settings)')
-      .option('--client-id <id>', 'the client to be; PLINTH_CLIENT_ID without it')
-      .option('--client-secret <secret>', 'its secret; better in PLINTH_CLIENT_SECRET, where others do not see it')
+  const report = new Command('report')
   const actions = () => import('./report-actions.ts')
-  calling(report.command('run'))
+  asClient(report.command('run'))
     .description('Ask for a report, watch it and download it')
     .argument('<type>', 'such as users')
     .option('--format <format>', 'json, csv, ndjson, xlsx or pdf', 'csv')
@@ -22,12 +18,12 @@ export function reportCommand(configuration: () => Config): Command {
     .option('--sort <names>', 'such as name or -createdAt,name')
     .option('--filter <name=value...>', 'only rows with this value', filterOf)
     .action(async (type, options) => (await actions()).run(configuration(), type, options))
-  calling(report.command('list'))
+  asClient(report.command('list'))
     .description('List your reports, newest first')
     .option('--status <status>', 'only those in this state')
     .option('--json', 'as JSON')
     .action(async (options) => (await actions()).list(configuration(), options))
-  calling(report.command('cancel'))
+  asClient(report.command('cancel'))
     .description('Cancel a report')
     .argument('<task>')
     .action(async (task, options) => (await actions()).cancel(configuration(), task, options))

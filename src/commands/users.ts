@@ -27,7 +27,7 @@ export function usersCommand(configuration: () => Config): Command {
     const stores = await openStores(config)
     await work(stores, config).finally(() => stores.db.close())
   }
-  const users = new Command('users').description('Let people log in')
+  const users = new Command('users')
   users
     .command('invite')
     .description('Print a link by which a user chooses a password; it works once, for 30 minutes')

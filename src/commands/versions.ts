@@ -17,7 +17,6 @@ few seconds by the services that answer them.`
 export function versionsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   return new Command('versions')
     .description(about)
-    .summary('List the versions of the interface, and who still calls those that are deprecated')
     .option('--json', 'as JSON')
     .action(async ({ json = false }: { json?: boolean }) => {
       const lives = versionLives(await definition(), configuration().versions)

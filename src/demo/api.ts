@@ -26,7 +26,7 @@ export interface CallOptions {
 }
 
 /** Sends one request; rejects on a broken connection, resolves with whatever status is answered. */
-export type Send = (method: 'GET' | 'POST', path: string, options?: CallOptions) => Promise<Answer>
+export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<Answer>
 
 /** A client of the service that checks its certificate, and the end of its connections. */
 export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {

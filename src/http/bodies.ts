@@ -19,7 +19,7 @@ const json = 'application/json'
 /**
  * Which bodies are read and how input is judged: uncompressed JSON in UTF-8 only (415 otherwise), as `readJson` takes
  * it; no type coercion; path and query integers are canonical decimals, numbers are JSON's; text in bodies is trimmed
- * before its rules apply. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
+ * before its rules apply. A body that may be left out is an empty object then. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
  */
 export const bodies = fastifyPlugin(
   async (app) => {
@@ -35,10 +35,19 @@ export const bodies = fastifyPlugin(
     app.addContentTypeParser('*', (request, _body, done) =>
       takesBody(request) ? done(otherType(request), undefined) : done(null, undefined),
     )
+    app.addHook('onRoute', (route) => {
+      if (route.config?.bodyOptional) route.preValidation = [...[route.preValidation ?? []].flat(), fillIn]
+    })
     app.setValidatorCompiler<TSchema>(({ schema, httpPart }) => inputValidator(schema, httpPart ?? 'body'))
   },
   { name: 'bodies', dependencies: ['errors', 'authorize'] },
 )
+
+/** All there is to say may be left unsaid. */
+function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): void {
+  if (request.body === undefined) request.body = {}
+  done()
+}
 
 const takesBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
@@ -81,7 +90,7 @@ function isUtf8Type(type: string): boolean {
   return end === parameters.length
 }
 
-type Properties = Record<string, { type?: string }>
+type Properties = Record<string, { type?: string | string[] }>
 
 /** Checks one part of a request in place; failures name every field at once. */
 export function inputValidator(schema: TSchema, part: string) {
@@ -100,8 +109,9 @@ export function inputValidator(schema: TSchema, part: string) {
   }
 }
 
-const ofType = (properties: [string, { type?: string }][], type: string): string[] =>
-  properties.filter(([, property]) => property.type === type).map(([name]) => name)
+/** The properties of a type, those that may be null besides included. */
+const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
+  properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
 
 const canonicalInteger = /^(0|-?[1-9][0-9]{0,14})$/
 

@@ -43,6 +43,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
   TASK_NOT_COMPLETED: ['The report is still being made.', 'Wait as long as the Retry-After header says.'],
   TASK_ALREADY_FINISHED: ['The task has ended, so it cannot be cancelled.', 'Delete it, or download its result.'],
   TASK_FAILED: ['The report could not be made.', 'The status of the task tells why. Create a new report.'],
+  WEBHOOK_NOT_ACTIVE: [
+    'The webhook is paused or disabled, so nothing is sent to it.',
+    'Set its status to active, then send the request again.',
+  ],
   RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
   VERSION_RETIRED: [
     'This version of the interface was deprecated, and its time is over.',

@@ -16,6 +16,7 @@ export const problems = {
   TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
   TASK_FAILED: [409, 'The task has failed'],
   TASK_ALREADY_FINISHED: [409, 'The task has ended already'],
+  WEBHOOK_NOT_ACTIVE: [409, 'The webhook is paused or disabled'],
   RESULT_EXPIRED: [410, 'The result has expired'],
   VERSION_RETIRED: [410, 'The version of the interface was retired'],
   PRECONDITION_FAILED: [412, 'A precondition of the request does not hold'],

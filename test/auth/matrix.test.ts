@@ -101,6 +101,10 @@ forEachEngine((engine) => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
+  const webhook = async (): Promise<string> =>
+    (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
+  const pathOf = (url: string, id: string | number | string[]) =>
+    [id].flat().reduce((path: string, one) => path.replace(/:\w+/, String(one)), url)
   const fixtures: Fixtures = {
     fresh: () => ++count,
     user: async () => (await make('/users', { name: 'Some', email: `made${++count}@example.com` })).id,
@@ -112,8 +116,11 @@ forEachEngine((engine) => {
       await send('POST', `/api/reports/${taskId}/cancel`, tokens.owner)
       return taskId
     },
-    webhook: async () =>
-      (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id,
+    webhook,
+    delivery: async () => {
+      const id = await webhook()
+      return [id, (await make(`/api/webhooks/${id}/test`, {})).id]
+    },
     client: async () => {
       const body = { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] }
       return (await make('/api/clients', body, 'admin')).id
@@ -122,7 +129,7 @@ forEachEngine((engine) => {
   }
   const request = async ({ method, url }: LiveRoute, row: Row, caller: Caller) => {
     const id = row.id ? await row.id(fixtures) : ''
-    const path = url.replace(/:\w+/, String(id))
+    const path = pathOf(url, id)
     return { path, answer: await send(method, path, tokens[caller], row.body?.(fixtures)) }
   }
 
@@ -167,12 +174,7 @@ forEachEngine((engine) => {
         const row = rowOf(route)
         if (row?.missing === undefined) continue
         const { answer } = await request(route, row, 'other')
-        const none = await send(
-          route.method,
-          route.url.replace(/:\w+/, row.missing),
-          tokens.other,
-          row.body?.(fixtures),
-        )
+        const none = await send(route.method, pathOf(route.url, row.missing), tokens.other, row.body?.(fixtures))
         assert.equal(answer.body.replace(varying, ''), none.body.replace(varying, ''), `${route.method} ${route.url}`)
         assert.deepEqual(Object.keys(answer.headers), Object.keys(none.headers))
         assert.equal(none.statusCode, 404)

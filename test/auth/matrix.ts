@@ -8,6 +8,8 @@ export interface Fixtures {
   /** One that was cancelled. */
   endedTask: () => Promise<string>
   webhook: () => Promise<string>
+  /** A webhook, and a delivery to it. */
+  delivery: () => Promise<string[]>
   client: () => Promise<string>
   key: () => Promise<string>
   /** A number that nothing has yet. */
@@ -31,10 +33,10 @@ interface Expected {
 }
 
 export interface Row extends Expected {
-  /** The path's parameter. */
-  id?: (fixtures: Fixtures) => Promise<string | number>
+  /** The path's parameter, or parameters. */
+  id?: (fixtures: Fixtures) => Promise<string | number | string[]>
   /** A well-formed id that nothing has, where a stranger's must look the same. */
-  missing?: string
+  missing?: string | string[]
   body?: (fixtures: Fixtures) => object
 }
 
@@ -62,6 +64,7 @@ const books = { id: (made: Fixtures) => made.book() }
 const tasks = { id: (made: Fixtures) => made.task(), missing: missingTask }
 const endedTasks = { id: (made: Fixtures) => made.endedTask(), missing: missingTask }
 const webhooks = { id: (made: Fixtures) => made.webhook(), missing: missingWebhook }
+const deliveries = { id: (made: Fixtures) => made.delivery(), missing: [missingWebhook, `dlv_${'A'.repeat(22)}`] }
 const clients = { id: (made: Fixtures) => made.client() }
 const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
@@ -115,8 +118,15 @@ export const matrix: Record<string, Row> = {
   'POST /api/webhooks': { ...all(201), body: hook },
   'GET /api/webhooks/secret': all(200),
   'GET /api/webhooks/:id': { ...owned(200), ...webhooks },
+  'POST /api/webhooks/secret/rotate': all(200),
+  'PATCH /api/webhooks/:id': { ...owned(200), ...webhooks, body: () => ({ status: 'paused' }) },
   'DELETE /api/webhooks/:id': { ...owned(204), ...webhooks },
+  'POST /api/webhooks/:id/test': { ...owned(202), ...webhooks },
+  'POST /api/webhooks/:id/rotate-secret': { ...owned(200), ...webhooks },
+  'POST /api/webhooks/:id/replay': { ...owned(202), ...webhooks, body: () => ({ since: '2026-03-01T00:00:00Z' }) },
   'GET /api/webhooks/:id/deliveries': { ...owned(200), ...webhooks },
+  'GET /api/webhooks/:id/deliveries/:deliveryId': { ...owned(200), ...deliveries },
+  'POST /api/webhooks/:id/deliveries/:deliveryId/redeliver': { ...owned(202), ...deliveries },
 
   'POST /api/users/:id/invitation': { ...admins(201), ...users },
 

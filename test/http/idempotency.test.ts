@@ -87,6 +87,11 @@ forEachEngine((engine) => {
       '/api/reports/{taskId}/cancel': undefined,
       '/api/reports/{taskId}/retry': undefined,
       '/api/webhooks': { event: '*', callbackUrl: 'http://127.0.0.1:9/every-post' },
+      '/api/webhooks/{id}/test': {},
+      '/api/webhooks/{id}/rotate-secret': {},
+      '/api/webhooks/{id}/replay': { since: '2026-03-01T00:00:00Z' },
+      '/api/webhooks/{id}/deliveries/{deliveryId}/redeliver': {},
+      '/api/webhooks/secret/rotate': {},
       '/api/clients': { name: 'Machine', grants: ['client_credentials'], scopes: ['reports:read'] },
       '/api/clients/{id}/rotate-secret': {},
       '/api/keys': { name: 'Partner' },
@@ -98,10 +103,19 @@ forEachEngine((engine) => {
       '/api/users': { url: '/users', payload: { name: 'Ada', email: 'parent@example.com' } },
       '/api/reports': { url: '/api/reports', payload: successes['/api/reports'] as object },
     }
+    let hooks = 0
+    /** A new webhook, and a delivery to it where the path names one. */
+    async function webhookPath(path: string): Promise<string> {
+      const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/parent${++hooks}` }
+      const { id } = (await post({ url: '/api/webhooks', payload, bearer })).json()
+      const { id: deliveryId } = (await post({ url: `/api/webhooks/${id}/test`, payload: {}, bearer })).json()
+      return path.replace('{id}', id).replace('{deliveryId}', deliveryId)
+    }
     /** The path with the id of something that is there: for a retry, of a task that was cancelled. */
     async function pathOf(path: string): Promise<string> {
       const [parameter] = /\{\w+\}/.exec(path) ?? []
       if (parameter === undefined) return path
+      if (path.startsWith('/api/webhooks')) return webhookPath(path)
       const { id, taskId = id } = (
         await post({ ...parents[path.slice(0, path.indexOf(parameter) - 1)], bearer })
       ).json()

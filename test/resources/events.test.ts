@@ -207,7 +207,7 @@ forEachEngine((engine) => {
       const names = kinds.map(({ event }: { event: string }) => event)
       assert.deepEqual(names, Object.keys(builtIn.events))
       for (const name of names) await listen(name, listener)
-      for (const kind of kinds) assert.deepEqual(Object.keys(kind), ['event', 'description', 'example'])
+      for (const kind of kinds) assert.deepEqual(Object.keys(kind), ['event', 'description', 'example', 'schema'])
       const { example } = kinds.find(({ event }: { event: string }) => event === 'user.updated')
       assert.deepEqual(Object.keys(example), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       assert.equal(builtIn.events['report.completed']?.audience, null)

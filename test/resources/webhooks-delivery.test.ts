@@ -17,7 +17,7 @@ import { type Job, LeaseLost, type Queue, Stopping } from '../../src/queue/queue
 import { type DeliverOptions, deliver } from '../../src/resources/webhooks/deliver.ts'
 import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
 import { insert, newRegistration, remove } from '../../src/resources/webhooks/registrations.ts'
-import { webhookKeySet } from '../../src/resources/webhooks/routes.ts'
+import { webhookKeySet } from '../../src/resources/webhooks/secret-routes.ts'
 import { accountSecret, type Owner, type WebhookKeys, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { type Outcome, type Sender, sender } from '../../src/resources/webhooks/send.ts'
 import { forEachEngine } from '../support/engines.ts'

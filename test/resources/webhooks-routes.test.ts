@@ -9,7 +9,8 @@ import { inputValidator } from '../../src/http/bodies.ts'
 import { fromFramework } from '../../src/http/framework-errors.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { reportEvents } from '../../src/resources/webhooks/event-types.ts'
-import { type WebhooksOptions, webhookKeySet, webhooks } from '../../src/resources/webhooks/routes.ts'
+import { type WebhooksOptions, webhooks } from '../../src/resources/webhooks/routes.ts'
+import { webhookKeySet } from '../../src/resources/webhooks/secret-routes.ts'
 import { accountSecret, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -54,6 +55,8 @@ forEachEngine((engine) => {
       const given = {
         events: reportEvents,
         db,
+        // Nothing is sent here.
+        queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
         sealer: seal,
         policy,
         lookup,
@@ -329,7 +332,20 @@ forEachEngine((engine) => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
-        assert.equal((await strict.inject({ method: 'DELETE', url })).statusCode, 428)
+        const payload = { description: 'x' }
+        for (const method of ['PATCH', 'DELETE'] as const) {
+          assert.equal((await strict.inject({ method, url, payload })).statusCode, 428)
+        }
+        const rotation = { method: 'POST' as const, url: `${url}/rotate-secret`, payload: {} }
+        assert.equal((await strict.inject(rotation)).statusCode, 428)
+        const tagged = { ...rotation, headers: { 'if-match': '"1"' } }
+        assert.equal((await strict.inject(tagged)).statusCode, 200)
+        assert.equal(
+          (await strict.inject({ method: 'PATCH', url, payload, headers: { 'if-match': '"1"' } })).statusCode,
+          412,
+        )
+        const fitting = { 'if-match': '"2"' }
+        assert.equal((await strict.inject({ method: 'PATCH', url, payload, headers: fitting })).statusCode, 200)
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 

@@ -66,11 +66,12 @@ export async function testApp(
   const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
   const now = () => clock.now
   const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
-  const queue = await openQueue({ db, now, random: Math.random, onError: (error) => faults.push(error) })
+  const onError = (error: unknown) => faults.push(error)
+  const queue = settings.queue ?? (await openQueue({ db, now, random: Math.random, onError }))
   const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = settings.definition ?? builtIn
-  const audit = openAudit({ db, sealer: seal, now, onError: (error) => faults.push(error) })
+  const audit = openAudit({ db, sealer: seal, now, onError })
   const app = await buildApp({
     definition,
     db,

@@ -48,12 +48,13 @@ async function targetsOf(tx: Queryable, event: Event): Promise<Target[]> {
   return [...registered, { webhookId: null, url, payloadStyle: 'plain' }]
 }
 
-const active = (tx: Queryable, { type }: Event) =>
+const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
     .select(['webhooks.id as webhookId', 'callbackUrl as url', 'payloadStyle'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
+    .where('webhooks.id', 'is distinct from', exceptWebhook)
     .orderBy('webhooks.id')
 
 const ofOwner = (tx: Queryable, event: Event): Promise<Target[]> =>
@@ -91,7 +92,6 @@ async function isTold(tx: Queryable, { id }: Event): Promise<boolean> {
 /** Returns the id, or undefined when the event has this delivery already. */
 async function addDelivery(tx: Queryable, event: Event, target: Target, id: string, instant: string) {
   const { webhookId, url, payloadStyle } = target
-  const body = payloadStyle === 'plain' ? event.body : envelope(event)
   const added = await tx
     .insertInto('deliveries')
     .values({
@@ -99,7 +99,7 @@ async function addDelivery(tx: Queryable, event: Event, target: Target, id: stri
       eventId: event.id,
       webhookId,
       url,
-      body,
+      body: bodyFor(event, payloadStyle),
       status: 'pending',
       attempts: 0,
       nextAttemptAt: instant,
@@ -112,6 +112,9 @@ async function addDelivery(tx: Queryable, event: Event, target: Target, id: stri
   return added?.id
 }
 
-/** The payload structure that Standard Webhooks recommends, around the bytes of the plain body. */
-const envelope = ({ type, createdAt, body }: Event): string =>
-  `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(createdAt)},"data":${body}}`
+/** The text that is sent: the plain body, or the payload structure that Standard Webhooks recommends around its bytes. */
+export const bodyFor = (
+  { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,
+  style: Target['payloadStyle'],
+): string =>
+  style === 'plain' ? body : `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(createdAt)},"data":${body}}`

@@ -20,11 +20,17 @@ interface Tried {
 export async function record(tx: Queryable, options: DeliverOptions, tried: Tried): Promise<void> {
   const { job, due, startedAt, outcome } = tried
   await job.finish(tx)
+  const nowMs = options.now()
+  const goesOn = await recordHealth(tx, options, tried, new Date(nowMs).toISOString())
+  const tries = due.attempts + 1 - due.triesBefore
+  const delayMs =
+    goesOn && due.isTest === 0 ? retryDelayMs(options.schedule, tries, outcome.retryAfterSeconds, options.jitter) : null
+  const attempt = await updateDelivery(tx, tried, nowMs, delayMs)
   await tx
     .insertInto('attempts')
     .values({
       deliveryId: due.id,
-      attempt: due.attempts + 1,
+      attempt,
       startedAt,
       durationMs: Math.round(outcome.durationMs),
       statusCode: outcome.status,
@@ -32,15 +38,12 @@ export async function record(tx: Queryable, options: DeliverOptions, tried: Trie
       responseStart: outcome.responseStart,
     })
     .execute()
-  const nowMs = options.now()
-  const goesOn = await recordHealth(tx, options, tried, new Date(nowMs).toISOString())
-  const delayMs = goesOn
-    ? retryDelayMs(options.schedule, due.attempts + 1, outcome.retryAfterSeconds, options.jitter)
-    : null
-  await updateDelivery(tx, tried, nowMs, delayMs)
-  if (delayMs !== null) await options.queue.enqueue(tx, 'delivery.send', { deliveryId: due.id }, { delayMs })
+  if (delayMs === null) return
+  const next = { deliveryId: due.id, ...(due.round > 0 && { round: due.round }) }
+  await options.queue.enqueue(tx, 'delivery.send', next, { delayMs })
 }
 
+/** Returns the number of the try: it counts those of all rounds. */
 async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: number, delayMs: number | null) {
   const ended = { nextAttemptAt: null, completedAt: new Date(nowMs).toISOString() }
   const result = outcome.delivered
@@ -49,11 +52,14 @@ async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: num
       ? { status: 'failed' as const, ...ended }
       : // Said anew, because the registration may have ended it a moment ago; the next job then sees to that.
         { status: 'pending' as const, nextAttemptAt: new Date(nowMs + delayMs).toISOString(), completedAt: null }
-  await tx
+  const counted = tx
     .updateTable('deliveries')
-    .set({ attempts: due.attempts + 1, ...result })
+    .set((row) => ({ attempts: row('attempts', '+', 1) }))
     .where('id', '=', due.id)
-    .execute()
+    .returning('attempts')
+  const ofRound = await counted.set(result).where('round', '=', due.round).executeTakeFirst()
+  // A redelivery that was asked for meanwhile counts this try, and goes on by itself.
+  return (ofRound ?? (await counted.executeTakeFirstOrThrow())).attempts
 }
 
 /** Keeps the registration's state of health; true when a failed delivery may be tried again. */

@@ -44,6 +44,8 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
     statusReason: null,
     scopes: [...caller.scopes].join(' '),
     secretSealed: sealer.seal(secret, secretPlace(id)),
+    previousSecretSealed: null,
+    previousSecretExpiresAt: null,
     failingSince: null,
     revision: 1,
     createdAt: instant,
@@ -60,7 +62,7 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
 }
 
 /** A callback's path or query may hold a secret of its receiver's. */
-const hostOf = (url: string) => URL.parse(url)?.host ?? ''
+export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 
 /** What a failed insert means: DUPLICATE_RESOURCE, or the error itself. */
 export function refuseDuplicate(db: Database, error: unknown): never {
@@ -68,18 +70,21 @@ export function refuseDuplicate(db: Database, error: unknown): never {
   throw new Problem('DUPLICATE_RESOURCE', 'This address is registered for this event already', { cause: error })
 }
 
+/** The static headers of a registration. */
+export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<string, string> =>
+  headers === null ? {} : JSON.parse(sealer.open(headers, headersPlace(id)))
+
 /** Row → representation; revision and updatedAt stay for the validators. */
 export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
   id: row.id,
   event: row.event,
   callbackUrl: row.callbackUrl,
   ...(row.description !== null && { description: row.description }),
-  ...(row.headers !== null && {
-    headers: JSON.parse(sealer.open(row.headers, headersPlace(row.id))) as Record<string, string>,
-  }),
+  ...(row.headers !== null && { headers: headersOf(sealer, row) }),
   payloadStyle: row.payloadStyle,
   status: row.status,
   ...(row.statusReason !== null && { statusReason: row.statusReason }),
+  ...(row.previousSecretExpiresAt !== null && { previousSecretExpiresAt: row.previousSecretExpiresAt }),
   createdAt: row.createdAt,
   revision: row.revision,
   updatedAt: row.updatedAt,
@@ -88,33 +93,41 @@ export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
 const wellFormed = /^whk_[\w-]{22}$/
 
 /** The registration, or the same RESOURCE_NOT_FOUND for an unknown id and for somebody else's. */
-export async function find(db: Database, caller: Caller, id: string): Promise<Webhook> {
-  const query = db.read.selectFrom('webhooks').selectAll().where('id', '=', id).where(visibleTo(caller))
+export async function find(tx: Queryable, caller: Caller, id: string): Promise<Webhook> {
+  const query = tx.selectFrom('webhooks').selectAll().where('id', '=', id).where(visibleTo(caller))
   const row = wellFormed.test(id) ? await query.executeTakeFirst() : undefined
   if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such webhook')
   return row
 }
 
-/** Removes a registration and ends its pending deliveries; its log stays. Throws as `find`, or PRECONDITION_FAILED. */
-export async function remove(
+/**
+ * The registration, held until the end of the transaction: nobody else changes it, and no outcome of a call is recorded
+ * meanwhile. Throws as `find`, or PRECONDITION_FAILED: the demands are part of the statement that takes hold of it.
+ */
+export async function hold(tx: Queryable, caller: Caller, id: string, demands: Precondition = {}): Promise<Webhook> {
+  const { id: known } = await find(tx, caller, id)
+  const touch = tx.updateTable('webhooks').set((row) => ({ revision: row.ref('revision') }))
+  const held = await touch.where('id', '=', known).where(meets(demands)).returningAll().executeTakeFirst()
+  if (held !== undefined) return held
+  await find(tx, caller, id)
+  throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
+}
+
+/** Removes a registration and ends its pending deliveries; its log stays. Throws as `hold`. */
+export function remove(
   { db, sealer, now }: Store,
   caller: Caller,
   id: string,
   demands: Precondition,
   actor: AuditActor,
 ): Promise<void> {
-  const { id: known } = await find(db, caller, id)
   const instant = new Date(now()).toISOString()
-  const removed = await db.write(async (tx) => {
-    const deletion = tx.deleteFrom('webhooks').where('id', '=', known).where(meets(demands))
-    if ((await deletion.executeTakeFirst()).numDeletedRows === 0n) return false
-    await abandonDeliveries(tx, { webhookId: known }, instant)
-    await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: known })
-    return true
+  return db.write(async (tx) => {
+    await hold(tx, caller, id, demands)
+    await tx.deleteFrom('webhooks').where('id', '=', id).execute()
+    await abandonDeliveries(tx, { webhookId: id }, instant)
+    await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })
   })
-  if (removed) return
-  await find(db, caller, id)
-  throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
 }
 
 const noRevision = -1

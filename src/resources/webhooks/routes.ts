@@ -2,30 +2,25 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Queryable } from '../../db/open.ts'
 import { actorOf } from '../../http/actor.ts'
+import { mergePatch } from '../../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import type { AddressPolicy, LookupAll } from '../../http/guard.ts'
 import { callerOf } from '../../http/identify.ts'
 import { addLink } from '../../http/link.ts'
 import { once, type Write } from '../../http/once.ts'
-import { limitOf, linkHeader } from '../../http/paging.ts'
-import { deliveryLog } from './deliveries.ts'
+import { linkHeader } from '../../http/paging.ts'
+import type { Queue } from '../../queue/queue.ts'
+import { change } from './changes.ts'
+import { deliveryRoutes } from './delivery-routes.ts'
 import type { EventKinds } from './event-types.ts'
 import { page } from './listing.ts'
-import {
-  find,
-  insert,
-  newRegistration,
-  ownerOf,
-  refuseDuplicate,
-  remove,
-  type Store,
-  shownBy,
-} from './registrations.ts'
-import { checkRegistration } from './rules.ts'
+import { find, insert, newRegistration, refuseDuplicate, remove, type Store, shownBy } from './registrations.ts'
+import { checkRegistration, type RegistrationPatch } from './rules.ts'
 import * as schemas from './schemas.ts'
-import { accountSecret, type WebhookKeys } from './secrets.ts'
+import { secretRoutes } from './secret-routes.ts'
 
 export interface WebhooksOptions extends Store {
+  queue: Queue
   /** What can be listened for. */
   events: EventKinds
   /** Which addresses may be registered. */
@@ -41,9 +36,10 @@ const tags = ['webhooks']
 const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** Registrations, their delivery logs, the kinds of events and the caller's account secret. */
+/** Registrations with their secrets and deliveries, and the kinds of events there are. */
 export const webhooks: Plugin = async (app, options) => {
-  for (const routes of [creating, listing, reading, removing, deliveries, secret, kinds]) await routes(app, options)
+  const all = [creating, listing, reading, changing, removing, deliveryRoutes, secretRoutes, kinds]
+  for (const routes of all) await routes(app, options)
 }
 
 const creating: Plugin = async (app, options) => {
@@ -78,8 +74,29 @@ const reading: Plugin = async (app, { db, sealer }) => {
   const about = { tags, operationId: 'readWebhook', summary: 'Read a webhook', params: schemas.ById }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.Webhook } }
   app.get(`${path}/:id`, { config: reads, schema }, async (request) =>
-    shownBy(sealer)(await find(db, callerOf(request), request.params.id)),
+    shownBy(sealer)(await find(db.read, callerOf(request), request.params.id)),
   )
+}
+
+const changing: Plugin = async (app, options) => {
+  const about = {
+    tags,
+    operationId: 'patchWebhook',
+    summary: 'Change, pause or enable a webhook',
+    params: schemas.ById,
+  }
+  const body = schemas.webhookPatch(options.events)
+  const schema = { ...about, body, response: { 200: schemas.Webhook } }
+  const problems = ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED', 'PERMISSION_DENIED'] as const
+  const config = { ...writes, accepts: [mergePatch], minimal: true, problems }
+  app.patch(`${path}/:id`, { config, schema }, async (request) => {
+    const caller = callerOf(request)
+    const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))
+    const patch: RegistrationPatch = Object.fromEntries(named)
+    const demands = preconditionOf(request, options.requireIfMatch ?? false)
+    await checkRegistration(patch, caller, options)
+    return shownBy(options.sealer)(await change(options, caller, request.params.id, patch, demands, actorOf(request)))
+  })
 }
 
 const removing: Plugin = async (app, options) => {
@@ -91,35 +108,9 @@ const removing: Plugin = async (app, options) => {
   })
 }
 
-const deliveries: Plugin = async (app, { db }) => {
-  const about = { tags, operationId: 'listDeliveries', summary: "List a webhook's deliveries, newest first" }
-  const input = { params: schemas.ById, querystring: schemas.Limited }
-  const schema = { ...about, ...input, response: { 200: Type.Array(schemas.Delivery) } }
-  app.get(`${path}/:id/deliveries`, { config: reads, schema }, async (request) => {
-    const { id } = await find(db, callerOf(request), request.params.id)
-    return deliveryLog(db, id, limitOf(request.query.limit))
-  })
-}
-
-const secret: Plugin = async (app, { db, sealer, now, random }) => {
-  const about = { tags, operationId: 'readWebhookSecret', summary: "Read the account's webhook secret" }
-  const schema = { ...about, response: { 200: schemas.Secret } }
-  app.get(`${path}/secret`, { config: { ...reads, cache: 'none', fields: false }, schema }, async (request) => ({
-    secret: await accountSecret(db, sealer, ownerOf(callerOf(request)), now, random),
-  }))
-}
-
 const kinds: Plugin = async (app, { events }) => {
   const about = { tags, operationId: 'listEventTypes', summary: 'List the kinds of events' }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: Type.Array(schemas.EventKind) } }
-  const all = Object.entries(events).map(([event, { description, example }]) => ({ event, description, example }))
+  const all = schemas.kindsShown(events)
   app.get('/api/event-types', { config: reads, schema }, async () => all)
-}
-
-/** The public key of `v1a` signatures; outside the versions, so a plugin of its own. */
-export const webhookKeySet: FastifyPluginAsyncTypebox<{ keys: WebhookKeys }> = async (app, { keys }) => {
-  const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys of webhook signatures' }
-  const schema = { ...about, response: { 200: schemas.KeySet } }
-  const config = { scope: 'public', cache: 'public' } as const
-  app.get('/.well-known/webhook-keys.json', { config, schema }, async () => keys.jwks)
 }

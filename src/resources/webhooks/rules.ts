@@ -13,13 +13,24 @@ export interface RegistrationBody {
   payloadStyle?: string
 }
 
+/** What a client sends to change a registration: a merge patch (RFC 7396) of what it may set. */
+export interface RegistrationPatch {
+  event?: string
+  callbackUrl?: string
+  description?: string | null
+  headers?: Record<string, string | null> | null
+  payloadStyle?: string
+  status?: string
+}
+
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/
 const printable = /^[\t\x20-\x7e]*$/
 // What describes the call itself: the signature, the body, its framing, its way.
 const reserved =
   /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
 
-interface Rules {
+/** What there is to hear, and where calls may go. */
+export interface Rules {
   events: EventKinds
   policy: AddressPolicy
   lookup?: LookupAll | undefined
@@ -27,17 +38,45 @@ interface Rules {
 
 /**
  * Throws VALIDATION_ERROR naming every broken rule, ACCESS_DENIED when the caller may not read what it wants to hear of,
- * or CALLBACK_URL_BLOCKED with the reason; asks the resolver.
+ * or CALLBACK_URL_BLOCKED with the reason; asks the resolver. Of a patch, what it names is judged.
  */
 export async function checkRegistration(
-  { event, callbackUrl, headers }: RegistrationBody,
+  { event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch,
   caller: Caller,
-  { events, policy, lookup }: Rules,
+  rules: Rules,
 ): Promise<void> {
-  const errors = [...eventErrors(event, events), ...urlErrors(callbackUrl), ...headerErrors(headers ?? {})]
+  refuse([
+    ...(event === undefined ? [] : eventErrors(event, rules.events)),
+    ...(callbackUrl === undefined ? [] : urlErrors(callbackUrl)),
+    ...headerErrors(headers ?? {}),
+  ])
+  if (event !== undefined) checkReading(event, caller, rules.events)
+  if (callbackUrl !== undefined) await judge(callbackUrl, rules)
+}
+
+function refuse(errors: FieldError[]): void {
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
-  const missing = scopesOfPattern(events, event).find((scope) => !caller.scopes.has(scope))
+}
+
+/** Throws ACCESS_DENIED unless the caller may read what the pattern tells. */
+export function checkReading(event: string, { scopes }: Pick<Caller, 'scopes'>, events: EventKinds): void {
+  const missing = missingScope(event, scopes, events)
   if (missing !== undefined) throw lacksScope(missing)
+}
+
+/** A scope that hearing of the pattern takes, and that is not among these. */
+export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
+  scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
+
+const mostHeaders = 20
+
+/** Throws VALIDATION_ERROR unless a patch leaves static headers that a registration could have. */
+export function checkHeaders(headers: Record<string, string>): void {
+  const isTooMany = Object.keys(headers).length > mostHeaders
+  refuse(isTooMany ? [{ field: 'headers', message: `must be at most ${mostHeaders}` }] : headerErrors(headers))
+}
+
+async function judge(callbackUrl: string, { policy, lookup }: Rules): Promise<void> {
   const verdict = await judgeTarget(policy, callbackUrl, lookup)
   if (verdict.ok) return
   throw new Problem('CALLBACK_URL_BLOCKED', `The callback address ${verdict.reason}`, {
@@ -53,10 +92,10 @@ function eventErrors(event: string, events: EventKinds): FieldError[] {
 const urlErrors = (url: string): FieldError[] =>
   URL.canParse(url) ? [] : [{ field: 'callbackUrl', message: 'is not a valid URL' }]
 
-const headerErrors = (headers: Record<string, string>): FieldError[] =>
+const headerErrors = (headers: Record<string, string | null>): FieldError[] =>
   Object.entries(headers).flatMap(([name, value]) => {
     const field = `headers.${name}`
     if (!token.test(name)) return [{ field, message: 'is not a header name' }]
     if (reserved.test(name)) return [{ field, message: 'is set by the service' }]
-    return printable.test(value) ? [] : [{ field, message: 'must be printable ASCII' }]
+    return value === null || printable.test(value) ? [] : [{ field, message: 'must be printable ASCII' }]
   })

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import { judged } from '../../http/judged.ts'
 import { narrowable } from '../../http/narrowable.ts'
 import { Limit } from '../../http/paging.ts'
@@ -19,7 +19,7 @@ const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
 })
 
 /** An event of the log may be one that a later release no longer knows. */
-const EventName = Type.String({ examples: ['report.completed'] })
+export const EventName = Type.String({ examples: ['report.completed'] })
 
 const own = {
   event: Type.String({
@@ -38,16 +38,39 @@ const own = {
   payloadStyle: Type.Optional(PayloadStyle),
 }
 
+const eventOf = (events: EventKinds) =>
+  Type.String({
+    maxLength: 100,
+    description: 'What to hear of',
+    ...judged({ enum: eventPatterns(events) }),
+    examples: ['report.completed'],
+  })
+
 /** The body of a registration. */
-export const newWebhook = (events: EventKinds) =>
+export const newWebhook = (events: EventKinds) => Type.Object({ ...own, event: eventOf(events) })
+
+/** The same or null, as one schema: a wrong type is then one error. */
+const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
+  Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
+
+const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
+  ...Type.Record(Type.String(), OrNull(Type.String({ maxLength: 1_024 }))),
+  ...{ type: ['object', 'null'], maxProperties: 40 },
+  description: 'Static headers to set; null takes one away, or all of them',
+  examples: [{ 'x-environment': 'production', 'x-team': null }],
+})
+
+/** The body that changes a registration: a merge patch (RFC 7396). */
+export const webhookPatch = (events: EventKinds) =>
   Type.Object({
-    ...own,
-    event: Type.String({
-      maxLength: 100,
-      description: 'What to hear of',
-      ...judged({ enum: eventPatterns(events) }),
-      examples: ['report.completed'],
-    }),
+    event: Type.Optional(eventOf(events)),
+    callbackUrl: Type.Optional(own.callbackUrl),
+    description: Type.Optional(OrNull(Line(0, 500, { examples: ['Tells the billing system'] }))),
+    headers: Type.Optional(HeaderChanges),
+    payloadStyle: Type.Optional(PayloadStyle),
+    status: Type.Optional(
+      Type.String({ enum: ['active', 'paused'], description: 'Only an active one is called', examples: ['paused'] }),
+    ),
   })
 
 const shown = {
@@ -56,6 +79,9 @@ const shown = {
   payloadStyle: PayloadStyle,
   status: Type.String({ enum: ['active', 'paused', 'disabled'] }),
   statusReason: Type.Optional(Type.String({ description: 'Why the service disabled it' })),
+  previousSecretExpiresAt: Type.Optional(
+    Type.String({ format: 'date-time', description: 'Until when calls are signed with the secret before it, too' }),
+  ),
   createdAt: Instant,
 }
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
@@ -63,34 +89,11 @@ const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
 /** A registration as it is shown. */
 export const Webhook = narrowable(Type.Object(shown))
 
-/** The only answer that carries the secret. */
+/** The only answers that carry the secret. */
 export const CreatedWebhook = Type.Object({
   ...shown,
   secret: Type.String({ description: 'Signs the calls; shown only here', examples: [secret] }),
 })
-
-const Attempt = Type.Object({
-  attempt: Type.Integer({ minimum: 1 }),
-  startedAt: Instant,
-  durationMs: Type.Integer({ minimum: 0 }),
-  statusCode: Type.Optional(Type.Integer({ examples: [204] })),
-  error: Type.Optional(Type.String({ description: 'Why it does not count as delivered' })),
-  responseStart: Type.Optional(Type.String({ description: 'At most 4 KiB of the answer' })),
-})
-
-/** One delivery of the log. */
-export const Delivery = narrowable(
-  Type.Object({
-    id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
-    eventId: Type.String({ description: 'The webhook-id of every try', examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'] }),
-    event: EventName,
-    status: Type.String({ enum: ['pending', 'delivered', 'failed'] }),
-    attempts: Type.Array(Attempt),
-    nextAttemptAt: Type.Optional(Instant),
-    createdAt: Instant,
-    completedAt: Type.Optional(Instant),
-  }),
-)
 
 /** One kind of event that can be registered for. */
 export const EventKind = narrowable(
@@ -98,18 +101,29 @@ export const EventKind = narrowable(
     event: EventName,
     description: Type.String(),
     example: Type.Unknown({ description: 'A body as it is sent' }),
+    schema: Type.Unknown({ description: 'The JSON Schema (2020-12) of such a body' }),
   }),
-  {
-    examples: Object.entries(reportEvents).map(([event, { description, example }]) => ({
-      event,
-      description,
-      example,
-    })),
-  },
+  { examples: kindsShown(reportEvents) },
 )
 
+/** The kinds of events as they are listed. */
+export function kindsShown(kinds: EventKinds) {
+  return Object.entries(kinds).map(([event, { description, example, schema }]) => ({
+    ...{ event, description, example, schema },
+  }))
+}
+
+/** The account's secret. */
 export const Secret = Type.Object({
   secret: Type.String({ description: 'Signs calls to the webhookUrl of a request', examples: [secret] }),
+  previousSecretExpiresAt: shown.previousSecretExpiresAt,
+})
+
+/** The body that rotates a secret, which may be left out. */
+export const Rotation = Type.Object({
+  immediate: Type.Optional(
+    Type.Boolean({ description: 'The old secret has leaked: it signs nothing more', examples: [false] }),
+  ),
 })
 
 /** A JWK set (RFC 7517 §5) of Ed25519 public keys (RFC 8037). */
@@ -133,5 +147,4 @@ const cursor = Type.Optional(
 
 export const ById = Type.Object({ id: Type.String({ description: 'As the registration named it' }) })
 export const Narrowed = Type.Object({ fields })
-export const Limited = Type.Object({ limit: Limit, fields })
 export const Paged = Type.Object({ limit: Limit, cursor, fields })

@@ -1,4 +1,4 @@
-import { type Cursor, decodeCursor, encodeCursor, limitOf, listMark } from '../http/paging.ts'
+import { type Cursor, decodeCursor, encodeCursor, limitOf, listMark } from './paging.ts'
 
 /** What a list is asked for. */
 export interface PageQuery {

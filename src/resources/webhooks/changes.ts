@@ -1,0 +1,101 @@
+import { type AuditActor, auditRecorder } from '../../db/audit.ts'
+import type { Queryable } from '../../db/open.ts'
+import type { Webhook } from '../../db/tables.ts'
+import type { Precondition } from '../../http/conditional.ts'
+import type { Caller } from '../../http/identify.ts'
+import { Problem } from '../../http/problem.ts'
+import { applyMergePatch } from '../merge-patch.ts'
+import { abandonDeliveries } from './deliveries.ts'
+import { scopesHeard, toldOf } from './hearing.ts'
+import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from './registrations.ts'
+import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
+import { headersPlace } from './secrets.ts'
+
+/** What a registration that is enabled again, or calls another address, starts with. */
+const inHealth = { statusReason: null, failingSince: null }
+
+/**
+ * Changes a registration by a checked merge patch (RFC 7396) and returns it. Throws as `hold`, DUPLICATE_RESOURCE, and as
+ * `checkReading`: whoever changes what is heard, or where, may hear no more than the token of the request may read.
+ */
+export function change(
+  options: Store & Pick<Rules, 'events'>,
+  caller: Caller,
+  id: string,
+  patch: RegistrationPatch,
+  demands: Precondition,
+  actor: AuditActor,
+): Promise<Webhook> {
+  const { db, sealer, now } = options
+  const unit = async (tx: Queryable) => {
+    const before = await hold(tx, caller, id, demands)
+    const updatedAt = new Date(now()).toISOString()
+    const values = valuesOf(options, before, patch, caller)
+    const after: Webhook = { ...before, ...values, updatedAt, revision: before.revision + 1 }
+    await tx.updateTable('webhooks').set(after).where('id', '=', id).execute()
+    await followUp(tx, before, after)
+    const details = { changed: Object.keys(patch), ...('callbackUrl' in patch && { host: hostOf(after.callbackUrl) }) }
+    await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.updated', target: id, details })
+    return after
+  }
+  return db.write(unit).catch((error) => refuseDuplicate(db, error))
+}
+
+/** The columns that a patch changes. */
+function valuesOf(
+  { sealer, events }: Store & Pick<Rules, 'events'>,
+  before: Webhook,
+  patch: RegistrationPatch,
+  caller: Caller,
+): Partial<Webhook> {
+  const { event, callbackUrl, payloadStyle, status } = patch
+  const isOther = callbackUrl !== undefined && callbackUrl !== before.callbackUrl
+  const values: Partial<Webhook> = {
+    ...(event !== undefined && { event }),
+    ...(callbackUrl !== undefined && { callbackUrl }),
+    ...('description' in patch && { description: patch.description ?? null }),
+    ...('headers' in patch && { headers: headersAfter(sealer, before, patch.headers) }),
+    ...(payloadStyle !== undefined && { payloadStyle: payloadStyle === 'envelope' ? 'envelope' : 'plain' }),
+    ...(status !== undefined && { status: status === 'paused' ? 'paused' : 'active' }),
+  }
+  if (isOther || (values.status === 'active' && before.status !== 'active')) Object.assign(values, inHealth)
+  if (!isOther && (event === undefined || event === before.event)) return values
+  return { ...values, scopes: scopesAfter(before, event ?? before.event, caller, events) }
+}
+
+/**
+ * The scopes that a registration is heard with once its event or address was changed: those of the token that changed
+ * it, as if it had registered anew; an administrator gives none to somebody else's.
+ */
+function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {
+  const { ownerClient, ownerSubject } = ownerOf(caller)
+  checkReading(event, caller, events)
+  if (ownerClient === before.ownerClient && ownerSubject === before.ownerSubject) return [...caller.scopes].join(' ')
+  const kept = new Set((before.scopes ?? '').split(' ').filter((scope) => caller.scopes.has(scope)))
+  if (missingScope(event, kept, events) !== undefined) {
+    throw new Problem('PERMISSION_DENIED', 'The owner of this webhook may not read what the event tells')
+  }
+  return [...kept].join(' ')
+}
+
+function headersAfter(sealer: Store['sealer'], before: Webhook, patch: RegistrationPatch['headers']): string | null {
+  const merged = applyMergePatch(headersOf(sealer, before), patch) as Record<string, string> | null
+  if (merged === null || Object.keys(merged).length === 0) return null
+  checkHeaders(merged)
+  return sealer.seal(JSON.stringify(merged), headersPlace(before.id))
+}
+
+/** What waits follows the registration: to its new address, as far as it may still be told; to nowhere once it pauses. */
+async function followUp(tx: Queryable, before: Webhook, after: Webhook): Promise<void> {
+  const { id: webhookId, callbackUrl: url, updatedAt } = after
+  if (after.status !== 'active') return abandonDeliveries(tx, { webhookId }, updatedAt)
+  if (url === before.callbackUrl) return
+  const waiting = tx.updateTable('deliveries').where('webhookId', '=', webhookId).where('status', '=', 'pending')
+  const told = toldOf(await scopesHeard(tx, after))
+  const ended = { status: 'failed', nextAttemptAt: null, completedAt: updatedAt } as const
+  await waiting
+    .set(ended)
+    .where((row) => row.not(told(row)))
+    .execute()
+  await waiting.set({ url }).execute()
+}

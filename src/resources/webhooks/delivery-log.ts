@@ -1,0 +1,92 @@
+import type { Queryable } from '../../db/open.ts'
+import type { Delivery } from '../../db/tables.ts'
+import { instantParameter } from '../../http/instant.ts'
+import { keysetPage, type PageQuery } from '../../http/keyset-page.ts'
+import { Problem } from '../../http/problem.ts'
+import { hasStatus } from './make-due.ts'
+
+/** What a delivery log can be asked for. */
+export interface LogQuery extends PageQuery {
+  status?: string
+  event?: string
+  since?: string
+  until?: string
+  sort?: string
+}
+
+/** One page of a registration's deliveries, the newest first unless asked otherwise, each with every try made. */
+export async function deliveryLog(tx: Queryable, webhookId: string, query: LogQuery) {
+  const { status, event, sort = '-createdAt' } = query
+  const [since, until] = [instantParameter('since', query.since), instantParameter('until', query.until)]
+  const { rows, cursors } = await keysetPage<Row>(query, 2, {
+    of: ['deliveries', webhookId, status, event, since, until, sort],
+    keyOf: ({ createdAt, id }) => [createdAt, id],
+    rowsAfter: (after, backwards, count) => {
+      const isDown = (sort === '-createdAt') !== backwards
+      const [order, beyond] = isDown ? (['desc', '<'] as const) : (['asc', '>'] as const)
+      const [createdAt = '', id = ''] = (after ?? []).map(String)
+      return deliveriesOf(tx, webhookId)
+        .$if(status !== undefined, (some) => some.where(hasStatus(status as Delivery['status'])))
+        .$if(event !== undefined, (some) => some.where('events.type', '=', event as string))
+        .$if(since !== undefined, (some) => some.where('deliveries.createdAt', '>=', since as string))
+        .$if(until !== undefined, (some) => some.where('deliveries.createdAt', '<', until as string))
+        .$if(after !== null, (some) =>
+          some.where(({ eb, refTuple, tuple }) =>
+            eb(refTuple('deliveries.createdAt', 'deliveries.id'), beyond, tuple(createdAt, id)),
+          ),
+        )
+        .orderBy('deliveries.createdAt', order)
+        .orderBy('deliveries.id', order)
+        .limit(count)
+        .execute()
+    },
+  })
+  return { deliveries: await withTries(tx, rows), cursors }
+}
+
+/** One delivery of a registration. Throws RESOURCE_NOT_FOUND. */
+export async function findDelivery(tx: Queryable, webhookId: string, id: string) {
+  const isWellFormed = /^dlv_[\w-]{1,50}$/.test(id)
+  const found = isWellFormed ? await deliveriesOf(tx, webhookId).where('deliveries.id', '=', id).execute() : []
+  const [delivery] = await withTries(tx, found)
+  if (delivery === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such delivery')
+  return delivery
+}
+
+type Row = Awaited<ReturnType<ReturnType<typeof deliveriesOf>['execute']>>[number]
+
+const deliveriesOf = (tx: Queryable, webhookId: string) =>
+  tx
+    .selectFrom('deliveries')
+    .innerJoin('events', 'events.id', 'deliveries.eventId')
+    .select(['deliveries.id', 'deliveries.eventId', 'events.type as event', 'deliveries.status'])
+    .select(['deliveries.isTest', 'deliveries.nextAttemptAt', 'deliveries.createdAt', 'deliveries.completedAt'])
+    .where('deliveries.webhookId', '=', webhookId)
+
+async function withTries(tx: Queryable, deliveries: Row[]) {
+  const ids = deliveries.map(({ id }) => id)
+  const tries = ids.length === 0 ? new Map<string, never>() : await triesOf(tx, ids)
+  return deliveries.map(({ isTest, nextAttemptAt, completedAt, ...delivery }) => ({
+    ...delivery,
+    ...(isTest === 1 && { test: true }),
+    ...(nextAttemptAt !== null && { nextAttemptAt }),
+    ...(completedAt !== null && { completedAt }),
+    attempts: tries.get(delivery.id) ?? [],
+  }))
+}
+
+async function triesOf(tx: Queryable, deliveryIds: string[]) {
+  const rows = await tx
+    .selectFrom('attempts')
+    .selectAll()
+    .where('deliveryId', 'in', deliveryIds)
+    .orderBy('attempt')
+    .execute()
+  const tries = rows.map(({ statusCode, error, responseStart, ...row }) => ({
+    ...row,
+    ...(statusCode !== null && { statusCode }),
+    ...(error !== null && { error }),
+    ...(responseStart !== null && { responseStart }),
+  }))
+  return Map.groupBy(tries, ({ deliveryId }) => deliveryId)
+}

@@ -1,0 +1,90 @@
+import { Type } from 'typebox'
+import { narrowable } from '../../http/narrowable.ts'
+import { Limit } from '../../http/paging.ts'
+import type { EventKinds } from './event-types.ts'
+import { ById, EventName } from './schemas.ts'
+
+const Instant = Type.String({ format: 'date-time' })
+
+const Attempt = Type.Object({
+  attempt: Type.Integer({ minimum: 1 }),
+  startedAt: Instant,
+  durationMs: Type.Integer({ minimum: 0 }),
+  statusCode: Type.Optional(Type.Integer({ examples: [204] })),
+  error: Type.Optional(Type.String({ description: 'Why it does not count as delivered' })),
+  responseStart: Type.Optional(Type.String({ description: 'At most 4 KiB of the answer' })),
+})
+
+const states = ['pending', 'delivered', 'failed']
+
+/** One delivery of the log. */
+export const Delivery = narrowable(
+  Type.Object({
+    id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
+    eventId: Type.String({ description: 'The webhook-id of every try', examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'] }),
+    event: EventName,
+    status: Type.String({ enum: states }),
+    test: Type.Optional(Type.Boolean({ description: 'True for a test, which is tried once', examples: [true] })),
+    attempts: Type.Array(Attempt),
+    nextAttemptAt: Type.Optional(Instant),
+    createdAt: Instant,
+    completedAt: Type.Optional(Instant),
+  }),
+)
+
+/** The body of a test, which may be left out. */
+export const newTest = (events: EventKinds) =>
+  Type.Object({
+    event: Type.Optional(
+      Type.String({
+        enum: Object.keys(events),
+        description: 'Whose example is sent; webhook.test without it',
+        examples: ['report.completed'],
+      }),
+    ),
+  })
+
+const bound = (description: string) => Type.String({ format: 'date-time', maxLength: 40, description })
+const example = '2026-03-01T12:00:00.000Z'
+
+/** The body of a replay. */
+export const newReplay = (events: EventKinds) =>
+  Type.Object({
+    since: Type.String({ ...bound('Deliveries made at this instant or later'), examples: [example] }),
+    until: Type.Optional(bound('Deliveries made before this instant; all later ones without it')),
+    event: Type.Optional(Type.String({ enum: Object.keys(events), description: 'Only of this kind of event' })),
+    status: Type.Optional(
+      Type.String({ enum: ['delivered', 'failed'], description: 'Only those that ended so', examples: ['failed'] }),
+    ),
+  })
+
+/** What a replay sends. */
+export const Replay = Type.Object({
+  count: Type.Integer({ minimum: 0, description: 'How many deliveries are sent again', examples: [12] }),
+  nextSince: Type.Optional(
+    Type.String({
+      format: 'date-time',
+      description: 'More match than one replay takes: ask again from this instant on',
+      examples: [example],
+    }),
+  ),
+})
+
+const parameter = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }))
+
+export const ByDelivery = Type.Object({
+  ...ById.properties,
+  deliveryId: Type.String({ description: 'As the log names it' }),
+})
+
+/** What the log can be asked for. */
+export const LogQuery = Type.Object({
+  limit: Limit,
+  cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
+  status: Type.Optional(Type.String({ enum: states, description: 'Only deliveries in this state' })),
+  event: Type.Optional(Type.String({ maxLength: 100, description: 'Only of this kind of event' })),
+  since: parameter('Only deliveries made at this instant or later'),
+  until: parameter('Only deliveries made before this instant'),
+  sort: Type.Optional(Type.String({ enum: ['-createdAt', 'createdAt'], description: 'The newest first without it' })),
+  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+})

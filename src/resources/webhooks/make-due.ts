@@ -1,0 +1,62 @@
+import { type ExpressionBuilder, sql } from 'kysely'
+import { newId, type RandomBytes } from '../../db/ids.ts'
+import type { Queryable } from '../../db/open.ts'
+import type { Delivery, Tables, Webhook } from '../../db/tables.ts'
+import type { Queue } from '../../queue/queue.ts'
+import { bodyFor } from './fan-out.ts'
+
+/** A condition on the state of deliveries, in the words of the index of those that failed. */
+export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder<Tables, 'deliveries'>) =>
+  row('deliveries.status', '=', sql.lit(status))
+
+/** Has deliveries of a registration sent anew: the same event and bytes, to where it is now, with all tries of the schedule. */
+export async function makeDue(
+  tx: Queryable,
+  queue: Queue,
+  { callbackUrl }: Webhook,
+  ids: readonly string[],
+  instant: string,
+): Promise<void> {
+  if (ids.length === 0) return
+  const made = await tx
+    .updateTable('deliveries')
+    .set((row) => ({
+      ...{ status: 'pending', url: callbackUrl, nextAttemptAt: instant, completedAt: null },
+      ...{ round: row('round', '+', 1), triesBefore: row.ref('attempts') },
+    }))
+    .where('id', 'in', ids)
+    .returning(['id', 'round'])
+    .execute()
+  const rounds = new Map(made.map(({ id, round }) => [id, round]))
+  for (const deliveryId of ids) await queue.enqueue(tx, 'delivery.send', { deliveryId, round: rounds.get(deliveryId) })
+}
+
+interface Test {
+  type: string
+  body: object
+}
+
+/** Sends an event to one registration alone, once, whether it is active or not; returns the id of the delivery. */
+export async function addTest(
+  tx: Queryable,
+  { queue, random }: { queue: Queue; random: RandomBytes },
+  { id: webhookId, callbackUrl: url, payloadStyle, ownerClient, ownerSubject }: Webhook,
+  { type, body }: Test,
+  createdAt: string,
+): Promise<string> {
+  const event = { id: newId('msg', random), type, ownerClient, ownerSubject, body: JSON.stringify(body), createdAt }
+  // No fan-out: nobody else is told.
+  await tx
+    .insertInto('events')
+    .values({ ...event, callbackUrl: null, audience: null })
+    .execute()
+  const deliveryId = newId('dlv', random)
+  const target = { webhookId, url, body: bodyFor(event, payloadStyle) }
+  const state = { status: 'pending', attempts: 0, isTest: 1, nextAttemptAt: createdAt, completedAt: null } as const
+  await tx
+    .insertInto('deliveries')
+    .values({ id: deliveryId, eventId: event.id, ...target, ...state, createdAt })
+    .execute()
+  await queue.enqueue(tx, 'delivery.send', { deliveryId })
+  return deliveryId
+}

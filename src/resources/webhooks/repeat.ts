@@ -1,0 +1,96 @@
+import { type AuditActor, auditRecorder } from '../../db/audit.ts'
+import type { Queryable } from '../../db/open.ts'
+import type { Webhook } from '../../db/tables.ts'
+import type { Caller } from '../../http/identify.ts'
+import { Problem } from '../../http/problem.ts'
+import type { Queue } from '../../queue/queue.ts'
+import { findDelivery } from './delivery-log.ts'
+import { scopesHeard, toldOf } from './hearing.ts'
+import { hasStatus, makeDue } from './make-due.ts'
+import { hold, type Store } from './registrations.ts'
+
+interface Sending extends Store {
+  queue: Queue
+}
+
+/**
+ * Has one delivery sent again: same id, same bytes, new tries. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE, or
+ * PERMISSION_DENIED when the registration may no longer be told of the event.
+ */
+export async function redeliver(
+  tx: Queryable,
+  { sealer, queue, now }: Sending,
+  caller: Caller,
+  { id, deliveryId }: { id: string; deliveryId: string },
+  actor: AuditActor,
+) {
+  const webhook = await hold(tx, caller, id)
+  const { test } = await findDelivery(tx, id, deliveryId)
+  if (!test) refuseInactive(webhook)
+  const one = tx.selectFrom('deliveries').select('id').where('id', '=', deliveryId)
+  const told = await one.where(toldOf(await scopesHeard(tx, webhook))).executeTakeFirst()
+  if (told === undefined) {
+    throw new Problem(
+      'PERMISSION_DENIED',
+      'The webhook may no longer be told of this event: its scopes do not cover it',
+    )
+  }
+  await makeDue(tx, queue, webhook, [deliveryId], new Date(now()).toISOString())
+  const details = { deliveryId }
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
+  return findDelivery(tx, id, deliveryId)
+}
+
+/** Which deliveries are sent again; instants are fixed-width ISO text. */
+export interface Range {
+  since: string
+  until: string
+  event?: string
+  status?: 'delivered' | 'failed'
+}
+
+/** How many deliveries one replay takes. */
+export const mostReplayed = 500
+
+/**
+ * Has the deliveries of a time sent again, the oldest first, without those that are on their way; tells how many, and from
+ * when on to ask again if there are more. Throws RESOURCE_NOT_FOUND or WEBHOOK_NOT_ACTIVE.
+ */
+export async function replay(
+  tx: Queryable,
+  { sealer, queue, now }: Sending,
+  caller: Caller,
+  { id, ...range }: Range & { id: string },
+  actor: AuditActor,
+): Promise<{ count: number; nextSince?: string }> {
+  const webhook = await hold(tx, caller, id)
+  refuseInactive(webhook)
+  const found = await endedWithin(tx, webhook, range)
+  const chosen = found.slice(0, mostReplayed)
+  const ids = chosen.map((delivery) => delivery.id)
+  await makeDue(tx, queue, webhook, ids, new Date(now()).toISOString())
+  const details = { count: chosen.length, ...range }
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
+  const next = found[mostReplayed]
+  return { count: chosen.length, ...(next && { nextSince: next.createdAt }) }
+}
+
+async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, event, status }: Range) {
+  return tx
+    .selectFrom('deliveries')
+    .select(['deliveries.id', 'deliveries.createdAt'])
+    .where('webhookId', '=', webhook.id)
+    .where('isTest', '=', 0)
+    .where('deliveries.createdAt', '>=', since)
+    .where('deliveries.createdAt', '<', until)
+    .where(toldOf(await scopesHeard(tx, webhook), event))
+    .where(status === undefined ? (row) => row('status', '<>', 'pending') : hasStatus(status))
+    .orderBy('deliveries.createdAt')
+    .orderBy('deliveries.id')
+    .limit(mostReplayed + 1)
+    .execute()
+}
+
+function refuseInactive({ status }: Webhook): void {
+  if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
+}

@@ -1,0 +1,66 @@
+import { type AuditActor, auditRecorder } from '../../db/audit.ts'
+import type { Queryable } from '../../db/open.ts'
+import type { Webhook } from '../../db/tables.ts'
+import type { Precondition } from '../../http/conditional.ts'
+import type { Caller } from '../../http/identify.ts'
+import { hold, type Store } from './registrations.ts'
+import { accountPlace, ensureSecret, type KeptSecret, type Owner, secretPlace } from './secrets.ts'
+import { newSecret } from './sign.ts'
+
+const overlapMs = 24 * 3_600_000
+
+interface Rotation {
+  /** The old secret has leaked: it signs nothing more, instead of another 24 hours. */
+  immediate: boolean
+  actor: AuditActor
+}
+
+/** A new secret, and the columns that keep it with the one it replaces. */
+function successor({ sealer, now, random }: Store, { secretSealed }: KeptSecret, place: string, immediate: boolean) {
+  const secret = newSecret(random)
+  const previous = { previousSecretSealed: secretSealed, previousSecretExpiresAt: iso(now() + overlapMs) }
+  const none = { previousSecretSealed: null, previousSecretExpiresAt: null }
+  return { secret, kept: { secretSealed: sealer.seal(secret, place), ...(immediate ? none : previous) } }
+}
+
+const iso = (ms: number) => new Date(ms).toISOString()
+
+/** Gives a registration a new secret. Throws as `hold`. */
+export async function rotateSecret(
+  tx: Queryable,
+  store: Store,
+  caller: Caller,
+  { id, demands, immediate, actor }: Rotation & { id: string; demands: Precondition },
+): Promise<{ webhook: Webhook; secret: string }> {
+  const before = await hold(tx, caller, id, demands)
+  const { secret, kept } = successor(store, before, secretPlace(id), immediate)
+  const changes = { ...kept, updatedAt: iso(store.now()), revision: before.revision + 1 }
+  await tx.updateTable('webhooks').set(changes).where('id', '=', id).execute()
+  const entry = { ...actor, event: 'webhook.secret_rotated', target: id, details: { immediate } } as const
+  await auditRecorder(store.sealer, store.now)(tx, entry)
+  return { webhook: { ...before, ...changes }, secret }
+}
+
+/** Gives an account a new secret for the addresses that come with requests. */
+export async function rotateAccountSecret(
+  tx: Queryable,
+  store: Store,
+  owner: Owner,
+  { immediate, actor }: Rotation,
+): Promise<{ secret: string; previousSecretExpiresAt?: string }> {
+  const { sealer, now, random } = store
+  await ensureSecret(tx, sealer, owner, now, random)
+  const row = tx
+    .updateTable('accountSecrets')
+    .where('ownerClient', '=', owner.ownerClient)
+    .where('ownerSubject', '=', owner.ownerSubject)
+  // Held from here on, so that of two rotations at once the later one keeps the earlier one's secret.
+  const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
+  const before = await touch.executeTakeFirstOrThrow()
+  const { secret, kept } = successor(store, before, accountPlace(owner), immediate)
+  await row.set(kept).execute()
+  const entry = { ...actor, event: 'webhook.secret_rotated', target: 'account', details: { immediate } } as const
+  await auditRecorder(sealer, now)(tx, entry)
+  const { previousSecretExpiresAt: end } = kept
+  return { secret, ...(end !== null && { previousSecretExpiresAt: end }) }
+}

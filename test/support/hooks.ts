@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before } from 'node:test'
+import { Webhook } from 'standardwebhooks'
+import { builtIn } from '../../src/built-in.ts'
+import type { Database } from '../../src/db/open.ts'
+import { sealer } from '../../src/db/seal.ts'
+import { openQueue } from '../../src/queue/open.ts'
+import type { Queue } from '../../src/queue/queue.ts'
+import { inThread } from '../../src/resources/reports/in-thread.ts'
+import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
+import { sender } from '../../src/resources/webhooks/send.ts'
+import { folderResults } from '../../src/results/folder.ts'
+import { reportKinds } from '../../src/versions.ts'
+import { startWork } from '../../src/worker.ts'
+import { type TestApp, testApp } from './app.ts'
+import type { EngineUnderTest } from './engines.ts'
+import { eventually } from './service.ts'
+
+/** A call as a receiver got it. */
+export interface Call {
+  headers: IncomingHttpHeaders
+  bytes: Buffer
+}
+
+export interface Receiver {
+  calls: Call[]
+  url: string
+  /** What the n-th call is answered; 204 unless a test says otherwise. */
+  status: (n: number) => number
+  /** As soon as so many calls came. */
+  called: (count: number) => Promise<void>
+}
+
+/** Whether a call says what its body says, and was signed with this secret, by the published library. */
+export function isSigned(secret: string, { bytes, headers }: Call): boolean {
+  const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
+  const signed = new Webhook(secret).sign(String(id), new Date(Number(timestamp) * 1_000), bytes)
+  return String(signatures).split(' ').includes(signed)
+}
+
+export interface Hooks extends TestApp {
+  db: Database
+  queue: Queue
+  /** A new receiver, gone at the end of the suite. */
+  receiver: () => Promise<Receiver>
+  /** How far the clock of the deliveries is ahead. */
+  ahead: { ms: number }
+}
+
+/** The app with its background service, which really sends; both are there from the suite's first test on. */
+export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [0, 0.01]): Hooks {
+  const service = { ahead: { ms: 0 } } as Hooks
+  const closers: (() => unknown)[] = []
+  const faults: unknown[] = []
+  service.receiver = () => receiver((close) => closers.push(close))
+  before(async () => {
+    const db = await engine.database()
+    const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+    const now = () => Date.now() + service.ahead.ms
+    const onError = (error: unknown) => faults.push(error)
+    // Jobs are due by the real clock: only what is signed and kept is ahead.
+    const queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
+    const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
+    const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
+    const folder = mkdtempSync(join(tmpdir(), 'plinth-hooks-'))
+    const results = folderResults(folder)
+    const produce = inThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
+    const stop = startWork({
+      ...{ db, queue, results, produce, now, onError, schedule, sealer: seal, sender: made },
+      ...{ kinds: reportKinds(builtIn), pdfFont: null, resultSeconds: 1, taskSeconds: 1, version: '1.2.3' },
+      ...{ webhookKeys: await webhookKeys(db, seal), random: randomBytes, jitter: () => 0.5 },
+    })
+    const app = await testApp(db, { queue, now, sealer: seal })
+    Object.assign(service, app, { db, queue })
+    // Receivers end last: a call may be under way.
+    closers.unshift(
+      () => stop(),
+      // And with it the queue.
+      () => app.app.close(),
+      () => made.close(),
+      () => db.close(),
+      () => rmSync(folder, { recursive: true }),
+    )
+  })
+  after(async () => {
+    const unexpected = [...faults, ...service.faults]
+    for (const close of closers) await close()
+    assert.deepEqual(unexpected, [])
+  })
+  return service
+}
+
+async function receiver(onClose: (close: () => unknown) => void): Promise<Receiver> {
+  const made: Receiver = {
+    ...{ calls: [], url: '', status: () => 204 },
+    called: async (count) => void (await eventually(`${count} calls`, async () => made.calls.length >= count, 10_000)),
+  }
+  const server = createServer(async (request, response) => {
+    made.calls.push({ headers: request.headers, bytes: Buffer.concat(await request.toArray()) })
+    response.writeHead(made.status(made.calls.length)).end()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onClose(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  made.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`
+  return made
+}
