@@ -91,8 +91,17 @@ forEachEngine((engine) => {
       })
     }
 
+    it('200 page by page for the deliveries of a webhook', async () => {
+      for (let n = 0; n < 2; n++) await post(`/api/webhooks/${webhookId}/test`, {})
+      const first = await page(`/v2/api/webhooks/${webhookId}/deliveries?limit=1`)
+      const second = await page(String(first.next))
+      assert.deepEqual([first.items.length, second.items.length, first.prev], [1, 1, null])
+      assert.notEqual(first.items[0].id, second.items[0].id)
+      assert.deepEqual((await page(String(second.prev))).items, first.items)
+    })
+
     it('200 with every item at once where a list has no pages', async () => {
-      const urls = ['api/report-types', 'api/event-types', `api/webhooks/${webhookId}/deliveries`, 'api/versions']
+      const urls = ['api/report-types', 'api/event-types', 'api/versions']
       for (const url of urls) {
         const items = (await get(`/v1/${url}`)).json()
         assert.ok(Array.isArray(items))

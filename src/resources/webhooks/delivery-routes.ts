@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import { actorOf } from '../../http/actor.ts'
 import { callerOf } from '../../http/identify.ts'
 import { instantOf } from '../../http/instant.ts'
+import { addLink } from '../../http/link.ts'
 import { once } from '../../http/once.ts'
 import { linkHeader } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
@@ -34,7 +35,7 @@ const listing: Plugin = async (app, { db }) => {
   app.get(`${path}/deliveries`, { config: reads, schema }, async (request, reply) => {
     const { id } = await find(db.read, callerOf(request), request.params.id)
     const { deliveries, cursors } = await deliveryLog(db.read, id, request.query)
-    reply.header('link', linkHeader(`${app.prefix}/api/webhooks/${id}/deliveries`, request.query, cursors))
+    addLink(reply, linkHeader(`${app.prefix}/api/webhooks/${id}/deliveries`, request.query, cursors))
     return deliveries
   })
 }
