@@ -35,6 +35,7 @@ import { prefer } from './http/prefer.ts'
 import type { Problem } from './http/problem.ts'
 import { problemPages } from './http/problem-pages.ts'
 import { retirement } from './http/retirement.ts'
+import { serialize } from './http/serialize.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { placer } from './http/version-life.ts'
 import { wellFormed } from './http/well-formed.ts'
@@ -85,6 +86,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
   await app.register(arrival)
   await app.register(errors, failures)
+  await app.register(serialize)
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(deprecation, { lives })
   await app.register(cors, { corsOrigins })

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile, type Validator } from 'typebox/compile'
 import { readJson } from './json.ts'
 import { Problem } from './problem.ts'
 
@@ -92,9 +92,9 @@ function isUtf8Type(type: string): boolean {
 
 type Properties = Record<string, { type?: string | string[] }>
 
-/** Checks one part of a request in place; failures name every field at once. */
+/** Checks one part of a request in place; failures name every field at once. Compiled at the first check. */
 export function inputValidator(schema: TSchema, part: string) {
-  const check = Compile(schema)
+  let check: Validator | undefined
   const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
   const integers = part === 'body' ? [] : ofType(properties, 'integer')
   const numbers = part === 'body' ? [] : ofType(properties, 'number')
@@ -105,6 +105,7 @@ export function inputValidator(schema: TSchema, part: string) {
       readNumbers(data as Record<string, unknown>, numbers, jsonNumber)
       trimTexts(data as Record<string, unknown>, texts)
     }
+    check ??= Compile(schema)
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
   }
 }
