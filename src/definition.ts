@@ -5,7 +5,7 @@ import { DefinitionError } from './resources/declaration-rules.ts'
 import { eventKindsOf } from './resources/event-kinds.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
 import { tableOf } from './resources/stored.ts'
-import { type EventKinds, reportEvents } from './resources/webhooks/event-types.ts'
+import { type EventKinds, reportEvents, webhookEvents } from './resources/webhooks/event-types.ts'
 
 /** One version of the interface: where it is, and what is served there. */
 export interface Version {
@@ -59,7 +59,7 @@ export function service(options: ServiceOptions): Definition {
     ),
     reports: Object.freeze([...reports]),
     scopes: scopesWith(merged(({ scopes }) => scopes)),
-    events: Object.freeze({ ...reportEvents, ...merged(eventKindsOf) }),
+    events: Object.freeze({ ...reportEvents, ...merged(eventKindsOf), ...webhookEvents }),
     tables: Object.freeze(declarations.map(tableOf)),
   })
 }

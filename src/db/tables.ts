@@ -1,4 +1,4 @@
-import type { ColumnType, Selectable } from 'kysely'
+import type { ColumnType, Generated, Selectable } from 'kysely'
 import type * as administration from './administration-tables.ts'
 import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
@@ -45,7 +45,14 @@ export interface Owned {
   ownerSubject: string
 }
 
-export interface WebhooksTable extends Owned {
+/** A sealed secret, and the one it has replaced, which signs besides until it expires. */
+interface Secret {
+  secretSealed: string
+  previousSecretSealed: string | null
+  previousSecretExpiresAt: string | null
+}
+
+export interface WebhooksTable extends Owned, Secret {
   id: string
   event: string
   callbackUrl: string
@@ -56,7 +63,6 @@ export interface WebhooksTable extends Owned {
   statusReason: string | null
   /** The scopes of the token that registered it; null for registrations older than resource events. */
   scopes: string | null
-  secretSealed: string
   failingSince: string | null
   revision: number
   createdAt: string
@@ -64,8 +70,7 @@ export interface WebhooksTable extends Owned {
 }
 
 /** The secret that signs calls to a report request's own `webhookUrl`, one per owner. */
-export interface AccountSecretsTable extends Owned {
-  secretSealed: string
+export interface AccountSecretsTable extends Owned, Secret {
   createdAt: string
 }
 
@@ -78,6 +83,8 @@ export interface EventsTable extends Owned {
   callbackUrl: string | null
   /** Who hears of it besides its owner: nobody (null), `any` registration, or those whose client has this scope. */
   audience: string | null
+  /** The registration that it is about, and that is not told of itself. */
+  exceptWebhook: string | null
   createdAt: string
 }
 
@@ -88,7 +95,13 @@ export interface DeliveriesTable {
   url: string
   body: string
   status: 'pending' | 'delivered' | 'failed'
+  /** Grows with each redelivery: jobs of an earlier round have nothing to do any more. */
+  round: Generated<number>
   attempts: number
+  /** The tries of earlier rounds: the schedule starts anew behind them. */
+  triesBefore: Generated<number>
+  /** 1 for a test: tried once, and also while the registration is paused or disabled. */
+  isTest: Generated<number>
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null

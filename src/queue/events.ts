@@ -13,6 +13,8 @@ export interface NewEvent {
   ownerSubject: string
   /** Who hears of it: every registration (`any`), those whose client has this scope, or the owner's own only (the default). */
   audience?: string | null
+  /** A registration that is not told, because the event is about itself. */
+  exceptWebhook?: string
   /** Its JSON text is stored once, and the same bytes are signed and sent on each try. */
   body: object
   /** An address that came with the request that caused the event. */

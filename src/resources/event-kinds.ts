@@ -9,11 +9,13 @@ export interface EventKind {
   description: string
   /** A body as `payloadStyle: plain` sends it. */
   example: object
-  /** Of the body, where the example alone would promise too much. */
-  schema?: object
+  /** The JSON Schema of that body. */
+  schema: object
   /** Who may hear of it besides the owner of what it is about: `any` registration, those with this scope, or nobody. */
   audience: string | null
 }
+
+const onlyId = { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] }
 
 /** The events of a resource by name: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
@@ -26,6 +28,6 @@ export function eventKindsOf(declaration: Declaration): Record<string, EventKind
   return {
     [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
     [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, schema, audience },
-    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, audience },
+    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, schema: onlyId, audience },
   }
 }

@@ -4,7 +4,7 @@ import type { Sealer } from '../../db/seal.ts'
 import type { Job, Queue, Work } from '../../queue/queue.ts'
 import { abandonDeliveries } from './deliveries.ts'
 import { record } from './record.ts'
-import { accountSecret, headersPlace, secretPlace, type WebhookKeys } from './secrets.ts'
+import { accountSecrets, headersPlace, secretPlace, validSecrets, type WebhookKeys } from './secrets.ts'
 import type { Sender } from './send.ts'
 import { signature } from './sign.ts'
 
@@ -34,8 +34,10 @@ export type Due = NonNullable<Awaited<ReturnType<typeof load>>>
 export const deliver = (options: DeliverOptions): Work => {
   const { db, sender, now } = options
   return async (job) => {
-    const { deliveryId } = job.payload as { deliveryId: string }
+    const { deliveryId, round = 0 } = job.payload as { deliveryId: string; round?: number }
     const due = await load(db, deliveryId)
+    // A redelivery has taken the place of this job.
+    if (due !== undefined && due.round !== round) return db.write((tx) => job.finish(tx))
     if (due === undefined || due.status !== 'pending' || isStopped(due)) return drop(options, job, deliveryId)
     const call = await signedCall(options, due)
     // A stopping service lets a call end, but starts none.
@@ -52,14 +54,17 @@ function load(db: Database, deliveryId: string) {
     .innerJoin('events', 'events.id', 'deliveries.eventId')
     .leftJoin('webhooks', 'webhooks.id', 'deliveries.webhookId')
     .select(['deliveries.id', 'deliveries.eventId', 'deliveries.webhookId', 'deliveries.url', 'deliveries.body'])
+    .select(['deliveries.round', 'deliveries.triesBefore', 'deliveries.isTest'])
     .select(['deliveries.status', 'deliveries.attempts', 'events.type', 'events.ownerClient', 'events.ownerSubject'])
     .select(['webhooks.status as webhookStatus', 'webhooks.secretSealed', 'webhooks.headers'])
+    .select(['webhooks.previousSecretSealed', 'webhooks.previousSecretExpiresAt'])
     .where('deliveries.id', '=', deliveryId)
     .executeTakeFirst()
 }
 
-/** True when its registration was deleted, paused or disabled in the meantime. */
-const isStopped = ({ webhookId, webhookStatus }: Due): boolean => webhookId !== null && webhookStatus !== 'active'
+/** True when its registration was deleted, paused or disabled in the meantime; a test needs it only to be there. */
+const isStopped = ({ webhookId, webhookStatus, isTest }: Due): boolean =>
+  webhookId !== null && (isTest === 1 ? webhookStatus === null : webhookStatus !== 'active')
 
 const drop = ({ db, now }: DeliverOptions, job: Job, deliveryId: string): Promise<void> =>
   db.write(async (tx) => {
@@ -86,9 +91,10 @@ async function signedCall(options: DeliverOptions, due: Due) {
 /** A registered endpoint knows its own secret; an address given with a request, the account's or the public key. */
 async function signingKeys({ db, sealer, keys, now, random }: DeliverOptions, due: Due) {
   if (due.webhookId !== null && due.secretSealed !== null) {
-    return { secrets: [sealer.open(due.secretSealed, secretPlace(due.webhookId))] }
+    const { secretSealed } = due
+    return { secrets: validSecrets(sealer, { ...due, secretSealed }, secretPlace(due.webhookId), now()) }
   }
-  return { secrets: [await accountSecret(db, sealer, due, now, random)], privateKeys: [keys.privateKey] }
+  return { secrets: await accountSecrets(db, sealer, due, now, random), privateKeys: [keys.privateKey] }
 }
 
 function staticHeaders(sealer: Sealer, { webhookId, headers }: Due): Record<string, string> {

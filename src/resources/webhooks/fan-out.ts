@@ -48,12 +48,13 @@ async function targetsOf(tx: Queryable, event: Event): Promise<Target[]> {
   return [...registered, { webhookId: null, url, payloadStyle: 'plain' }]
 }
 
-const active = (tx: Queryable, { type }: Event) =>
+const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
     .select(['webhooks.id as webhookId', 'callbackUrl as url', 'payloadStyle'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
+    .where('webhooks.id', 'is distinct from', exceptWebhook)
     .orderBy('webhooks.id')
 
 const ofOwner = (tx: Queryable, event: Event): Promise<Target[]> =>

@@ -34,11 +34,13 @@ export async function record(tx: Queryable, options: DeliverOptions, tried: Trie
     .execute()
   const nowMs = options.now()
   const goesOn = await recordHealth(tx, options, tried, new Date(nowMs).toISOString())
-  const delayMs = goesOn
-    ? retryDelayMs(options.schedule, due.attempts + 1, outcome.retryAfterSeconds, options.jitter)
-    : null
+  const tries = due.attempts + 1 - due.triesBefore
+  const delayMs =
+    goesOn && due.isTest === 0 ? retryDelayMs(options.schedule, tries, outcome.retryAfterSeconds, options.jitter) : null
   await updateDelivery(tx, tried, nowMs, delayMs)
-  if (delayMs !== null) await options.queue.enqueue(tx, 'delivery.send', { deliveryId: due.id }, { delayMs })
+  if (delayMs === null) return
+  const next = { deliveryId: due.id, ...(due.round > 0 && { round: due.round }) }
+  await options.queue.enqueue(tx, 'delivery.send', next, { delayMs })
 }
 
 async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: number, delayMs: number | null) {
@@ -49,11 +51,12 @@ async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: num
       ? { status: 'failed' as const, ...ended }
       : // Said anew, because the registration may have ended it a moment ago; the next job then sees to that.
         { status: 'pending' as const, nextAttemptAt: new Date(nowMs + delayMs).toISOString(), completedAt: null }
-  await tx
-    .updateTable('deliveries')
-    .set({ attempts: due.attempts + 1, ...result })
-    .where('id', '=', due.id)
-    .execute()
+  const attempts = due.attempts + 1
+  const row = tx.updateTable('deliveries').where('id', '=', due.id)
+  const ofRound = row.set({ attempts, ...result }).where('round', '=', due.round)
+  if ((await ofRound.executeTakeFirst()).numUpdatedRows > 0n) return
+  // A redelivery that was asked for meanwhile counts this try, and goes on by itself.
+  await row.set({ attempts }).execute()
 }
 
 /** Keeps the registration's state of health; true when a failed delivery may be tried again. */

@@ -3,6 +3,7 @@ import { calculateJwkThumbprint } from 'jose'
 import type { RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Sealer } from '../../db/seal.ts'
+import type { Webhook } from '../../db/tables.ts'
 import { newSecret } from './sign.ts'
 
 /** Whose rows these are: the client and the subject of the token that made them. */
@@ -36,7 +37,8 @@ export const secretPlace = (webhookId: string): string => `webhooks:${webhookId}
 /** Where a registration's static headers, which may hold a token of the receiver, are sealed to. */
 export const headersPlace = (webhookId: string): string => `webhooks:${webhookId}:headers`
 
-const accountPlace = ({ ownerClient, ownerSubject }: Owner): string =>
+/** Where an account's secret is sealed to. */
+export const accountPlace = ({ ownerClient, ownerSubject }: Owner): string =>
   `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
 
 /** Reads the Ed25519 key, and makes it on the first run: once, however many processes start together. */
@@ -67,40 +69,61 @@ const addKey = (db: Database, value: string): Promise<string> =>
     return (await sealedKey(tx)) as string
   })
 
+/** A sealed secret as a row keeps it, with the one that it has replaced. */
+export type KeptSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
+
+/** The secrets that sign a call at this time, the newest first: two while a rotation is under way. */
+export function validSecrets(sealer: Sealer, kept: KeptSecret, place: string, nowMs: number): string[] {
+  const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = kept
+  const isOver = previous === null || end === null || Date.parse(end) <= nowMs
+  return (isOver ? [secretSealed] : [secretSealed, previous]).map((sealed) => sealer.open(sealed, place))
+}
+
 /** The secret that signs calls to the owner's per-request URLs, made when it is first needed. */
-export async function accountSecret(
+export async function accountSecret(...of: Parameters<typeof accountSecrets>): Promise<string> {
+  const [secret] = await accountSecrets(...of)
+  return secret as string
+}
+
+/** The account's secrets that sign at this time, the newest first. */
+export async function accountSecrets(
   db: Database,
   sealer: Sealer,
   owner: Owner,
   now: () => number,
   random: RandomBytes,
-): Promise<string> {
-  const place = accountPlace(owner)
-  const found = await sealedSecret(db.read, owner)
-  if (found !== undefined) return sealer.open(found, place)
+): Promise<string[]> {
+  const kept =
+    (await keptSecret(db.read, owner)) ?? (await db.write((tx) => ensureSecret(tx, sealer, owner, now, random)))
+  return validSecrets(sealer, kept, accountPlace(owner), now())
+}
+
+/** The row of the account's secret; a new one, unless somebody else was faster. */
+export async function ensureSecret(
+  tx: Queryable,
+  sealer: Sealer,
+  owner: Owner,
+  now: () => number,
+  random: RandomBytes,
+): Promise<KeptSecret> {
   const row = {
     ownerClient: owner.ownerClient,
     ownerSubject: owner.ownerSubject,
-    secretSealed: sealer.seal(newSecret(random), place),
+    secretSealed: sealer.seal(newSecret(random), accountPlace(owner)),
     createdAt: new Date(now()).toISOString(),
   }
-  const sealed = await db.write(async (tx) => {
-    await tx
-      .insertInto('accountSecrets')
-      .values(row)
-      .onConflict((conflict) => conflict.doNothing())
-      .execute()
-    return sealedSecret(tx, owner)
-  })
-  return sealer.open(sealed as string, place)
+  await tx
+    .insertInto('accountSecrets')
+    .values(row)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+  return (await keptSecret(tx, owner)) as KeptSecret
 }
 
-async function sealedSecret(tx: Queryable, { ownerClient, ownerSubject }: Owner): Promise<string | undefined> {
-  const row = await tx
+const keptSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promise<KeptSecret | undefined> =>
+  tx
     .selectFrom('accountSecrets')
-    .select('secretSealed')
+    .select(['secretSealed', 'previousSecretSealed', 'previousSecretExpiresAt'])
     .where('ownerClient', '=', ownerClient)
     .where('ownerSubject', '=', ownerSubject)
     .executeTakeFirst()
-  return row?.secretSealed
-}

@@ -1,0 +1,31 @@
+import { newId, type RandomBytes } from '../../db/ids.ts'
+import type { Queryable } from '../../db/open.ts'
+import type { Webhook } from '../../db/tables.ts'
+import { recordEvent } from '../../queue/events.ts'
+import type { Queue } from '../../queue/queue.ts'
+
+/** What the owner of a webhook is told of it. */
+export interface WebhookNews {
+  kind: 'webhook.failing' | 'webhook.disabled'
+  /** The first failure of a failing webhook; when a disabled one was disabled. ISO text. */
+  since: string
+  /** In a few words fit for the owner; never a secret, and not the address, which may hold one. */
+  reason: string
+}
+
+/**
+ * Tells the other webhooks of the owner that one fails or was disabled, in the transaction that found it out. The webhook
+ * itself is not told, so that no failure causes another one.
+ */
+export async function announceWebhook(
+  tx: Queryable,
+  { queue, random }: { queue: Queue; random: RandomBytes },
+  { id, event, ownerClient, ownerSubject }: Pick<Webhook, 'id' | 'event' | 'ownerClient' | 'ownerSubject'>,
+  { kind, since, reason }: WebhookNews,
+  createdAt: string,
+): Promise<void> {
+  await recordEvent(tx, queue, {
+    ...{ id: newId('msg', random), type: kind, ownerClient, ownerSubject, audience: null, exceptWebhook: id },
+    ...{ body: { webhookId: id, event, since, reason }, callbackUrl: null, createdAt },
+  })
+}
