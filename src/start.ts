@@ -16,6 +16,7 @@ import { redirectServer } from './http/redirect.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { inThread } from './resources/reports/in-thread.ts'
+import { laneLimits } from './resources/webhooks/lanes.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
 import { openResults } from './results/open.ts'
@@ -83,8 +84,9 @@ async function start(given: Config, definition: Definition, version: string, onC
   const authorization = await openAuthorization(about)
   onClose(authorization.stop)
   const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl, audit }, certificates, logs)
-  onClose(() => Promise.all([app.close(), stopQueue()]))
-  if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
+  const work = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
+  onClose(() => Promise.all([app.close(), stopQueue(), work?.stopDeliveries(drainMs)]))
+  if (work) onClose(work.stopSweeps)
   await app.listen({ host: config.host, port: config.port })
   if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl, audit))
   return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }
@@ -98,6 +100,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
+  const callMs = config.webhookTimeoutSeconds * 1_000
   return {
     counter: requestCounter({ db, now, onError }),
     definition,
@@ -107,7 +110,9 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
     kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
     pdfFont: config.pdfFont,
-    sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
+    sender: sender({ policy, timeoutMs: callMs, now }),
+    callMs,
+    limits: { ...laneLimits, ...lanesAsConfigured(config) },
     webhookKeys: keys,
     resultSeconds: config.resultSeconds,
     taskSeconds: config.taskSeconds,
@@ -119,6 +124,11 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
     jitter: Math.random,
   }
 }
+
+const lanesAsConfigured = ({ webhookInFlight, webhookRate }: Config) => ({
+  inFlight: webhookInFlight,
+  perSecond: webhookRate === 0 ? Number.POSITIVE_INFINITY : webhookRate,
+})
 
 /** The one line of each request is written by hand: the logger takes twice as long for it. */
 function accessWriter(log: Logger, sink: LogSink): Access {

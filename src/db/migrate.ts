@@ -10,6 +10,7 @@ import { accounts } from './migrations/0007-accounts.ts'
 import { administration } from './migrations/0008-administration.ts'
 import { reports } from './migrations/0009-reports.ts'
 import { webhookOperations } from './migrations/0010-webhook-operations.ts'
+import { lanes } from './migrations/0011-lanes.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -27,6 +28,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0008-administration', administration],
   ['0009-reports', reports],
   ['0010-webhook-operations', webhookOperations],
+  ['0011-lanes', lanes],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */
