@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import { admit, armLanes, type LaneLimits } from './lanes.ts'
+import type { KeptSecret } from './secrets.ts'
 
 /** A claimed delivery with all that its call needs. */
 export interface Due {
@@ -24,8 +25,11 @@ export interface Due {
   ownerClient: string
   ownerSubject: string
   /** The registration as it was when claimed; null when it is gone, or there was none. */
-  webhook: Webhook | null
+  webhook: Called | null
 }
+
+/** What a call needs of a registration. */
+export type Called = Pick<Webhook, 'id' | 'status' | 'headers' | keyof KeptSecret>
 
 interface Looked {
   lane: string
@@ -85,18 +89,20 @@ async function dueLanes(tx: Queryable, { engine }: Database, limits: LaneLimits,
 
 async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUntil: string): Promise<Due[]> {
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids.map((id) => [id])))}`
-  // Whoever ends a registration holds its deliveries for a moment: those are passed over.
+  // Whoever ends a registration holds its deliveries for a moment: those are passed over. Found by their ids, and not by
+  // an index of states: hence the negation.
   const { rows: leased } = await sql<{ id: string; fence: number }>`
     update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
-      select id from deliveries where id in (${wanted}) and status = 'pending' and lease_until is null
+      select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
       ${engine.lockFreeRows})
     returning id, fence`.execute(tx)
   if (leased.length === 0) return []
   const fences = new Map(leased.map(({ id, fence }) => [id, fence]))
   const { rows } = await sql<Omit<Due, 'fence' | 'webhook'>>`
-    select d.id, d.lane, d.event_id, d.webhook_id, d.url, d.body, d.attempts,
-      d.round, d.tries_before, d.is_test, e.type, e.owner_client, e.owner_subject
-    from deliveries as d join events as e on e.id = d.event_id where d.id in (${wanted})`.execute(tx)
+    select d.id, d.lane, d.event_id as "eventId", d.webhook_id as "webhookId", d.url, d.body, d.attempts, d.round,
+      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, e.owner_client as "ownerClient",
+      e.owner_subject as "ownerSubject"
+    from deliveries as d join events as e on e.id = d.event_id where d.id in (${wanted})`.execute(tx.withoutPlugins())
   const webhooks = await registrationsOf(tx, { engine }, rows)
   return rows.flatMap((row) => {
     const fence = fences.get(row.id)
@@ -110,9 +116,12 @@ async function registrationsOf(
   rows: { webhookId: string | null }[],
 ) {
   const ids = new Set(rows.flatMap(({ webhookId }) => webhookId ?? []))
-  if (ids.size === 0) return new Map<string, Webhook>()
+  if (ids.size === 0) return new Map<string, Called>()
   const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
-  const found = await sql<Webhook>`select * from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx)
+  const found = await sql<Called>`
+    select id, status, headers, secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
+      previous_secret_expires_at as "previousSecretExpiresAt"
+    from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
   return new Map(found.rows.map((row) => [row.id, row]))
 }
 
@@ -149,7 +158,7 @@ async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number)
   return db.write(async (tx) => {
     const { rows } = await sql<{ lane: string }>`
       update deliveries set lease_until = null, fence = fence + 1 where id in (
-        select id from deliveries where ${which} order by id ${db.engine.lockRows}) returning lane`.execute(tx)
+        select id from deliveries where ${which} ${db.engine.lockFreeRows}) returning lane`.execute(tx)
     await armLanes(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
     return rows.length
   })

@@ -5,7 +5,7 @@ import type { Due } from './claim.ts'
 import { remember } from './remember.ts'
 import { accountSecrets, headersPlace, secretPlace, validSecrets, type WebhookKeys } from './secrets.ts'
 import type { OutboundPost } from './send.ts'
-import { signature } from './sign.ts'
+import { secretKey, signature } from './sign.ts'
 
 export interface SigningOptions {
   db: Database
@@ -28,10 +28,13 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
   const agent = `Plinth/${version}`
   /** A registered endpoint knows its own secret; an address given with a request, the account's or the public key. */
   const opener = { ...sealer, open: unseal }
+  const keyOf = remember(opened, secretKey)
   const signingKeys = async ({ webhook, ownerClient, ownerSubject }: Due) => {
-    if (webhook !== null) return { secrets: validSecrets(opener, webhook, secretPlace(webhook.id), now()) }
+    if (webhook !== null)
+      return { secrets: validSecrets(opener, webhook, secretPlace(webhook.id), now()).map((secret) => keyOf(secret)) }
     const owner = { ownerClient, ownerSubject }
-    return { secrets: await accountSecrets(db, opener, owner, now, random), privateKeys: [keys.privateKey] }
+    const secrets = await accountSecrets(db, opener, owner, now, random)
+    return { secrets: secrets.map((secret) => keyOf(secret)), privateKeys: [keys.privateKey] }
   }
   const staticHeaders = ({ webhook }: Due): Record<string, string> => {
     if (!webhook?.headers) return {}

@@ -34,6 +34,8 @@ interface State extends DispatchOptions {
   ended: Tried[]
   recording: boolean
   looking: boolean
+  /** Claims without asking first whether anything is due: calls that are being recorded make room. */
+  eager: boolean
   again: boolean
   stopped: boolean
   /** Nothing is recorded any more: what was under way was given back. */
@@ -55,6 +57,7 @@ export function startDispatch(options: DispatchOptions): Dispatch {
     ended: [],
     recording: false,
     looking: false,
+    eager: false,
     again: false,
     stopped: false,
     over: false,
@@ -105,18 +108,20 @@ async function fill(state: State): Promise<number> {
   }
   const free = hands - flying.size
   if (free <= 0) return idlePollMs
+  if (!state.eager) {
+    const due = await nextDue(db)
+    if (due === null) return idlePollMs
+    if (due > state.now()) return Math.min(due - state.now(), idlePollMs)
+  }
+  state.eager = false
   const claimed = await claimDue(state, free, state.now())
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
     flying.set(keyOf(due), due)
     void send(state, due)
   }
-  // All hands are full: the first to become free looks again.
-  if (claimed.length === free) return idlePollMs
-  const next = await nextDue(db)
   // What is due and was not claimed is being looked at by another node.
-  const leastMs = claimed.length > 0 ? 0 : busyPauseMs
-  return next === null ? idlePollMs : Math.max(leastMs, Math.min(next - state.now(), idlePollMs))
+  return claimed.length > 0 ? 0 : busyPauseMs
 }
 
 const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
@@ -148,7 +153,11 @@ async function outcomeOf(state: State, due: Due): Promise<Outcome> {
 async function recordAll(state: State): Promise<void> {
   while (state.ended.length > 0 && !state.over) {
     const batch = state.ended.splice(0, mostRecorded)
-    await recordBatch(state, batch).catch(state.onError)
+    const recorded = recordBatch(state, batch).catch(state.onError)
+    // Where units of one turn share a transaction, the next claim is in the one that records.
+    state.eager = true
+    wake(state)
+    await recorded
     for (const { due } of batch) state.flying.delete(keyOf(due))
     wake(state)
   }

@@ -9,7 +9,7 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   const old = await db.read
     .selectFrom('deliveries')
     .select('id')
-    .where('status', '!=', 'pending')
+    .where('completedAt', 'is not', null)
     .where('completedAt', '<=', before)
     .limit(batch)
     .execute()

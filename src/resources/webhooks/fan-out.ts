@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { EventsTable } from '../../db/tables.ts'
+import type { EventsTable, Owned } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
 import type { WorkTogether } from '../../queue/queue.ts'
 import { armLanes, laneOf } from './lanes.ts'
@@ -54,23 +54,50 @@ async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly 
 }
 
 /** Finds the targets of events; what several events have in common is looked up once. */
-function targetsIn(tx: Queryable, { engine }: Database, events: readonly Event[]) {
-  const known = new Map<string, Promise<Target[]>>()
-  const registered = (event: Event): Promise<Target[]> => {
-    const { type, audience, exceptWebhook, ownerClient, ownerSubject } = event
-    const owner = audience === null ? [ownerClient, ownerSubject] : []
-    const key = JSON.stringify([type, audience, exceptWebhook, ...owner])
-    const found = known.get(key) ?? (audience === null ? ofOwner(tx, event) : ofAudience(tx, event, audience))
-    known.set(key, found)
+function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
+  const owners = ofOwners(tx, db, events)
+  const audiences = new Map<string, Promise<Target[]>>()
+  const registered = async (event: Event): Promise<Target[]> => {
+    const { type, audience, exceptWebhook } = event
+    if (audience === null) return heardBy((await owners).get(ownerKey(event)) ?? [], event)
+    const key = JSON.stringify([type, audience, exceptWebhook])
+    const found = audiences.get(key) ?? ofAudience(tx, event, audience)
+    audiences.set(key, found)
     return found
   }
-  const told = toldAlready(tx, engine, events)
+  const told = toldAlready(tx, db, events)
   return async (event: Event): Promise<Target[]> => {
     const targets = await registered(event)
     const { callbackUrl: url } = event
     if (url === null || targets.some((one) => sameUrl(one.url, url)) || (await told).has(event.id)) return targets
     return [...targets, { webhookId: null, url, payloadStyle: 'plain' }]
   }
+}
+
+interface Registered extends Target, Owned {
+  event: string
+}
+
+const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
+
+/** The active registrations of everybody who owns one of these events, by owner. */
+async function ofOwners(tx: Queryable, { engine }: Database, events: readonly Event[]) {
+  const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
+  if (owners.size === 0) return new Map<string, Registered[]>()
+  const wanted = JSON.stringify(
+    [...owners.values()].map(({ ownerClient, ownerSubject }) => [ownerClient, ownerSubject]),
+  )
+  const { rows } = await sql<Registered>`
+    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject from webhooks
+    where status = 'active'
+      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${engine.jsonRows(wanted)})
+    order by id`.execute(tx)
+  return Map.groupBy(rows, ownerKey)
+}
+
+const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Event): Target[] => {
+  const patterns = patternsOf(type)
+  return registered.filter(({ event, webhookId }) => patterns.includes(event) && webhookId !== exceptWebhook)
 }
 
 const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
@@ -80,14 +107,7 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)
-    .where('webhooks.id', 'is distinct from', exceptWebhook)
     .orderBy('webhooks.id')
-
-const ofOwner = (tx: Queryable, event: Event): Promise<Target[]> =>
-  active(tx, event)
-    .where('ownerClient', '=', event.ownerClient)
-    .where('ownerSubject', '=', event.ownerSubject)
-    .execute()
 
 /**
  * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
@@ -110,7 +130,7 @@ const sameUrl = (one: string, other: string): boolean =>
   one === other || URL.parse(one)?.href === URL.parse(other)?.href
 
 /** A unique constraint holds any number of nulls, so deliveries without a registration must be looked for. */
-async function toldAlready(tx: Queryable, engine: Database['engine'], events: readonly Event[]): Promise<Set<string>> {
+async function toldAlready(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
   const ids = events.filter(({ callbackUrl }) => callbackUrl !== null).map(({ id }) => [id])
   if (ids.length === 0) return new Set()
   const { rows } = await sql<{ eventId: string }>`

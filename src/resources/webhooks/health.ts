@@ -22,9 +22,17 @@ const toldAfterMs = dayMs
 const disabledAfterMs = 5 * dayMs
 const leastFailures = 10
 
-/** The registrations of a batch, locked first of all, in order: so no two transactions wait for each other. */
+/**
+ * The registrations of a batch whose health may change, locked first of all, in order: so no two transactions wait for
+ * each other. Where calls succeed as they did before, there is nothing to look at.
+ */
 export async function lockRegistrations(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
-  const ids = [...new Set(batch.flatMap(({ due }) => due.webhookId ?? []))]
+  const lanes = engine.jsonRows(JSON.stringify([...new Set(batch.map(({ due }) => due.lane))].map((lane) => [lane])))
+  const { rows: failing } = await sql<{ lane: string }>`
+    select lane from delivery_lanes where failures > 0 and lane in (select value ->> 0 from ${lanes})`.execute(tx)
+  const ailing = new Set(failing.map(({ lane }) => lane))
+  const touched = batch.filter(({ due, outcome }) => !outcome?.delivered || ailing.has(due.lane))
+  const ids = [...new Set(touched.flatMap(({ due }) => due.webhookId ?? []))]
   if (ids.length === 0) return new Map<string, Webhook>()
   const wanted = engine.jsonRows(JSON.stringify(ids.map((id) => [id])))
   const { rows } = await sql<Webhook>`
