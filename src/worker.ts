@@ -80,7 +80,7 @@ export function startWork(options: WorkerOptions): Working {
 /** Calls under way in this process: enough that a hundred dead endpoints, each with its few calls, leave hands free. */
 const hands = 512
 /** Between the longest call and the end of its lease: time to record it. */
-const leaseMarginMs = 15_000
+const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
 /** Runs the sweeps one after the other, again and again; a failed one is reported and tried again next time. */

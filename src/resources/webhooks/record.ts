@@ -106,12 +106,15 @@ async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: 
       outcome === null ? one : afterTry(one, outcome.delivered, nowMs, limits)
     return { lane, ...(tries.get(lane) ?? []).reduce<LaneHealth>(step, health) }
   })
-  const rows = JSON.stringify(after.map(({ lane, failures, openUntil }) => [lane, failures, openUntil]))
+  // Whoever was served stands behind those that waited meanwhile.
+  const instant = new Date(nowMs).toISOString()
+  const floorOf = ({ openUntil }: LaneHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
+  const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one)]))
   await sql`
     update delivery_lanes set failures = a.failures, open_until = a.open_until,
-      due_at = case when ${firstWaiting} < a.open_until then a.open_until else ${firstWaiting} end
-    from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until
-      from ${db.engine.jsonRows(rows)}) as a
+      due_at = case when ${firstWaiting} < a.floor then a.floor else ${firstWaiting} end
+    from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until,
+      value ->> 3 as floor from ${db.engine.jsonRows(rows)}) as a
     where a.lane = delivery_lanes.lane`.execute(tx)
   return new Map(after.map(({ lane, failures }) => [lane, failures]))
 }
