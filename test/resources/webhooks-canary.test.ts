@@ -18,20 +18,59 @@ const spellings = [
   ...['127.0.0\u200b.1', '127.255.255.254', '0', '0.0.0.0', '0x0', '00', '0.0', 'localhost', 'LOCALHOST', 'localhost.'],
   ...['ｌｏｃａｌｈｏｓｔ', 'loc%61lhost', 'api.localhost', 'api.localhost.', '[::1]', '[0:0:0:0:0:0:0:1]', '[::]'],
   ...['[0000::0001]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::FFFF:7F00:0001]', '[0:0:0:0:0:ffff:127.0.0.1]'],
-  ...['[::127.0.0.1]', '[::7f00:1]', '[::ffff:0:7f00:1]', '[64:ff9b::7f00:1]', '[64:ff9b::127.0.0.1]', '[64:ff9b:1::1]'],
-  ...['[2002:7f00:1::]', '[2001:0:7f00:1::]', '[2001::7f00:1]', '10.0.0.1', '172.16.0.1', '192.168.1.1', '169.254.169.254'],
+  ...[
+    '[::127.0.0.1]',
+    '[::7f00:1]',
+    '[::ffff:0:7f00:1]',
+    '[64:ff9b::7f00:1]',
+    '[64:ff9b::127.0.0.1]',
+    '[64:ff9b:1::1]',
+  ],
+  ...[
+    '[2002:7f00:1::]',
+    '[2001:0:7f00:1::]',
+    '[2001::7f00:1]',
+    '10.0.0.1',
+    '172.16.0.1',
+    '192.168.1.1',
+    '169.254.169.254',
+  ],
   ...['2852039166', '0xa9fea9fe', '100.64.0.1', '168.63.129.16', '[fd00:ec2::254]', '[fe80::1]', '[ff02::1]'],
 ]
 
-const authorities = ['user@127.0.0.1:PORT', 'a:b@localhost:PORT', 'example.com@127.0.0.1:PORT', '127.0.0.1:PORT#@example.com']
+const authorities = [
+  'user@127.0.0.1:PORT',
+  'a:b@localhost:PORT',
+  'example.com@127.0.0.1:PORT',
+  '127.0.0.1:PORT#@example.com',
+]
 
 // What a resolver may answer when it is asked the second time.
 const addresses = [
-  ...['127.0.0.1', '127.0.0.2', '127.255.255.254', '0.0.0.0', '10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.0.1'],
+  ...[
+    '127.0.0.1',
+    '127.0.0.2',
+    '127.255.255.254',
+    '0.0.0.0',
+    '10.0.0.1',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.0.1',
+  ],
   ...['169.254.169.254', '100.64.0.1', '100.100.100.200', '192.0.0.192', '168.63.129.16', '192.0.2.1', '198.18.0.1'],
   ...['198.51.100.1', '203.0.113.1', '224.0.0.1', '239.255.255.255', '240.0.0.1', '255.255.255.255', '192.88.99.1'],
   ...['::', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1', '::127.0.0.1', '::ffff:0:127.0.0.1', '64:ff9b::7f00:1'],
-  ...['64:ff9b:1::1', '2002:7f00:1::', '2001::1', '2001:db8::1', 'fd00:ec2::254', 'fc00::1', 'fe80::1', 'ff02::1', '100::1'],
+  ...[
+    '64:ff9b:1::1',
+    '2002:7f00:1::',
+    '2001::1',
+    '2001:db8::1',
+    'fd00:ec2::254',
+    'fc00::1',
+    'fe80::1',
+    'ff02::1',
+    '100::1',
+  ],
 ]
 
 describe(`${spellings.length + authorities.length} spellings and ${addresses.length} addresses that may not be called`, () => {
@@ -74,7 +113,8 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     ...{ responseStart: null, durationMs: 0 },
   }
   const post = (url: string, options: Partial<SenderOptions> = {}) => {
-    const one = Object.keys(options).length > 0 ? sender({ policy: shut, timeoutMs: 1_000, now: Date.now, ...options }) : made
+    const one =
+      Object.keys(options).length > 0 ? sender({ policy: shut, timeoutMs: 1_000, now: Date.now, ...options }) : made
     return one.post({ url, headers: {}, body }).finally(() => one === made || one.close())
   }
 

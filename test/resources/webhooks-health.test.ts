@@ -37,7 +37,10 @@ forEachEngine((engine) => {
         await the.run()
       }
       const told = async (type: string) => {
-        const query = db.read.selectFrom('events').select(['body', 'exceptWebhook', 'ownerSubject']).where('type', '=', type)
+        const query = db.read
+          .selectFrom('events')
+          .select(['body', 'exceptWebhook', 'ownerSubject'])
+          .where('type', '=', type)
         return (await query.where('exceptWebhook', '=', the.webhookId).execute()).map(({ body }) => JSON.parse(body))
       }
       return { ...the, call, told, row: () => the.webhook(the.webhookId) }

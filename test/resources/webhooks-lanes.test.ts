@@ -22,7 +22,9 @@ describe('admit', () => {
   })
 
   it('lets no more than ten begin in any second, however they come', () => {
-    const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), { minLength: 20 })
+    const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
+      minLength: 20,
+    })
     fc.assert(
       fc.property(steps, (looks) => {
         const begun: number[] = []
