@@ -169,7 +169,7 @@ forEachEngine((engine) => {
 
     it('and deleting its registration at the same time end in peace, whoever is first (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
-        const all = await Promise.all(Array.from({ length: 20 }, () => one(outcome)))
+        const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)
         await Promise.all(all.map((the) => the.unsubscribe(the.owner, the.webhookId)))
         await sender.settled()

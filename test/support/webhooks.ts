@@ -145,7 +145,7 @@ export function dispatching(db: () => Database, clock: { now: number }) {
     stop: async () => {},
   }
   afterEach(async () => {
-    for (const dispatch of running.splice(0)) await dispatch.stop(1_000)
+    for (const dispatch of running.splice(0)) await dispatch.stop(50)
     for (const table of ['attempts', 'deliveries', 'deliveryLanes'] as const) {
       await db().write((tx) => tx.deleteFrom(table).execute())
     }

@@ -96,6 +96,10 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
 async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: readonly Tried[], nowMs: number) {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries.keys()].map((lane) => [lane]))
+  // One that was idle may have been forgotten since (`expire.ts`).
+  await sql`
+    insert into delivery_lanes (lane) select value ->> 0 from ${db.engine.jsonRows(names)} where true
+    on conflict do nothing`.execute(tx)
   const { rows: found } = await sql<LaneHealth & { lane: string }>`
     select lane, failures, open_until from delivery_lanes
     where lane in (select value ->> 0 from ${db.engine.jsonRows(names)}) order by lane ${db.engine.lockRows}`.execute(
