@@ -42,6 +42,8 @@ export interface FaultFigures {
 const callMs = 400
 const schedule = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
 const healthyEndpoints = 4
+const emittedAtOnce = 40
+const waitingForHole = 200
 
 /**
  * Events to twelve hostile receivers and a black hole, by the real queue, fan-out, sender and sockets. The clock runs, and
@@ -84,13 +86,16 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     const { id: holeId } = await the.subscribe(ownerOfHole, hole.url)
     const emit = (one: Hostile, n: number) => the.emit(endpoints.get(one)!.owner, { body: { n, of: one.name } })
 
-    say(`${events} events to ${hostile.length} hostile receivers, 200 to a black hole (seed ${seed})`)
+    say(`${events} events to ${hostile.length} hostile receivers, ${waitingForHole} to a black hole (seed ${seed})`)
     const sent = new Map<string, Hostile>()
-    const told = Array.from({ length: events }, async (_, n) => {
-      const one = hostile[n % hostile.length] as Hostile
-      sent.set((await emit(one, n)).id, one)
-    })
-    await Promise.all([...told, ...Array.from({ length: 200 }, () => the.emit(ownerOfHole))])
+    for (let from = 0; from < events; from += emittedAtOnce) {
+      const some = Array.from({ length: Math.min(emittedAtOnce, events - from) }, async (_, n) => {
+        const one = hostile[(from + n) % hostile.length] as Hostile
+        sent.set((await emit(one, from + n)).id, one)
+      })
+      await Promise.all(some)
+    }
+    for (let n = 0; n < waitingForHole; n++) await the.emit(ownerOfHole)
 
     const latencies: number[] = []
     for (let n = 0; n < healthyEvents; n++) {
