@@ -84,9 +84,8 @@ async function start(given: Config, definition: Definition, version: string, onC
   const authorization = await openAuthorization(about)
   onClose(authorization.stop)
   const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl, audit }, certificates, logs)
-  const work = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
-  onClose(() => Promise.all([app.close(), stopQueue(), work?.stopDeliveries(drainMs)]))
-  if (work) onClose(work.stopSweeps)
+  const stopWork = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
+  onClose(() => Promise.all([app.close(), stopQueue(), stopWork?.(drainMs)]))
   await app.listen({ host: config.host, port: config.port })
   if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl, audit))
   return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }

@@ -45,16 +45,11 @@ export interface WorkerOptions {
   onError: (error: unknown) => void
 }
 
-/** A running background service. */
-export interface Working {
-  /** Ends the sweeps. */
-  stopSweeps: () => void
-  /** Begins no delivery any more, lets those under way end for up to `graceMs`, gives back the rest. */
-  stopDeliveries: (graceMs: number) => Promise<void>
-}
-
-/** The background service on one page: each kind of job and what does it, what sends deliveries, and what is swept. */
-export function startWork(options: WorkerOptions): Working {
+/**
+ * The background service on one page: each kind of job and what does it, what sends deliveries, and what is swept. Returns
+ * how to stop all but the queue: deliveries under way may end for up to so many ms, the rest is given back.
+ */
+export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
   const { sealer, sender, webhookKeys: keys, schedule, limits, callMs, version, jitter } = options
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
@@ -74,7 +69,10 @@ export function startWork(options: WorkerOptions): Working {
     () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),
   ])
-  return { stopSweeps, stopDeliveries: deliveries.stop }
+  return async (graceMs = 0) => {
+    stopSweeps()
+    await deliveries.stop(graceMs)
+  }
 }
 
 /** Calls under way in this process: enough that a hundred dead endpoints, each with its few calls, leave hands free. */
