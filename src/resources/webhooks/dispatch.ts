@@ -165,7 +165,10 @@ async function recordAll(state: State): Promise<void> {
   tellWaiters(state)
 }
 
-/** One transaction for all; one each when that fails, so that nothing spoils the rest. */
+/**
+ * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
+ * sent again once its lease has lapsed.
+ */
 async function recordBatch(state: State, batch: readonly Tried[]): Promise<void> {
   const { db, onError } = state
   try {
