@@ -13,11 +13,12 @@ import { requestRows } from './requests.ts'
 import { startService } from './service.ts'
 import { answerOf } from './target.ts'
 import { tokenRow } from './tokens.ts'
+import { webhooksRow } from './webhooks.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
 /** The one that adds rows comes last. */
-const measurements = [get, notModified, list, tokenRow, reportRow, postgresRow, ...formatRows, create]
+const measurements = [get, notModified, list, tokenRow, reportRow, postgresRow, ...formatRows, webhooksRow, create]
 
 const say = (line: string) => console.log(line)
 

@@ -70,7 +70,8 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
 
 const profiling = { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${join(import.meta.dirname, 'results')}` }
 
-async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
+/** Runs a command to its end; throws when it fails. */
+export async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
   const child = place.start(command, { env, stdio: ['ignore', 'ignore', 'inherit'] })
   const code = await new Promise((ended) => child.once('exit', ended))
   if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}`)

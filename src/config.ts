@@ -87,6 +87,8 @@ const behaviour = (production: boolean) => ({
   pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that PDF itself does not know'))),
   webhookSchedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(tries, 'Seconds before each try of a delivery')),
   webhookTimeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds a receiver has to answer')),
+  webhookInFlight: named('PLINTH_WEBHOOK_IN_FLIGHT', integer(1, 1_000, 4, 'Calls under way to one endpoint')),
+  webhookRate: named('PLINTH_WEBHOOK_RATE', integer(0, 1_000, 10, 'Calls a second to one endpoint; 0 for no limit')),
   webhookAllowCidrs: named('PLINTH_WEBHOOK_ALLOW_CIDRS', cidrs(production ? '' : loopback, 'Private ranges to call')),
   webhookAllowHttp: named('PLINTH_WEBHOOK_ALLOW_HTTP', flag(!production, 'Whether callbacks may be http://')),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Least severe log line')),

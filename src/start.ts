@@ -18,6 +18,7 @@ import type { Life } from './http/version-life.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { inThread } from './resources/reports/in-thread.ts'
+import { laneLimits } from './resources/webhooks/lanes.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
 import { openResults } from './results/open.ts'
@@ -88,8 +89,8 @@ async function start(given: Config, definition: Definition, version: string, onC
   const authorization = await openAuthorization(about)
   onClose(authorization.stop)
   const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl, audit }, certificates, logs)
-  onClose(() => Promise.all([app.close(), stopQueue()]))
-  if (config.roles.includes('worker')) onClose(startWork({ ...parts, ...stores }))
+  const stopWork = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
+  onClose(() => Promise.all([app.close(), stopQueue(), stopWork?.(drainMs)]))
   await app.listen({ host: config.host, port: config.port })
   if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl, audit))
   return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }
@@ -103,6 +104,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
+  const callMs = config.webhookTimeoutSeconds * 1_000
   return {
     counter: requestCounter({ db, now, onError }),
     versionCounter: versionCallCounter({ db, now, onError }),
@@ -113,7 +115,9 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
     kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
     pdfFont: config.pdfFont,
-    sender: sender({ policy, timeoutMs: config.webhookTimeoutSeconds * 1_000, now }),
+    sender: sender({ policy, timeoutMs: callMs, now }),
+    callMs,
+    limits: { ...laneLimits, ...lanesAsConfigured(config) },
     webhookKeys: keys,
     resultSeconds: config.resultSeconds,
     taskSeconds: config.taskSeconds,
@@ -125,6 +129,11 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
     jitter: Math.random,
   }
 }
+
+const lanesAsConfigured = ({ webhookInFlight, webhookRate }: Config) => ({
+  inFlight: webhookInFlight,
+  perSecond: webhookRate === 0 ? Number.POSITIVE_INFINITY : webhookRate,
+})
 
 function accessWriter(log: Logger, sink: LogSink): Access {
   return log.isLevelEnabled('info') ? (line) => sink.write(accessText(line, now())) : () => {}

@@ -12,11 +12,13 @@ import { expireReports } from './resources/reports/expire.ts'
 import { generate } from './resources/reports/generate.ts'
 import type { Produce } from './resources/reports/in-thread.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
-import { deliver } from './resources/webhooks/deliver.ts'
+import { startDispatch } from './resources/webhooks/dispatch.ts'
 import { expireDeliveries } from './resources/webhooks/expire.ts'
 import { fanOut } from './resources/webhooks/fan-out.ts'
+import type { LaneLimits } from './resources/webhooks/lanes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import type { Sender } from './resources/webhooks/send.ts'
+import { sendSoon } from './resources/webhooks/send-soon.ts'
 import type { ResultStore } from './results/store.ts'
 
 export interface WorkerOptions {
@@ -33,6 +35,10 @@ export interface WorkerOptions {
   webhookKeys: WebhookKeys
   /** Seconds before each try of a delivery. */
   schedule: readonly number[]
+  /** What each endpoint is spared of. */
+  limits: LaneLimits
+  /** The longest that a call may take, in ms. */
+  callMs: number
   version: string
   now: () => number
   random: RandomBytes
@@ -40,16 +46,22 @@ export interface WorkerOptions {
   onError: (error: unknown) => void
 }
 
-/** The background service on one page: each kind of job and what does it, and what is swept; returns how to stop. */
-export function startWork(options: WorkerOptions): () => void {
+/**
+ * The background service on one page: each kind of job and what does it, what sends deliveries, and what is swept. Returns
+ * how to stop all but the queue: deliveries under way may end for up to so many ms, the rest is given back.
+ */
+export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
-  const { sealer, sender, webhookKeys, schedule, version, jitter } = options
+  const { sealer, sender, webhookKeys: keys, schedule, limits, callMs, version, jitter } = options
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
+  const signing = { db, sealer, keys, version, now, random }
+  const recording = { queue, limits, schedule, jitter }
+  const load = { hands, leaseMs: callMs + leaseMarginMs }
+  const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, onError })
   queue.work('report.generate', generate(reports))
-  queue.work('event.fan-out', fanOut({ db, queue, now, random }))
-  const delivery = { db, queue, sender, sealer, keys: webhookKeys, schedule, version, now, random, jitter }
-  queue.work('delivery.send', deliver(delivery))
-  return sweepEvery(sweepMs, onError, [
+  queue.work('event.fan-out', { together: fanOut({ db, now, random, onAdded: deliveries.wake }) })
+  queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
+  const stopSweeps = sweepEvery(sweepMs, onError, [
     () => expireReports({ db, results, now, taskSeconds }),
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
@@ -59,8 +71,16 @@ export function startWork(options: WorkerOptions): () => void {
     () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),
   ])
+  return async (graceMs = 0) => {
+    stopSweeps()
+    await deliveries.stop(graceMs)
+  }
 }
 
+/** Calls under way in this process: enough that a hundred dead endpoints, each with its few calls, leave hands free. */
+const hands = 512
+/** Between the longest call and the end of its lease: time to record it. */
+const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
 /** Runs the sweeps one after the other, again and again; a failed one is reported and tried again next time. */

@@ -189,6 +189,8 @@ const rows: Record<string, Row> = {
     invalid: ['soon', '-1', '604801', ',', Array(31).fill('1').join(',')].map((text) => [text, /1 to 30 delays/]),
   },
   PLINTH_WEBHOOK_TIMEOUT: { key: 'webhookTimeoutSeconds', development: 15, ...integer(1, 120) },
+  PLINTH_WEBHOOK_IN_FLIGHT: { key: 'webhookInFlight', development: 4, ...integer(1, 1_000) },
+  PLINTH_WEBHOOK_RATE: { key: 'webhookRate', development: 10, ...integer(0, 1_000) },
   PLINTH_WEBHOOK_ALLOW_CIDRS: {
     key: 'webhookAllowCidrs',
     development: ['127.0.0.0/8', '::1/128'],

@@ -15,6 +15,13 @@ export interface Engine {
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
   /** Statements after which rows of a table can be added and read, but neither changed nor removed. */
   appendOnly: (table: string) => readonly string[]
+  /** The elements of a JSON array, given as text, as rows whose one column is `value`; `value ->> 0` reads on both. */
+  jsonRows: (json: string) => RawBuilder<{ value: string }>
+  /** The values of an expression over all rows, as the text of a JSON array; null, or an empty one, without rows. */
+  jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
+  /** Behind a select: keeps others from changing its rows until the end of the transaction; `free` passes over held ones. */
+  lockRows: RawBuilder<unknown>
+  lockFreeRows: RawBuilder<unknown>
   /** True when an error says that a unique index already holds the value. */
   isDuplicate: (error: unknown) => boolean
   /** The column whose value another row has already, of such an error; undefined when it does not say. */
@@ -48,6 +55,11 @@ export const sqlite: Engine = {
         `create trigger ${table}_no_${change} before ${change} on ${table}
          begin select raise(abort, '${table} is append-only'); end`,
     ),
+  jsonRows: (json) => sql`json_each(${json})`,
+  jsonArray: (expression) => sql`json_group_array(${expression})`,
+  // One writer at a time: nobody else holds anything.
+  lockRows: sql``,
+  lockFreeRows: sql``,
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
@@ -87,6 +99,10 @@ export const postgres: Engine = {
     `create trigger ${table}_append_only before update or delete or truncate on ${table}
      for each statement execute function ${table}_append_only()`,
   ],
+  jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
+  jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
+  lockRows: sql`for no key update`,
+  lockFreeRows: sql`for no key update skip locked`,
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
   isUnavailable: (error) =>

@@ -63,7 +63,10 @@ export interface WebhooksTable extends Owned, Secret {
   statusReason: string | null
   /** The scopes of the token that registered it; null for registrations older than resource events. */
   scopes: string | null
+  /** Since when every call fails; null while it succeeds. */
   failingSince: string | null
+  /** When the owner was told of it. */
+  failingTold: string | null
   revision: number
   createdAt: string
   updatedAt: string
@@ -105,6 +108,25 @@ export interface DeliveriesTable {
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null
+  /** The endpoint whose calls it waits among: see `DeliveryLanesTable`. */
+  lane: Generated<string>
+  /** Until when a sender has it. */
+  leaseUntil: ColumnType<string | null, string | null | undefined, string | null>
+  /** Fencing token: grows with each claim; only its newest holder may record an outcome. */
+  fence: Generated<number>
+}
+
+/** An endpoint as the sender sees it: when it looks there next, and how the endpoint fared. */
+export interface DeliveryLanesTable {
+  lane: string
+  /** No waiting delivery of the lane is due before; null when none waits. */
+  dueAt: string | null
+  /** Failed tries since the last success. */
+  failures: Generated<number>
+  /** No call before this instant, after too many failures. */
+  openUntil: ColumnType<string | null, string | null | undefined, string | null>
+  /** When the calls of the last second were begun: a JSON array of epoch ms. */
+  recent: Generated<string>
 }
 
 export interface AttemptsTable {
@@ -127,6 +149,7 @@ export interface Tables extends AuthTables {
   accountSecrets: AccountSecretsTable
   events: EventsTable
   deliveries: DeliveriesTable
+  deliveryLanes: DeliveryLanesTable
   attempts: AttemptsTable
   requestCounts: RequestCountsTable
   versionCalls: VersionCallsTable

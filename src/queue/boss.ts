@@ -31,8 +31,12 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
       return (await boss.fetch<object>(queue, options)).map(toLease(queue))
     },
     extend: async (lease) => touched(await boss.touch(lease.queue, attemptOf(lease))),
-    finish: async (tx, lease) =>
-      touched(await boss.complete(lease.queue, attemptOf(lease), null, { db: fromKysely(tx) })),
+    finish: async (tx, leases) => {
+      const [first] = leases
+      if (first === undefined) return true
+      const done = await boss.complete(first.queue, leases.map(attemptOf), null, { db: fromKysely(tx) })
+      return affectedBy(done) === leases.length
+    },
     release: (lease, delayMs) => release(boss, lease, delayMs),
     close: async () => {
       await listening?.close()
@@ -89,7 +93,8 @@ async function ensureQueue(boss: PgBoss, name: string): Promise<void> {
 }
 
 /** A fenced command tells how many jobs it reached; pg-boss returns the count but leaves it out of the type. */
-const touched = (response: object) => (response as { affected?: number }).affected === 1
+const affectedBy = (response: object) => (response as { affected?: number }).affected
+const touched = (response: object) => affectedBy(response) === 1
 
 const attemptOf = (lease: Lease) => ({ id: lease.id, retryCount: lease.fence })
 

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../db/open.ts'
-import { type JobStore, leaseSeconds, type QueueName, queues } from './queue.ts'
+import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
@@ -29,7 +29,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
       const changed = await db.write((tx) => held(tx.updateTable('jobs').set({ leaseUntil }), lease).executeTakeFirst())
       return changed.numUpdatedRows === 1n
     },
-    finish: async (tx, lease) => (await held(tx.deleteFrom('jobs'), lease).executeTakeFirst()).numDeletedRows === 1n,
+    finish: (tx, leases) => finish(tx, db, leases),
     release: async (lease, delayMs) => {
       const runAt = iso(now() + delayMs)
       await db.write((tx) => held(tx.updateTable('jobs').set({ leaseUntil: null, runAt }), lease).execute())
@@ -47,6 +47,14 @@ function held<T>(query: T, lease: { id: string; fence: number }): T {
     .where('id', '=', Number(lease.id))
     .where('fence', '=', lease.fence)
     .where('leaseUntil', 'is not', null) as T
+}
+
+async function finish(tx: Queryable, { engine }: Database, leases: readonly Lease[]): Promise<boolean> {
+  const rows = engine.jsonRows(JSON.stringify(leases.map(({ id, fence }) => [Number(id), fence])))
+  const { numAffectedRows } = await sql`
+    delete from jobs where (id, fence) in (select value ->> 0, value ->> 1 from ${rows}) and lease_until is not null
+  `.execute(tx)
+  return numAffectedRows === BigInt(leases.length)
 }
 
 async function claim(db: Database, queue: QueueName, limit: number, nowMs: number) {

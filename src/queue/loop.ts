@@ -1,5 +1,6 @@
 import {
   heartbeatSeconds,
+  type Job,
   type JobStore,
   type Lease,
   LeaseLost,
@@ -7,12 +8,32 @@ import {
   queues,
   Stopping,
   type Work,
+  type WorkTogether,
 } from './queue.ts'
+
+/** Works on jobs that were claimed together. */
+export type Run = {
+  /** How many jobs one call of `work` takes. */
+  atOnce: number
+  work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish'>) => Promise<void>
+}
+
+/** Each job by itself. */
+export const oneByOne = (work: Work): Run => ({
+  atOnce: 1,
+  work: ([lease], job) => work({ ...job, payload: lease?.payload, attempt: lease?.attempt ?? 1 }),
+})
+
+/** All that was claimed at once. */
+export const together = (work: WorkTogether): Run => ({
+  atOnce: Number.POSITIVE_INFINITY,
+  work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
+})
 
 export interface LoopOptions {
   store: JobStore
   queue: QueueName
-  work: Work
+  run: Run
   concurrency: number
   now: () => number
   random: () => number
@@ -78,7 +99,8 @@ async function fill(loop: Loop): Promise<number> {
   const free = concurrency - running.size
   if (free <= 0) return store.idlePollMs
   const leases = await store.claim(queue, free)
-  for (const lease of leases) start(loop, lease)
+  const { atOnce } = loop.run
+  for (let at = 0; at < leases.length; at += atOnce) start(loop, leases.slice(at, at + atOnce))
   // All hands are full: the first to become free looks again.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
@@ -87,31 +109,43 @@ async function fill(loop: Loop): Promise<number> {
   return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), leastMs), store.idlePollMs)
 }
 
-function start(loop: Loop, lease: Lease): void {
+function start(loop: Loop, leases: Lease[]): void {
   const abort = new AbortController()
-  // A process may claim a job again while its own lapsed claim still runs: the fence tells them apart.
-  const claim = `${lease.id}/${lease.fence}`
-  const done = runJob(loop, lease, abort.signal).finally(() => {
-    loop.running.delete(claim)
+  const done = runJobs(loop, leases, abort.signal).finally(() => {
+    for (const lease of leases) loop.running.delete(claimOf(lease))
     wake(loop)
   })
-  loop.running.set(claim, { lease, abort, done })
+  for (const lease of leases) loop.running.set(claimOf(lease), { lease, abort, done })
   if (loop.stopped) abort.abort(new Stopping())
 }
 
-async function runJob({ store, queue, work, random, onError }: LoopOptions, lease: Lease, signal: AbortSignal) {
+/** A process may claim a job again while its own lapsed claim still runs: the fence tells them apart. */
+const claimOf = ({ id, fence }: Lease) => `${id}/${fence}`
+
+async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal): Promise<void> {
+  const { store, queue, run, onError } = loop
   const finish = async (tx: Parameters<JobStore['finish']>[0]) => {
-    if (!(await store.finish(tx, lease))) throw new LeaseLost()
+    if (!(await store.finish(tx, leases))) throw new LeaseLost()
   }
   try {
-    await work({ payload: lease.payload, attempt: lease.attempt, signal, finish })
+    await run.work(leases, { signal, finish })
   } catch (error) {
-    if (error instanceof LeaseLost) return
-    const stopping = error instanceof Stopping
-    if (!stopping) onError(error, queue)
-    const delayMs = stopping ? 0 : Math.min(2 ** lease.attempt * 500, backoffLimitMs) * (0.8 + 0.4 * random())
-    await store.release(lease, delayMs).catch((failure) => onError(failure, queue))
+    // One of many may have spoilt it for all.
+    if (leases.length > 1) {
+      if (!(error instanceof LeaseLost || error instanceof Stopping)) onError(error, queue)
+      for (const lease of leases) await runJobs(loop, [lease], signal)
+      return
+    }
+    await giveUp(loop, leases[0] as Lease, error)
   }
+}
+
+async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lease, error: unknown): Promise<void> {
+  if (error instanceof LeaseLost) return
+  const stopping = error instanceof Stopping
+  if (!stopping) onError(error, queue)
+  const delayMs = stopping ? 0 : Math.min(2 ** lease.attempt * 500, backoffLimitMs) * (0.8 + 0.4 * random())
+  await store.release(lease, delayMs).catch((failure) => onError(failure, queue))
 }
 
 async function heartbeat({ store, queue, running, onError }: Loop): Promise<void> {

@@ -1,11 +1,12 @@
 import type { Queryable } from '../db/open.ts'
-import { startLoop } from './loop.ts'
+import { oneByOne, startLoop, together } from './loop.ts'
 
 /** The kinds of work that outlive a request: how many of each one node runs at a time, and all nodes for one group. */
 export const queues = {
   'report.generate': { concurrency: 5, perGroup: 5 },
-  'event.fan-out': { concurrency: 4, perGroup: null },
-  'delivery.send': { concurrency: 32, perGroup: null },
+  // Worked on together: as many as there are, up to so many in one transaction.
+  'event.fan-out': { concurrency: 128, perGroup: null },
+  'delivery.send': { concurrency: 128, perGroup: null },
 } as const
 
 export type QueueName = keyof typeof queues
@@ -32,8 +33,8 @@ export interface JobStore {
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
   /** Extends a lease by `leaseSeconds`; false when it is lost. */
   extend: (lease: Lease) => Promise<boolean>
-  /** Removes the job inside the caller's transaction; false when the lease is lost. */
-  finish: (tx: Queryable, lease: Lease) => Promise<boolean>
+  /** Removes jobs of one queue inside the caller's transaction; false when a lease is lost. */
+  finish: (tx: Queryable, leases: readonly Lease[]) => Promise<boolean>
   /** Gives the job back, to be claimed by anybody after `delayMs`. */
   release: (lease: Lease, delayMs: number) => Promise<void>
   /** When the next job of the queue can be claimed, in epoch ms; null when that is unknown or never. */
@@ -60,6 +61,14 @@ export interface Job {
 
 export type Work = (job: Job) => Promise<void>
 
+/** Jobs that are worked on together; `finish` finishes all of them, or throws `LeaseLost`. */
+export interface Batch extends Pick<Job, 'signal' | 'finish'> {
+  payloads: readonly unknown[]
+}
+
+/** Work on many jobs at once; when it fails, each of them is tried alone. */
+export type WorkTogether = (batch: Batch) => Promise<void>
+
 /** Another worker may hold the job by now: whatever this one did must not become visible. */
 export class LeaseLost extends Error {
   override name = 'LeaseLost'
@@ -78,8 +87,8 @@ export interface EnqueueOptions {
 export interface Queue {
   /** Adds a job inside the caller's transaction: it exists if and only if that commits. */
   enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: EnqueueOptions) => Promise<void>
-  /** Starts working on a queue in this process. */
-  work: (queue: QueueName, work: Work) => void
+  /** Starts working on a queue in this process: on each job by itself, or on all that can be claimed at once. */
+  work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
   /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest. */
   stop: (graceMs: number) => Promise<void>
 }
@@ -99,7 +108,8 @@ export function makeQueue({ store, now, random, onError }: QueueOptions): Queue 
     enqueue: (tx, queue, payload, { delayMs = 0, place } = {}) => store.add(tx, queue, payload, now() + delayMs, place),
     work: (queue, work) => {
       const { concurrency } = queues[queue]
-      loops.set(queue, startLoop({ store, queue, work, concurrency, now, random, onError }))
+      const run = 'together' in work ? together(work.together) : oneByOne(work)
+      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError }))
     },
     stop: async (graceMs) => {
       await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))

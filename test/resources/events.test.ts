@@ -7,7 +7,6 @@ import { builtIn } from '../../src/built-in.ts'
 import { operator } from '../../src/db/audit.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
-import type { Job, Queue } from '../../src/queue/queue.ts'
 import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -60,11 +59,9 @@ forEachEngine((engine) => {
 
     /** Fans out every event as the worker does, and tells who is called. */
     const told = async (): Promise<{ webhookId: string | null; body: string }[]> => {
-      const queue = { enqueue: async () => {} } as unknown as Queue
-      const work = fanOut({ db, queue, now: Date.now, random: randomBytes })
-      for (const { id } of await events()) {
-        await work({ payload: { eventId: id }, finish: async () => {} } as unknown as Job)
-      }
+      const work = fanOut({ db, now: Date.now, random: randomBytes })
+      const payloads = (await events()).map(({ id }) => ({ eventId: id }))
+      await work({ payloads, signal: new AbortController().signal, finish: async () => {} })
       return db.read.selectFrom('deliveries').select(['webhookId', 'body']).orderBy('id').execute()
     }
 

@@ -14,6 +14,7 @@ import { sealer } from '../../src/db/seal.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { inThread } from '../../src/resources/reports/in-thread.ts'
+import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { sender } from '../../src/resources/webhooks/send.ts'
 import { folderResults } from '../../src/results/folder.ts'
@@ -74,7 +75,15 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     const produce = inThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
     const stop = startWork({
       ...{ db, queue, results, produce, now, onError, schedule, sealer: seal, sender: made },
-      ...{ kinds: reportKinds(builtIn), pdfFont: null, resultSeconds: 1, taskSeconds: 1, version: '1.2.3' },
+      ...{
+        limits: laneLimits,
+        callMs: 2_000,
+        kinds: reportKinds(builtIn),
+        pdfFont: null,
+        resultSeconds: 1,
+        taskSeconds: 1,
+        version: '1.2.3',
+      },
       ...{ webhookKeys: await webhookKeys(db, seal), random: randomBytes, jitter: () => 0.5 },
     })
     const app = await testApp(db, { queue, now, sealer: seal })

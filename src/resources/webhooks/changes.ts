@@ -12,7 +12,7 @@ import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type 
 import { headersPlace } from './secrets.ts'
 
 /** What a registration that is enabled again, or calls another address, starts with. */
-const inHealth = { statusReason: null, failingSince: null }
+const inHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
  * Changes a registration by a checked merge patch (RFC 7396) and returns it. Throws as `hold`, DUPLICATE_RESOURCE, and as

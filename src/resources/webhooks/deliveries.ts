@@ -1,6 +1,9 @@
 import type { Queryable } from '../../db/open.ts'
 
-/** Ends pending deliveries as failed, so that the log promises no further try; a call under way may still succeed. */
+/**
+ * Ends waiting deliveries as failed, so that the log promises no further try. Those under way end by themselves: their
+ * call may still succeed, and is the last one.
+ */
 export async function abandonDeliveries(
   tx: Queryable,
   which: { webhookId: string } | { deliveryId: string },
@@ -10,6 +13,7 @@ export async function abandonDeliveries(
     .updateTable('deliveries')
     .set({ status: 'failed', nextAttemptAt: null, completedAt: instant })
     .where('status', '=', 'pending')
+    .where('leaseUntil', 'is', null)
   const chosen =
     'webhookId' in which ? pending.where('webhookId', '=', which.webhookId) : pending.where('id', '=', which.deliveryId)
   await chosen.execute()

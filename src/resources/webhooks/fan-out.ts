@@ -1,15 +1,17 @@
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { EventsTable } from '../../db/tables.ts'
+import type { EventsTable, Owned } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
-import type { Queue, Work } from '../../queue/queue.ts'
+import type { WorkTogether } from '../../queue/queue.ts'
+import { armLanes, laneOf } from './lanes.ts'
 
 export interface FanOutOptions {
   db: Database
-  queue: Queue
   now: () => number
   random: RandomBytes
+  /** Told after deliveries were added. */
+  onAdded?: () => void
 }
 
 type Event = Selectable<EventsTable>
@@ -21,31 +23,81 @@ interface Target {
 }
 
 /**
- * Work of `event.fan-out`: one delivery per registration that hears of it, of the event's owner or of its audience, and
- * one for the address given with the request, unless a registration has the same. Running twice adds nothing.
+ * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
+ * of its audience, and one for the address given with the request, unless a registration has the same. Running twice adds
+ * nothing.
  */
-export const fanOut = ({ db, queue, now, random }: FanOutOptions): Work => {
-  return async (job) => {
-    const { eventId } = job.payload as { eventId: string }
+export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogether => {
+  return async ({ payloads, finish }) => {
     const instant = new Date(now()).toISOString()
     await db.write(async (tx) => {
-      // First, so that a second run of this job waits here and then ends without a trace.
-      await job.finish(tx)
-      const event = await tx.selectFrom('events').selectAll().where('id', '=', eventId).executeTakeFirst()
-      if (event === undefined) return
-      for (const target of await targetsOf(tx, event)) {
-        const id = await addDelivery(tx, event, target, newId('dlv', random), instant)
-        if (id !== undefined) await queue.enqueue(tx, 'delivery.send', { deliveryId: id })
+      // First, so that a second run of these jobs waits here and then ends without a trace.
+      await finish(tx)
+      const events = await eventsOf(tx, db, payloads)
+      const targets = targetsIn(tx, db, events)
+      const rows: string[][] = []
+      for (const event of events) {
+        for (const target of await targets(event)) {
+          rows.push(deliveryRow(event, target, newId('dlv', random)))
+        }
       }
+      await addDeliveries(tx, db, rows, instant)
     })
+    onAdded?.()
   }
 }
 
-async function targetsOf(tx: Queryable, event: Event): Promise<Target[]> {
-  const registered = event.audience === null ? await ofOwner(tx, event) : await ofAudience(tx, event, event.audience)
-  const { callbackUrl: url } = event
-  if (url === null || registered.some((one) => sameUrl(one.url, url)) || (await isTold(tx, event))) return registered
-  return [...registered, { webhookId: null, url, payloadStyle: 'plain' }]
+async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
+  const ids = engine.jsonRows(JSON.stringify((payloads as { eventId: string }[]).map(({ eventId }) => [eventId])))
+  const { rows } = await sql<Event>`select * from events where id in (select value ->> 0 from ${ids})`.execute(tx)
+  return rows
+}
+
+/** Finds the targets of events; what several events have in common is looked up once. */
+function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
+  const owners = ofOwners(tx, db, events)
+  const audiences = new Map<string, Promise<Target[]>>()
+  const registered = async (event: Event): Promise<Target[]> => {
+    const { type, audience, exceptWebhook } = event
+    if (audience === null) return heardBy((await owners).get(ownerKey(event)) ?? [], event)
+    const key = JSON.stringify([type, audience, exceptWebhook])
+    const found = audiences.get(key) ?? ofAudience(tx, event, audience)
+    audiences.set(key, found)
+    return found
+  }
+  const told = toldAlready(tx, db, events)
+  return async (event: Event): Promise<Target[]> => {
+    const targets = await registered(event)
+    const { callbackUrl: url } = event
+    if (url === null || targets.some((one) => sameUrl(one.url, url)) || (await told).has(event.id)) return targets
+    return [...targets, { webhookId: null, url, payloadStyle: 'plain' }]
+  }
+}
+
+interface Registered extends Target, Owned {
+  event: string
+}
+
+const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
+
+/** The active registrations of everybody who owns one of these events, by owner. */
+async function ofOwners(tx: Queryable, { engine }: Database, events: readonly Event[]) {
+  const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
+  if (owners.size === 0) return new Map<string, Registered[]>()
+  const wanted = JSON.stringify(
+    [...owners.values()].map(({ ownerClient, ownerSubject }) => [ownerClient, ownerSubject]),
+  )
+  const { rows } = await sql<Registered>`
+    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject from webhooks
+    where status = 'active'
+      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${engine.jsonRows(wanted)})
+    order by id`.execute(tx)
+  return Map.groupBy(rows, ownerKey)
+}
+
+const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Event): Target[] => {
+  const patterns = patternsOf(type)
+  return registered.filter(({ event, webhookId }) => patterns.includes(event) && webhookId !== exceptWebhook)
 }
 
 const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
@@ -56,12 +108,6 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)
     .orderBy('webhooks.id')
-
-const ofOwner = (tx: Queryable, event: Event): Promise<Target[]> =>
-  active(tx, event)
-    .where('ownerClient', '=', event.ownerClient)
-    .where('ownerSubject', '=', event.ownerSubject)
-    .execute()
 
 /**
  * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
@@ -83,33 +129,31 @@ async function ofAudience(tx: Queryable, event: Event, audience: string): Promis
 const sameUrl = (one: string, other: string): boolean =>
   one === other || URL.parse(one)?.href === URL.parse(other)?.href
 
-/** A unique constraint holds any number of nulls, so the delivery without a registration must be looked for. */
-async function isTold(tx: Queryable, { id }: Event): Promise<boolean> {
-  const told = tx.selectFrom('deliveries').select('id').where('eventId', '=', id).where('webhookId', 'is', null)
-  return (await told.executeTakeFirst()) !== undefined
+/** A unique constraint holds any number of nulls, so deliveries without a registration must be looked for. */
+async function toldAlready(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
+  const ids = events.filter(({ callbackUrl }) => callbackUrl !== null).map(({ id }) => [id])
+  if (ids.length === 0) return new Set()
+  const { rows } = await sql<{ eventId: string }>`
+    select event_id from deliveries where webhook_id is null
+      and event_id in (select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids))})`.execute(tx)
+  return new Set(rows.map(({ eventId }) => eventId))
 }
 
-/** Returns the id, or undefined when the event has this delivery already. */
-async function addDelivery(tx: Queryable, event: Event, target: Target, id: string, instant: string) {
-  const { webhookId, url, payloadStyle } = target
-  const added = await tx
-    .insertInto('deliveries')
-    .values({
-      id,
-      eventId: event.id,
-      webhookId,
-      url,
-      body: bodyFor(event, payloadStyle),
-      status: 'pending',
-      attempts: 0,
-      nextAttemptAt: instant,
-      createdAt: instant,
-      completedAt: null,
-    })
-    .onConflict((conflict) => conflict.doNothing())
-    .returning('id')
-    .executeTakeFirst()
-  return added?.id
+const deliveryRow = (event: Event, target: Target, id: string): string[] => [
+  ...[id, event.id, target.webhookId as string, target.url],
+  ...[bodyFor(event, target.payloadStyle), laneOf(target, event.ownerClient)],
+]
+
+/** Adds deliveries that are due at once; those that an event has already are passed over. */
+async function addDeliveries(tx: Queryable, db: Database, rows: string[][], instant: string): Promise<void> {
+  if (rows.length === 0) return
+  const { rows: added } = await sql<{ lane: string }>`
+    insert into deliveries (id, event_id, webhook_id, url, body, lane, status, attempts, next_attempt_at, created_at)
+    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+      'pending', 0, ${instant}, ${instant}
+    from ${db.engine.jsonRows(JSON.stringify(rows))} where true
+    on conflict do nothing returning lane`.execute(tx)
+  await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
 }
 
 /** The text that is sent: the plain body, or the payload structure that Standard Webhooks recommends around its bytes. */

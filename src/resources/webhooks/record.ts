@@ -1,103 +1,124 @@
-import { auditRecorder, theService } from '../../db/audit.ts'
+import { sql } from 'kysely'
 import type { Queryable } from '../../db/open.ts'
-import type { Job } from '../../queue/queue.ts'
-import type { DeliverOptions, Due } from './deliver.ts'
-import { abandonDeliveries } from './deliveries.ts'
+import type { Webhook } from '../../db/tables.ts'
+import { type Due, firstWaiting } from './claim.ts'
+import { type HealthOptions, lockRegistrations, recordHealth } from './health.ts'
+import { afterTry, type LaneHealth, type LaneLimits } from './lanes.ts'
+import type { Outcome } from './outcome.ts'
 import { retryDelayMs } from './schedule.ts'
-import type { Outcome } from './send.ts'
 
-interface Tried {
-  job: Job
+export interface RecordOptions extends HealthOptions {
+  limits: LaneLimits
+  /** Seconds to wait before each try; its length is the number of tries. */
+  schedule: readonly number[]
+  /** In [0, 1). */
+  jitter: () => number
+}
+
+/** A claim and what came of it; no outcome when nothing was sent, because its registration had ended. */
+export interface Tried {
   due: Due
   startedAt: string
-  outcome: Outcome
+  outcome: Outcome | null
 }
 
 /**
- * Writes what came of one try and enqueues the next, or throws `LeaseLost` and changes nothing. Rows are locked in the
- * order job, webhook, deliveries, as deleting a registration does, so that neither waits for the other.
+ * Writes what came of a batch of claims: each attempt, the next one or the end, the health of endpoints. Claims that were
+ * lost meanwhile change nothing. Rows are locked in the order registrations, deliveries, lanes, audit log, as deleting a
+ * registration does.
  */
-export async function record(tx: Queryable, options: DeliverOptions, tried: Tried): Promise<void> {
-  const { job, due, startedAt, outcome } = tried
-  await job.finish(tx)
+export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]): Promise<void> {
   const nowMs = options.now()
-  const goesOn = await recordHealth(tx, options, tried, new Date(nowMs).toISOString())
-  const tries = due.attempts + 1 - due.triesBefore
-  const delayMs =
-    goesOn && due.isTest === 0 ? retryDelayMs(options.schedule, tries, outcome.retryAfterSeconds, options.jitter) : null
-  const attempt = await updateDelivery(tx, tried, nowMs, delayMs)
-  await tx
-    .insertInto('attempts')
-    .values({
-      deliveryId: due.id,
-      attempt,
-      startedAt,
-      durationMs: Math.round(outcome.durationMs),
-      statusCode: outcome.status,
-      error: outcome.error,
-      responseStart: outcome.responseStart,
-    })
-    .execute()
-  if (delayMs === null) return
-  const next = { deliveryId: due.id, ...(due.round > 0 && { round: due.round }) }
-  await options.queue.enqueue(tx, 'delivery.send', next, { delayMs })
+  const webhooks = await lockRegistrations(tx, options.db, batch)
+  const held = await endClaims(tx, options, batch, webhooks, nowMs)
+  const ours = batch.filter(({ due }) => held.has(due.id))
+  await addAttempts(tx, options, ours)
+  const failures = await updateLanes(tx, options, ours, nowMs)
+  await recordHealth(tx, options, ours, webhooks, failures)
 }
 
-/** Returns the number of the try: it counts those of all rounds. */
-async function updateDelivery(tx: Queryable, { due, outcome }: Tried, nowMs: number, delayMs: number | null) {
-  const ended = { nextAttemptAt: null, completedAt: new Date(nowMs).toISOString() }
-  const result = outcome.delivered
-    ? { status: 'delivered' as const, ...ended }
-    : delayMs === null
-      ? { status: 'failed' as const, ...ended }
-      : // Said anew, because the registration may have ended it a moment ago; the next job then sees to that.
-        { status: 'pending' as const, nextAttemptAt: new Date(nowMs + delayMs).toISOString(), completedAt: null }
-  const counted = tx
-    .updateTable('deliveries')
-    .set((row) => ({ attempts: row('attempts', '+', 1) }))
-    .where('id', '=', due.id)
-    .returning('attempts')
-  const ofRound = await counted.set(result).where('round', '=', due.round).executeTakeFirst()
-  // A redelivery that was asked for meanwhile counts this try, and goes on by itself.
-  return (ofRound ?? (await counted.executeTakeFirstOrThrow())).attempts
-}
-
-/** Keeps the registration's state of health; true when a failed delivery may be tried again. */
-async function recordHealth(tx: Queryable, options: DeliverOptions, tried: Tried, instant: string): Promise<boolean> {
-  const { delivered, gone } = tried.outcome
-  const { webhookId } = tried.due
-  if (webhookId === null) return !delivered && !gone
-  if (gone) await disable(tx, options, { webhookId, reason: 'The endpoint answered 410 Gone', instant })
-  else await markFailing(tx, webhookId, delivered ? null : tried.startedAt)
-  if (delivered || gone) return false
-  const row = await tx.selectFrom('webhooks').select('status').where('id', '=', webhookId).executeTakeFirst()
-  return row?.status === 'active'
-}
-
-/** Since when the endpoint fails without a success in between; only a turn for better or worse writes the row. */
-async function markFailing(tx: Queryable, webhookId: string, since: string | null): Promise<void> {
-  await tx
-    .updateTable('webhooks')
-    .set({ failingSince: since })
-    .where('id', '=', webhookId)
-    .where('failingSince', since === null ? 'is not' : 'is', null)
-    .execute()
-}
-
-/** Ends a registration's deliveries with the reason shown; the owner can enable it again. */
-async function disable(
+/** Ends the claims that still hold, with the state of their deliveries; returns which those are. */
+async function endClaims(
   tx: Queryable,
-  { sealer, now }: DeliverOptions,
-  { webhookId, reason, instant }: { webhookId: string; reason: string; instant: string },
-): Promise<void> {
-  const { numUpdatedRows } = await tx
-    .updateTable('webhooks')
-    .set((row) => ({ status: 'disabled', statusReason: reason, updatedAt: instant, revision: row('revision', '+', 1) }))
-    .where('id', '=', webhookId)
-    .where('status', '=', 'active')
-    .executeTakeFirstOrThrow()
-  await abandonDeliveries(tx, { webhookId }, instant)
-  if (numUpdatedRows === 0n) return
-  const entry = { ...theService, event: 'webhook.disabled', target: webhookId, details: { reason } } as const
-  await auditRecorder(sealer, now)(tx, entry)
+  options: RecordOptions,
+  batch: readonly Tried[],
+  webhooks: ReadonlyMap<string, Webhook>,
+  nowMs: number,
+): Promise<Set<string>> {
+  const rows = batch.map((tried) => {
+    const { id, fence, attempts, round } = tried.due
+    const delayMs = delayOf(options, tried, webhooks)
+    const ended = delayMs === null ? new Date(nowMs).toISOString() : null
+    const next = delayMs === null ? null : new Date(nowMs + delayMs).toISOString()
+    const status = tried.outcome?.delivered ? 'delivered' : delayMs === null ? 'failed' : 'pending'
+    return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
+  })
+  const { engine } = options.db
+  // The state is said anew even where the registration has ended it a moment ago: a call under way may still succeed. A
+  // redelivery that was asked for meanwhile counts this try, and goes on by itself.
+  const unlessAnew = (column: string) =>
+    sql`${sql.ref(column)} = case when deliveries.round = a.round then ${sql.ref(`a.${column}`)}
+      else ${sql.ref(`deliveries.${column}`)} end`
+  const { rows: held } = await sql<{ id: string }>`
+    update deliveries set lease_until = null, attempts = a.attempts,
+      ${unlessAnew('status')}, ${unlessAnew('next_attempt_at')}, ${unlessAnew('completed_at')}
+    from (select value ->> 0 as id, cast(value ->> 1 as integer) as fence, cast(value ->> 2 as integer) as attempts,
+      cast(value ->> 3 as integer) as round, value ->> 4 as status, value ->> 5 as next_attempt_at,
+      value ->> 6 as completed_at
+      from ${engine.jsonRows(JSON.stringify(rows))}) as a
+    where deliveries.id = a.id and deliveries.fence = a.fence and lease_until is not null
+    returning deliveries.id`.execute(tx)
+  return new Set(held.map(({ id }) => id))
+}
+
+/** How long to wait before the next try; null when there is none. */
+function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
+  if (outcome === null || outcome.delivered || outcome.gone || due.isTest === 1) return null
+  if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
+  return retryDelayMs(schedule, due.attempts + 1 - due.triesBefore, outcome.retryAfterSeconds, jitter)
+}
+
+async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly Tried[]): Promise<void> {
+  const rows = batch.flatMap(({ due, startedAt, outcome }) => {
+    if (outcome === null) return []
+    const { status, error, responseStart } = outcome
+    return [[due.id, due.attempts + 1, startedAt, Math.round(outcome.durationMs), status, error, responseStart]]
+  })
+  if (rows.length === 0) return
+  await sql`
+    insert into attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_start)
+    select value ->> 0, cast(value ->> 1 as integer), value ->> 2, cast(value ->> 3 as integer),
+      cast(value ->> 4 as integer), value ->> 5, value ->> 6
+    from ${db.engine.jsonRows(JSON.stringify(rows))}`.execute(tx)
+}
+
+/** Counts failures in a row, and lets lanes look again; returns the counts by lane. */
+async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: readonly Tried[], nowMs: number) {
+  const tries = Map.groupBy(batch, ({ due }) => due.lane)
+  const names = JSON.stringify([...tries.keys()].map((lane) => [lane]))
+  // One that was idle may have been forgotten since (`expire.ts`).
+  await sql`
+    insert into delivery_lanes (lane) select value ->> 0 from ${db.engine.jsonRows(names)} where true
+    on conflict do nothing`.execute(tx)
+  const { rows: found } = await sql<LaneHealth & { lane: string }>`
+    select lane, failures, open_until from delivery_lanes
+    where lane in (select value ->> 0 from ${db.engine.jsonRows(names)}) order by lane ${db.engine.lockRows}`.execute(
+    tx,
+  )
+  const after = found.map(({ lane, ...health }) => {
+    const step = (one: LaneHealth, { outcome }: Tried) =>
+      outcome === null ? one : afterTry(one, outcome.delivered, nowMs, limits)
+    return { lane, ...(tries.get(lane) ?? []).reduce<LaneHealth>(step, health) }
+  })
+  // Whoever was served stands behind those that waited meanwhile.
+  const instant = new Date(nowMs).toISOString()
+  const floorOf = ({ openUntil }: LaneHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
+  const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one)]))
+  await sql`
+    update delivery_lanes set failures = a.failures, open_until = a.open_until,
+      due_at = case when ${firstWaiting} < a.floor then a.floor else ${firstWaiting} end
+    from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until,
+      value ->> 3 as floor from ${db.engine.jsonRows(rows)}) as a
+    where a.lane = delivery_lanes.lane`.execute(tx)
+  return new Map(after.map(({ lane, failures }) => [lane, failures]))
 }

@@ -1,4 +1,4 @@
-import { createHmac, type KeyObject, sign } from 'node:crypto'
+import { createHmac, createSecretKey, type KeyObject, sign } from 'node:crypto'
 
 const PREFIX = 'whsec_'
 const SHORTEST_KEY_BYTES = 24
@@ -9,23 +9,27 @@ export function newSecret(random: (size: number) => Buffer): string {
 }
 
 /**
- * The `webhook-signature` value of Standard Webhooks 1.0: one `v1` part per secret and one `v1a` part per Ed25519
+ * The `webhook-signature` value of Standard Webhooks 1.0: one `v1` part per secret, or its key, and one `v1a` part per Ed25519
  * private key, separated by spaces; throws a TypeError on a malformed secret.
  */
 export function signature(
-  keys: { secrets: readonly string[]; privateKeys?: readonly KeyObject[] },
+  keys: { secrets: readonly (string | KeyObject)[]; privateKeys?: readonly KeyObject[] },
   message: { id: string; timestampSeconds: number; body: Uint8Array },
 ): string {
   const content = Buffer.concat([Buffer.from(`${message.id}.${message.timestampSeconds}.`), message.body])
   const shared = keys.secrets.map(
-    (secret) => `v1,${createHmac('sha256', keyOf(secret)).update(content).digest('base64')}`,
+    (secret) =>
+      `v1,${createHmac('sha256', typeof secret === 'string' ? secretKey(secret) : secret)
+        .update(content)
+        .digest('base64')}`,
   )
   const asymmetric = (keys.privateKeys ?? []).map((key) => `v1a,${sign(null, content, key).toString('base64')}`)
   return [...shared, ...asymmetric].join(' ')
 }
 
-function keyOf(secret: string): Buffer {
+/** The key that a secret stands for: to make one takes longer than to sign. Throws a TypeError on a malformed secret. */
+export function secretKey(secret: string): KeyObject {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
   if (!secret.startsWith(PREFIX) || key.length < SHORTEST_KEY_BYTES) throw new TypeError('not a webhook secret')
-  return key
+  return createSecretKey(key)
 }

@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import pg from 'pg'
+import { migrate } from '../src/db/migrate.ts'
+import { openDatabase } from '../src/db/open.ts'
+import type { Place } from '../test/support/engines.ts'
+import { faultRun } from '../test/support/webhook-faults.ts'
+import { killRun } from '../test/support/webhook-kills.ts'
+
+const usage = `Delivers webhooks to receivers that misbehave, and kills the service while it does.
+
+  node scripts/webhook-faults.ts [options]
+
+  --events N       events for twelve hostile receivers, on a clock that is put forward (2000)
+  --healthy N      events for healthy receivers meanwhile, whose 95th percentile counts (100)
+  --kills N        times that a real service is killed with SIGKILL (20; 0 for none)
+  --postgres URL   a server where the run makes databases of its own; SQLite without it
+  --seed N         of all chance, to run the same again (the time)
+  --help           this text
+
+It fails when an event is lost, when bytes or signatures differ between tries, or when healthy receivers wait for others.
+`
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const { values } = parseArgs({
+  options: {
+    events: { type: 'string', default: '2000' },
+    healthy: { type: 'string', default: '100' },
+    kills: { type: 'string', default: '20' },
+    postgres: { type: 'string' },
+    seed: { type: 'string', default: String(Date.now() % 100_000) },
+    help: { type: 'boolean', default: false },
+  },
+})
+if (values.help) say(usage)
+else await run(whole('events'), whole('healthy'), whole('kills'), whole('seed'))
+
+function whole(name: 'events' | 'healthy' | 'kills' | 'seed'): number {
+  const value = Number(values[name])
+  if (!Number.isSafeInteger(value) || value < 0) throw new Error(`--${name} ${values[name]}: expected a whole number`)
+  return value
+}
+
+async function run(events: number, healthyEvents: number, kills: number, seed: number): Promise<void> {
+  say(`seed ${seed}, ${values.postgres ? 'PostgreSQL' : 'SQLite'}`)
+  if (events > 0) {
+    await inPlace(async ({ url }) => {
+      const db = await openDatabase(url)
+      await migrate(db)
+      const figures = await faultRun(db, { events, healthyEvents, seed, say }).finally(db.close)
+      say(JSON.stringify(figures))
+    })
+  }
+  if (kills > 0) await inPlace(async (place) => say(JSON.stringify(await killRun(place, { kills, seed, say }))))
+}
+
+/** A new, empty database for one part of the run. */
+async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
+  const place = await (values.postgres ? postgresPlace(values.postgres) : sqlitePlace())
+  await work(place).finally(place.remove)
+}
+
+async function sqlitePlace(): Promise<Place> {
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-faults-'))
+  const remove = async () => rmSync(folder, { recursive: true, force: true })
+  return { url: `file:${join(folder, 'plinth.db')}`, remove }
+}
+
+async function postgresPlace(server: string): Promise<Place> {
+  const name = `plinth_faults_${randomBytes(6).toString('hex')}`
+  const administer = async (statement: string) => {
+    const client = new pg.Client({ connectionString: server })
+    await client.connect()
+    await client.query(statement).finally(() => client.end())
+  }
+  await administer(`create database ${name}`)
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return { url: url.href, remove: () => administer(`drop database ${name} with (force)`) }
+}

@@ -1,0 +1,172 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Queryable } from '../../db/open.ts'
+import type { Webhook } from '../../db/tables.ts'
+import { admit, armLanes, type LaneLimits } from './lanes.ts'
+import type { KeptSecret } from './secrets.ts'
+
+/** A claimed delivery with all that its call needs. */
+export interface Due {
+  id: string
+  /** The fencing token of this claim. */
+  fence: number
+  lane: string
+  eventId: string
+  webhookId: string | null
+  url: string
+  body: string
+  attempts: number
+  /** Grows with each redelivery. */
+  round: number
+  /** The tries of earlier rounds. */
+  triesBefore: number
+  /** 1 for a test: tried once, whether its registration is active or not. */
+  isTest: number
+  type: string
+  ownerClient: string
+  ownerSubject: string
+  /** The registration as it was when claimed; null when it is gone, or there was none. */
+  webhook: Called | null
+}
+
+/** What a call needs of a registration. */
+export type Called = Pick<Webhook, 'id' | 'status' | 'headers' | keyof KeptSecret>
+
+interface Looked {
+  lane: string
+  failures: number
+  openUntil: string | null
+  recent: string
+  inFlight: number
+  waiting: string | null
+}
+
+export interface ClaimOptions {
+  db: Database
+  limits: LaneLimits
+  /** How long a sender has a delivery before another may claim it. */
+  leaseMs: number
+}
+
+const iso = (ms: number) => new Date(ms).toISOString()
+
+/**
+ * Claims up to `most` due deliveries, a few of each endpoint: the longest due lanes first, and of each no more than its
+ * limits admit. What a slow or dead endpoint has waiting is not even looked at.
+ */
+export function claimDue({ db, limits, leaseMs }: ClaimOptions, most: number, nowMs: number): Promise<Due[]> {
+  return db.write(async (tx) => {
+    const lanes = await dueLanes(tx, db, limits, most, nowMs)
+    if (lanes.length === 0) return []
+    const ids: string[] = []
+    const rows = lanes.map(({ lane, failures, openUntil, recent, inFlight, waiting }) => {
+      const due = JSON.parse(waiting ?? '[]') as string[]
+      const left = most - ids.length
+      const state = { failures, openUntil, recent: JSON.parse(recent), inFlight, waiting: Math.min(due.length, left) }
+      const { count, floorMs, recent: begun } = admit(state, nowMs, limits, leaseMs)
+      ids.push(...due.slice(0, count))
+      return [lane, iso(floorMs), JSON.stringify(begun)]
+    })
+    const claimed = ids.length === 0 ? [] : await lease(tx, db, ids, iso(nowMs + leaseMs))
+    await arm(tx, db, rows)
+    return claimed
+  })
+}
+
+/** The lanes to look at, locked, each with the first of its deliveries that are due. */
+async function dueLanes(tx: Queryable, { engine }: Database, limits: LaneLimits, most: number, nowMs: number) {
+  const instant = iso(nowMs)
+  const first = sql`(select ${engine.jsonArray(sql`w.id`)} from (
+    select id from deliveries where lane = l.lane and status = 'pending' and lease_until is null
+      and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${limits.inFlight}) as w)`
+  const { rows } = await sql<Looked>`
+    select lane, failures, open_until, recent, ${first} as waiting,
+      (select count(*) from deliveries where lane = l.lane and lease_until is not null) as in_flight
+    from delivery_lanes as l where due_at <= ${instant} order by due_at limit ${most} ${engine.lockFreeRows}`.execute(
+    tx,
+  )
+  return rows
+}
+
+async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUntil: string): Promise<Due[]> {
+  const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids.map((id) => [id])))}`
+  // Whoever ends a registration holds its deliveries for a moment: those are passed over. Found by their ids, and not by
+  // an index of states: hence the negation.
+  const { rows: leased } = await sql<{ id: string; fence: number }>`
+    update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
+      select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
+      ${engine.lockFreeRows})
+    returning id, fence`.execute(tx)
+  if (leased.length === 0) return []
+  const fences = new Map(leased.map(({ id, fence }) => [id, fence]))
+  const { rows } = await sql<Omit<Due, 'fence' | 'webhook'>>`
+    select d.id, d.lane, d.event_id as "eventId", d.webhook_id as "webhookId", d.url, d.body, d.attempts, d.round,
+      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, e.owner_client as "ownerClient",
+      e.owner_subject as "ownerSubject"
+    from deliveries as d join events as e on e.id = d.event_id where d.id in (${wanted})`.execute(tx.withoutPlugins())
+  const webhooks = await registrationsOf(tx, { engine }, rows)
+  return rows.flatMap((row) => {
+    const fence = fences.get(row.id)
+    return fence === undefined ? [] : [{ ...row, fence, webhook: webhooks.get(row.webhookId ?? '') ?? null }]
+  })
+}
+
+async function registrationsOf(
+  tx: Queryable,
+  { engine }: Pick<Database, 'engine'>,
+  rows: { webhookId: string | null }[],
+) {
+  const ids = new Set(rows.flatMap(({ webhookId }) => webhookId ?? []))
+  if (ids.size === 0) return new Map<string, Called>()
+  const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
+  const found = await sql<Called>`
+    select id, status, headers, secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
+      previous_secret_expires_at as "previousSecretExpiresAt"
+    from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
+  return new Map(found.rows.map((row) => [row.id, row]))
+}
+
+/** The earliest waiting delivery of a lane, or null. */
+export const firstWaiting: RawBuilder<string | null> = sql`(
+  select min(next_attempt_at) from deliveries
+  where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
+
+/** Sets when lanes are looked at next: when their first waiting delivery is due, but not before the given instant. */
+async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promise<void> {
+  await sql`
+    update delivery_lanes set recent = a.recent, due_at = case when ${firstWaiting} < a.floor then a.floor
+      else ${firstWaiting} end
+    from (select value ->> 0 as lane, value ->> 1 as floor, value ->> 2 as recent
+      from ${engine.jsonRows(JSON.stringify(rows))}) as a where a.lane = delivery_lanes.lane`.execute(tx)
+}
+
+/** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
+export function freeLapsed({ db }: Pick<ClaimOptions, 'db'>, nowMs: number): Promise<number> {
+  const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
+  return giveBack(db, lapsed, nowMs)
+}
+
+/** Gives back claims that this sender will not see through; a call that ends later changes nothing. */
+export function release(db: Database, claims: readonly Pick<Due, 'id' | 'fence'>[], nowMs: number): Promise<number> {
+  if (claims.length === 0) return Promise.resolve(0)
+  const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
+  const ours = sql`lease_until is not null and exists (
+    select 1 from ${held} where value ->> 0 = deliveries.id and cast(value ->> 1 as integer) = fence)`
+  return giveBack(db, ours, nowMs)
+}
+
+async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number): Promise<number> {
+  return db.write(async (tx) => {
+    const { rows } = await sql<{ lane: string }>`
+      update deliveries set lease_until = null, fence = fence + 1 where id in (
+        select id from deliveries where ${which} ${db.engine.lockFreeRows}) returning lane`.execute(tx)
+    await armLanes(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
+    return rows.length
+  })
+}
+
+/** When the next lane is due, in epoch ms; null when nothing waits anywhere. */
+export async function nextDue({ read }: Database): Promise<number | null> {
+  const { rows } = await sql<{ at: string | null }>`
+    select min(due_at) as at from delivery_lanes where due_at is not null`.execute(read)
+  return rows[0]?.at == null ? null : Date.parse(rows[0].at)
+}

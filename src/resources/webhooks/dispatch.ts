@@ -1,0 +1,200 @@
+import { claimDue, type Due, freeLapsed, nextDue, release } from './claim.ts'
+import { type SigningOptions, signedCalls } from './deliver.ts'
+import type { Outcome } from './outcome.ts'
+import { type RecordOptions, record, type Tried } from './record.ts'
+import type { Sender } from './send.ts'
+
+export interface DispatchOptions extends RecordOptions, SigningOptions {
+  sender: Pick<Sender, 'post'>
+  /** Calls under way at a time in this process, over all endpoints. */
+  hands: number
+  /** How long a claim holds, in ms: longer than any call takes. */
+  leaseMs: number
+  onError: (error: unknown) => void
+}
+
+/** The sender of deliveries of this process. */
+export interface Dispatch {
+  /** Looks for due deliveries at once. */
+  wake: () => void
+  /** Resolves when nothing is under way and nothing that is due by the clock can be sent. */
+  settled: () => Promise<void>
+  /** Begins no call any more, lets those under way end for up to `graceMs`, gives back the rest. */
+  stop: (graceMs: number) => Promise<void>
+}
+
+const idlePollMs = 1_000
+const lapsedLookMs = 5_000
+const mostRecorded = 256
+const errorPauseMs = 1_000
+const busyPauseMs = 10
+
+interface State extends DispatchOptions {
+  flying: Map<string, Due>
+  ended: Tried[]
+  recording: boolean
+  looking: boolean
+  /** Claims without asking first whether anything is due: calls that are being recorded make room. */
+  eager: boolean
+  again: boolean
+  stopped: boolean
+  /** Nothing is recorded any more: what was under way was given back. */
+  over: boolean
+  timer: NodeJS.Timeout | undefined
+  lapsedLookAt: number
+  waiters: (() => void)[]
+  signed: ReturnType<typeof signedCalls>
+}
+
+/**
+ * Sends deliveries: claims what is due, makes each signed call outside any transaction, and records what ended together
+ * in one. A crash in between repeats the same try (at least once).
+ */
+export function startDispatch(options: DispatchOptions): Dispatch {
+  const state: State = {
+    ...options,
+    flying: new Map(),
+    ended: [],
+    recording: false,
+    looking: false,
+    eager: false,
+    again: false,
+    stopped: false,
+    over: false,
+    timer: undefined,
+    lapsedLookAt: 0,
+    waiters: [],
+    signed: signedCalls(options),
+  }
+  wake(state)
+  return {
+    wake: () => wake(state),
+    settled: () =>
+      new Promise((resolve) => {
+        state.waiters.push(resolve)
+        wake(state)
+      }),
+    stop: (graceMs) => stop(state, graceMs),
+  }
+}
+
+function wake(state: State): void {
+  if (state.stopped) return
+  if (state.looking) state.again = true
+  else void look(state)
+}
+
+async function look(state: State): Promise<void> {
+  state.looking = true
+  state.again = false
+  clearTimeout(state.timer)
+  const pauseMs = await fill(state).catch((error) => {
+    state.onError(error)
+    return errorPauseMs
+  })
+  state.looking = false
+  if (state.stopped) return tellWaiters(state)
+  if (state.again) return void look(state)
+  state.timer = setTimeout(() => wake(state), pauseMs)
+  if (pauseMs > 0) tellWaiters(state)
+}
+
+/** Takes as much as there are free hands; returns how long nothing more is to be had, in ms. */
+async function fill(state: State): Promise<number> {
+  const { db, hands, flying } = state
+  if (performance.now() >= state.lapsedLookAt) {
+    state.lapsedLookAt = performance.now() + lapsedLookMs
+    await freeLapsed(state, state.now())
+  }
+  const free = hands - flying.size
+  if (free <= 0) return idlePollMs
+  if (!state.eager) {
+    const due = await nextDue(db)
+    if (due === null) return idlePollMs
+    if (due > state.now()) return Math.min(due - state.now(), idlePollMs)
+  }
+  state.eager = false
+  const claimed = await claimDue(state, free, state.now())
+  if (state.stopped) return release(db, claimed, state.now())
+  for (const due of claimed) {
+    flying.set(keyOf(due), due)
+    void send(state, due)
+  }
+  // What is due and was not claimed is being looked at by another node.
+  return claimed.length > 0 ? 0 : busyPauseMs
+}
+
+const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
+
+/** True when its registration was deleted, paused or disabled in the meantime; a test needs it only to be there. */
+const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
+  webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
+
+async function send(state: State, due: Due): Promise<void> {
+  const startedAt = new Date(state.now()).toISOString()
+  const outcome = isStopped(due) ? null : await outcomeOf(state, due)
+  state.ended.push({ due, startedAt, outcome })
+  if (state.recording) return
+  state.recording = true
+  // What ends in this turn of the event loop is recorded together.
+  setImmediate(() => void recordAll(state))
+}
+
+async function outcomeOf(state: State, due: Due): Promise<Outcome> {
+  try {
+    return await state.sender.post(await state.signed(due))
+  } catch (error) {
+    state.onError(error)
+    const none = { status: null, retryAfterSeconds: null, responseStart: null, durationMs: 0 }
+    return { ...none, delivered: false, gone: false, blocked: false, error: 'not sent' }
+  }
+}
+
+async function recordAll(state: State): Promise<void> {
+  while (state.ended.length > 0 && !state.over) {
+    const batch = state.ended.splice(0, mostRecorded)
+    const recorded = recordBatch(state, batch).catch(state.onError)
+    // Where units of one turn share a transaction, the next claim is in the one that records.
+    state.eager = true
+    wake(state)
+    await recorded
+    for (const { due } of batch) state.flying.delete(keyOf(due))
+    wake(state)
+  }
+  state.recording = false
+  tellWaiters(state)
+}
+
+/**
+ * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
+ * sent again once its lease has lapsed.
+ */
+async function recordBatch(state: State, batch: readonly Tried[]): Promise<void> {
+  const { db, onError } = state
+  try {
+    await db.write((tx) => record(tx, state, batch))
+  } catch (error) {
+    if (batch.length === 1) throw error
+    onError(error)
+    for (const tried of batch) await db.write((tx) => record(tx, state, [tried])).catch(onError)
+  }
+}
+
+function tellWaiters(state: State): void {
+  if (state.flying.size > 0 || state.looking || state.again) return
+  for (const resolve of state.waiters.splice(0)) resolve()
+}
+
+async function stop(state: State, graceMs: number): Promise<void> {
+  state.stopped = true
+  clearTimeout(state.timer)
+  const grace = new Promise<void>((resolve) => setTimeout(resolve, graceMs).unref())
+  const ended = new Promise<void>((resolve) => {
+    state.waiters.push(resolve)
+    state.again = false
+    tellWaiters(state)
+  })
+  await Promise.race([ended, grace])
+  state.over = true
+  await release(state.db, [...state.flying.values()], state.now()).catch(state.onError)
+}

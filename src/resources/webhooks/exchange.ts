@@ -1,0 +1,70 @@
+import type { Agent, Dispatcher } from 'undici'
+
+/** What came back: `start` is the text of at most 4 KiB, `failure` why there is no whole answer, `timeout` too. */
+export interface Answer {
+  status: number | null
+  retryAfter: unknown
+  start: string | null
+  failure: unknown
+}
+
+/** The failure of a call that took too long. */
+export const tookTooLong: unknown = Object.freeze({ code: 'timeout' })
+
+const mostReadBytes = 65_536
+const mostKeptBytes = 4_096
+
+/** One call from connecting to the end of the answer, or of what is read of it. Never rejects. */
+export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<Answer> {
+  return new Promise((resolve) => {
+    const answer: Answer = { status: null, retryAfter: null, start: null, failure: null }
+    const kept: Buffer[] = []
+    let size = 0
+    let controller: Dispatcher.DispatchController | undefined
+    let over = false
+    const end = (failure: unknown) => {
+      if (over) return
+      over = true
+      clearTimeout(timer)
+      if (answer.status !== null) answer.start = textOf(kept)
+      resolve({ ...answer, failure })
+    }
+    const cut = (failure: unknown) => {
+      end(failure)
+      controller?.abort(new Error('cut off'))
+    }
+    const timer = setTimeout(() => cut(tookTooLong), limitMs)
+    const handler: Dispatcher.DispatchHandler = {
+      onRequestStart: (given) => {
+        controller = given
+        // It waited for a connection for too long: nothing is sent any more.
+        if (over) given.abort(new Error('too late'))
+      },
+      onResponseStart: (_, status, headers) => {
+        if (status < 200) return
+        answer.status = status
+        answer.retryAfter = headers['retry-after']
+      },
+      onResponseData: (_, chunk) => {
+        if (size < mostKeptBytes) kept.push(chunk)
+        size += chunk.length
+        if (size >= mostReadBytes) cut(null)
+      },
+      onResponseEnd: () => end(null),
+      onResponseError: (_, error) => end(error),
+    }
+    try {
+      agent.dispatch(call, handler)
+    } catch (error) {
+      end(error)
+    }
+  })
+}
+
+/** PostgreSQL text holds no NUL, and a character that the cut split is left out. */
+function textOf(kept: Buffer[]): string {
+  if (kept.length === 0) return ''
+  const bytes = Buffer.concat(kept)
+  const cut = bytes.length > mostKeptBytes
+  return new TextDecoder().decode(bytes.subarray(0, mostKeptBytes), { stream: cut }).replaceAll('\0', '')
+}

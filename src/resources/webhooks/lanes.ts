@@ -1,0 +1,92 @@
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../../db/open.ts'
+
+/** What one endpoint is spared of. */
+export interface LaneLimits {
+  /** Calls under way at a time, on all nodes together. */
+  inFlight: number
+  /** Calls begun in any second; Infinity for no limit. */
+  perSecond: number
+  /** Failures in a row after which only one call at a time finds out whether the endpoint is back. */
+  breakAfter: number
+  /** Seconds before the first such call, doubled with each failure up to `longestPauseSeconds`. */
+  firstPauseSeconds: number
+  longestPauseSeconds: number
+}
+
+export const laneLimits: LaneLimits = {
+  inFlight: 4,
+  perSecond: 10,
+  breakAfter: 10,
+  firstPauseSeconds: 5,
+  longestPauseSeconds: 60,
+}
+
+/** How an endpoint fared. */
+export interface LaneHealth {
+  failures: number
+  openUntil: string | null
+}
+
+/** A lane when it is looked at: `recent` are the starts of its last calls in epoch ms. */
+export interface LaneState extends LaneHealth {
+  recent: readonly number[]
+  inFlight: number
+  /** How many deliveries are due. */
+  waiting: number
+}
+
+/** How many calls may be begun now; `floorMs` is the earliest time to look again, unless a call ends before. */
+export interface Admission {
+  count: number
+  floorMs: number
+  recent: number[]
+}
+
+const secondMs = 1_000
+
+/** Decides what may be sent now. A lane whose calls are all under way is looked at again when one of their leases lapses. */
+export function admit(lane: LaneState, nowMs: number, limits: LaneLimits, leaseMs: number): Admission {
+  // A clock that was put back must not leave an endpoint closed.
+  const isRecent = (at: number) => at > nowMs - secondMs && at <= nowMs
+  const recent = Number.isFinite(limits.perSecond) ? lane.recent.filter(isRecent) : []
+  const isOpen = lane.failures >= limits.breakAfter
+  const free = Math.max(0, (isOpen ? 1 : limits.inFlight) - lane.inFlight)
+  const slots = Math.max(0, limits.perSecond - recent.length)
+  const pausedMs = isOpen ? Math.min(Date.parse(lane.openUntil ?? '') - nowMs, limits.longestPauseSeconds * 1_000) : 0
+  if (pausedMs > 0) return { count: 0, floorMs: nowMs + pausedMs, recent }
+  const count = Math.min(free, slots, lane.waiting)
+  if (Number.isFinite(slots)) for (let n = 0; n < count; n++) recent.push(nowMs)
+  if (count === free) return { count, floorMs: nowMs + leaseMs, recent }
+  return { count, floorMs: count === slots ? (recent[0] ?? nowMs) + secondMs : nowMs, recent }
+}
+
+/** An endpoint's health after one more try. */
+export function afterTry({ failures }: LaneHealth, delivered: boolean, nowMs: number, limits: LaneLimits): LaneHealth {
+  if (delivered) return { failures: 0, openUntil: null }
+  const beyond = failures + 1 - limits.breakAfter
+  if (beyond < 0) return { failures: failures + 1, openUntil: null }
+  const pauseSeconds = Math.min(limits.firstPauseSeconds * 2 ** Math.min(beyond, 30), limits.longestPauseSeconds)
+  return { failures: failures + 1, openUntil: new Date(nowMs + pauseSeconds * 1_000).toISOString() }
+}
+
+/**
+ * The lane of a delivery: the registration, or the client and the origin of an address that came with a request. What
+ * one client's addresses do to it does not slow down another client that calls the same host.
+ */
+export const laneOf = ({ webhookId, url }: { webhookId: string | null; url: string }, ownerClient: string): string =>
+  webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
+
+/** Tests have a lane of their own: whoever asks for one wants to know now, whatever waits. */
+export const testLaneOf = (webhookId: string): string => `${webhookId} test`
+
+/** Makes lanes look for what is due from the given instants on; within the transaction that makes it due. */
+export async function armLanes(tx: Queryable, { engine }: Database, due: ReadonlyMap<string, string>): Promise<void> {
+  if (due.size === 0) return
+  // In order, so that two transactions never wait for each other.
+  const rows = JSON.stringify([...due].sort(([one], [other]) => (one < other ? -1 : 1)))
+  await sql`
+    insert into delivery_lanes (lane, due_at) select value ->> 0, value ->> 1 from ${engine.jsonRows(rows)} where true
+    on conflict (lane) do update set due_at = excluded.due_at
+    where delivery_lanes.due_at is null or delivery_lanes.due_at > excluded.due_at`.execute(tx)
+}

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Webhook } from 'standardwebhooks'
+import { localCertificates } from '../../src/certificates.ts'
+import type { Database } from '../../src/db/open.ts'
+import { openQueue } from '../../src/queue/open.ts'
+import { nextDue } from '../../src/resources/webhooks/claim.ts'
+import { startDispatch } from '../../src/resources/webhooks/dispatch.ts'
+import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
+import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
+import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
+import { sender } from '../../src/resources/webhooks/send.ts'
+import { blackHole, type Hostile, healthyReceiver, hostileReceivers } from './hostile.ts'
+import { sequence } from './kill.ts'
+import { eventually } from './service.ts'
+import { newOwner, seal, steps } from './webhooks.ts'
+
+/** How large a run is, and what its chance is made of. */
+export interface FaultRun {
+  events: number
+  /** Events for endpoints in good health, one after the other while the others misbehave. */
+  healthyEvents: number
+  seed: number
+  say: (line: string) => void
+}
+
+/** What came of a run. */
+export interface FaultFigures {
+  events: number
+  delivered: number
+  /** Calls beyond the first to one endpoint, in 99 of 100 deliveries; the duplicates that no failure explains. */
+  attemptsP99: number
+  duplicates: number
+  healthyP95Ms: number
+  virtualHours: number
+}
+
+const callMs = 400
+const schedule = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
+const healthyEndpoints = 4
+const emittedAtOnce = 40
+const waitingForHole = 200
+
+/**
+ * Events to twelve hostile receivers and a black hole, by the real queue, fan-out, sender and sockets. The clock runs, and
+ * is put forward whenever there is nothing to do but to wait. Asserts what must hold (F-WH) and tells the figures.
+ */
+export async function faultRun(db: Database, { events, healthyEvents, seed, say }: FaultRun): Promise<FaultFigures> {
+  let skewMs = 0
+  const now = () => Date.now() + skewMs
+  const started = now()
+  const errors: unknown[] = []
+  const onError = (error: unknown) => void errors.push(error)
+  const chance = sequence(seed)
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-faults-'))
+  const certificates = await bothCertificates(folder)
+  const surroundings = { now, random: chance, ...certificates }
+  const hostile = await hostileReceivers(surroundings)
+  const names = Array.from({ length: healthyEndpoints }, (_, n) => `healthy ${n + 1}`)
+  const healthy = await Promise.all(names.map((name) => healthyReceiver(surroundings, name)))
+  const hole = await blackHole()
+
+  const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
+  const made = sender({ policy, timeoutMs: callMs, connectTimeoutMs: callMs, ca: certificates.authority, now })
+  const queue = await openQueue({ db, now, random: chance, onError })
+  const keys = await webhookKeys(db, seal)
+  const dispatch = startDispatch({
+    ...{ db, queue, sender: made, sealer: seal, keys, version: 'faults', now, random: randomBytes, jitter: chance },
+    ...{ schedule, limits: laneLimits, hands: 128, leaseMs: 20_000, onError },
+  })
+  queue.work('event.fan-out', { together: fanOut({ db, now, random: randomBytes, onAdded: dispatch.wake }) })
+
+  try {
+    const the = steps(db, queue)
+    const endpoints = new Map<Hostile, { owner: ReturnType<typeof newOwner>; secret: string }>()
+    for (const one of [...hostile, ...healthy]) {
+      const owner = newOwner()
+      const { secret } = await the.subscribe(owner, one.url)
+      endpoints.set(one, { owner, secret })
+    }
+    const ownerOfHole = newOwner()
+    const { id: holeId } = await the.subscribe(ownerOfHole, hole.url)
+    const emit = (one: Hostile, n: number) => the.emit(endpoints.get(one)!.owner, { body: { n, of: one.name } })
+
+    say(`${events} events to ${hostile.length} hostile receivers, ${waitingForHole} to a black hole (seed ${seed})`)
+    const sent = new Map<string, Hostile>()
+    for (let from = 0; from < events; from += emittedAtOnce) {
+      const some = Array.from({ length: Math.min(emittedAtOnce, events - from) }, async (_, n) => {
+        const one = hostile[(from + n) % hostile.length] as Hostile
+        sent.set((await emit(one, from + n)).id, one)
+      })
+      await Promise.all(some)
+    }
+    for (let n = 0; n < waitingForHole; n++) await the.emit(ownerOfHole)
+
+    const latencies: number[] = []
+    for (let n = 0; n < healthyEvents; n++) {
+      const one = healthy[n % healthy.length] as Hostile
+      const from = now()
+      const { id } = await emit(one, n)
+      sent.set(id, one)
+      const taken = await eventually(`${one.name} gets event ${n}`, async () =>
+        one.taken.find((call) => call.id === id),
+      )
+      latencies.push(taken.atMs - from)
+    }
+    const healthyP95Ms = latencies.toSorted((a, b) => a - b)[Math.floor(healthyEvents * 0.95)] ?? 0
+    say(`healthy endpoints meanwhile: p95 ${healthyP95Ms} ms`)
+    assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
+
+    // It has shown that it delays nobody; its owner gives it up.
+    await the.unsubscribe(ownerOfHole, holeId)
+    await untilAllEnded()
+    const virtualHours = (now() - started) / 3_600_000
+    const figures = { ...(await checked(db, sent, endpoints)), events: sent.size, healthyP95Ms, virtualHours }
+    assert.deepEqual(errors, [])
+    return figures
+  } finally {
+    await queue.stop(1_000)
+    await dispatch.stop(1_000)
+    for (const { close } of [...hostile, ...healthy, hole]) close()
+    await made.close()
+    rmSync(folder, { recursive: true })
+  }
+
+  /** Puts the clock forward to whatever is due next, until nothing waits but for the black hole. */
+  async function untilAllEnded(): Promise<void> {
+    for (;;) {
+      await eventually('events are told', async () => (await waiting('event')) === 0)
+      await dispatch.settled()
+      if ((await waiting('delivery')) === 0) return
+      const due = await nextDue(db)
+      assert.ok(due !== null, 'something waits, but nothing is due')
+      skewMs += Math.max(0, due - now())
+      dispatch.wake()
+      // Receivers whose time has come to mend look at the clock every few ms.
+      await pause(10)
+    }
+  }
+
+  async function waiting(what: 'event' | 'delivery'): Promise<number> {
+    const pending = db.read.selectFrom('deliveries').where('status', '=', 'pending').where('url', '!=', hole.url)
+    const untold = db.read
+      .selectFrom('events')
+      .leftJoin('deliveries', 'deliveries.eventId', 'events.id')
+      .where('deliveries.id', 'is', null)
+      .where('events.type', '=', 'report.completed')
+    const query = what === 'event' ? untold : pending
+    const row = await query.select((of) => of.fn.countAll().as('count')).executeTakeFirstOrThrow()
+    return Number(row.count)
+  }
+}
+
+type Endpoints = ReadonlyMap<Hostile, { secret: string }>
+
+/** Every event is delivered, and was received with the bytes of the event, rightly signed, each time. */
+async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoints: Endpoints) {
+  const rows = await db.read
+    .selectFrom('deliveries')
+    .innerJoin('events', 'events.id', 'deliveries.eventId')
+    .select(['eventId', 'deliveries.status', 'deliveries.body', 'attempts', 'events.body as told'])
+    .execute()
+  const mine = rows.filter(({ eventId }) => sent.has(eventId))
+  const lost = mine.filter(({ status }) => status !== 'delivered').map(({ eventId }) => sent.get(eventId)?.name)
+  assert.deepEqual(lost, [])
+  assert.equal(mine.length, sent.size)
+  let duplicates = 0
+  const bodies = new Map(mine.map(({ eventId, body }) => [eventId, body]))
+  for (const [one, { secret }] of endpoints) {
+    const reader = new Webhook(secret)
+    const ids = new Set<string>()
+    for (const { id, bytes, headers } of one.taken) {
+      if (ids.has(id)) duplicates += 1
+      ids.add(id)
+      assert.equal(bytes, bodies.get(id))
+      // Its own clock stands elsewhere, so that only the signature is judged here.
+      const at = new Date(Number(headers['webhook-timestamp']) * 1_000)
+      assert.ok(String(headers['webhook-signature']).includes(reader.sign(id, at, bytes)))
+    }
+    const expected = [...sent].filter(([, of]) => of === one).length
+    assert.equal(ids.size, expected, one.name)
+  }
+  const attempts = mine.map((row) => row.attempts).sort((a, b) => a - b)
+  const attemptsP99 = attempts[Math.floor(attempts.length * 0.99)] ?? 0
+  return { delivered: mine.length, attemptsP99, duplicates }
+}
+
+/** A certificate for localhost of an authority that the sender knows, and one that it does not. */
+async function bothCertificates(folder: string) {
+  const [known, unknown] = await Promise.all(
+    ['known', 'unknown'].map((name) => localCertificates(join(folder, name), ['localhost'], Date.now)),
+  )
+  const pem = ({ key, cert }: { key?: unknown; cert?: unknown }) => ({ key: String(key), cert: String(cert) })
+  const authority = readFileSync((known as { authorityFile: string }).authorityFile, 'utf8')
+  return { trusted: pem(known as object), untrusted: pem(unknown as object), authority }
+}

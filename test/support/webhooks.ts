@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, type TestContext } from 'node:test'
+import { Webhook } from 'standardwebhooks'
+import { theService } from '../../src/db/audit.ts'
+import { newId } from '../../src/db/ids.ts'
+import type { Database } from '../../src/db/open.ts'
+import { sealer } from '../../src/db/seal.ts'
+import type { Delivery } from '../../src/db/tables.ts'
+import { recordEvent } from '../../src/queue/events.ts'
+import type { Batch, Queue, WorkTogether } from '../../src/queue/queue.ts'
+import { type Dispatch, type DispatchOptions, startDispatch } from '../../src/resources/webhooks/dispatch.ts'
+import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
+import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
+import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
+import { insert, newRegistration, remove } from '../../src/resources/webhooks/registrations.ts'
+import { type Owner, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
+import type { OutboundPost, Sender } from '../../src/resources/webhooks/send.ts'
+
+export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+export const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
+export const eventBody = { taskId: 'tsk_1', status: 'completed', resultUrl: '/api/reports/tsk_1/download' }
+
+export interface Call {
+  headers: IncomingHttpHeaders
+  bytes: Buffer
+}
+
+export interface Answer {
+  status: number
+  headers?: Record<string, string>
+  text?: string
+}
+
+/** A receiver that keeps its calls and answers the n-th as the test says. */
+export async function receiver(t: TestContext, answer: (n: number, call: Call) => Answer | Promise<Answer>) {
+  const calls: Call[] = []
+  const server = createServer(async (request, response) => {
+    const call = { headers: request.headers, bytes: Buffer.concat(await request.toArray()) }
+    calls.push(call)
+    const { status, headers, text } = await answer(calls.length, call)
+    response.writeHead(status, headers).end(text)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const { port } = server.address() as AddressInfo
+  return { calls, url: `http://127.0.0.1:${port}/hook` }
+}
+
+export const ok = () => ({ status: 204 })
+
+export const isSigned = (secret: string, { bytes, headers }: Call): boolean => {
+  const read = new Webhook(secret).verify(bytes, headers as Record<string, string>)
+  return JSON.stringify(read) === bytes.toString()
+}
+
+let owners = 0
+export const newOwner = (): Owner => {
+  owners += 1
+  return { ownerClient: `cli_${owners}`, ownerSubject: `sub_${owners}` }
+}
+
+const callerOf = ({ ownerClient, ownerSubject }: Owner) => ({
+  clientId: ownerClient,
+  subject: ownerSubject,
+  scopes: new Set<string>(),
+})
+
+interface Emitted {
+  type?: string
+  callbackUrl?: string
+  body?: object
+}
+
+/** The steps that every test takes on the database of its suite. */
+export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
+  const store = { db, sealer: seal, now: Date.now, random: randomBytes }
+  const deliveries = (eventId: string): Promise<Delivery[]> =>
+    db.read.selectFrom('deliveries').selectAll().where('eventId', '=', eventId).orderBy('id').execute()
+  return {
+    deliveries,
+    subscribe: async (owner: Owner, callbackUrl: string, more: object = {}) => {
+      const { row, shown } = newRegistration(store, callerOf(owner), { event: '*', callbackUrl, ...more })
+      await db.write((tx) => insert(tx, row, store, theService))
+      return shown
+    },
+    unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}, theService),
+    webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
+    attempts: (deliveryId: string) =>
+      db.read.selectFrom('attempts').selectAll().where('deliveryId', '=', deliveryId).orderBy('attempt').execute(),
+    emit: async (owner: Owner, { type = 'report.completed', callbackUrl, body = eventBody }: Emitted = {}) => {
+      const id = newId('msg', randomBytes)
+      const createdAt = new Date().toISOString()
+      const event = { id, type, ...owner, body, callbackUrl: callbackUrl ?? null, createdAt }
+      await db.write((tx) => recordEvent(tx, queue as Queue, event))
+      return event
+    },
+    /** The deliveries of an event as soon as each of them meets a condition; without it, as soon as none is pending. */
+    settled: async (eventId: string, met = (row: Delivery) => row.status !== 'pending'): Promise<Delivery[]> => {
+      for (;;) {
+        const found = await deliveries(eventId)
+        if (found.length > 0 && found.every(met)) return found
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+    },
+  }
+}
+
+const failed: Outcome = {
+  ...{ status: 500, delivered: false, gone: false, retryAfterSeconds: null, error: 'http 500', blocked: false },
+  ...{ durationMs: 12.5, responseStart: 'oops' },
+}
+
+/** What a sender may tell of a call. */
+export const outcomes = {
+  failed,
+  delivered: { ...failed, status: 200, delivered: true, error: null },
+  gone: { ...failed, status: 410, gone: true },
+} satisfies Record<string, Outcome>
+
+/** A batch of jobs of which nobody else knows. */
+export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => ({
+  ...{ payloads, signal: new AbortController().signal, finish: async () => {} },
+  ...more,
+})
+
+/**
+ * The senders of a suite on a clock that the test drives, which call nobody: a call ends as the test says. Deliveries of
+ * one test are none of the next.
+ */
+export function dispatching(db: () => Database, clock: { now: number }) {
+  const running: Dispatch[] = []
+  const errors: unknown[] = []
+  const now = () => clock.now
+  const enqueued: { queue: string; payload: object }[] = []
+  const queue: Queue = {
+    enqueue: async (_tx, name, payload) => void enqueued.push({ queue: name, payload }),
+    work: () => {},
+    stop: async () => {},
+  }
+  afterEach(async () => {
+    for (const dispatch of running.splice(0)) await dispatch.stop(50)
+    for (const table of ['attempts', 'deliveries', 'deliveryLanes'] as const) {
+      await db().write((tx) => tx.deleteFrom(table).execute())
+    }
+    assert.deepEqual(errors.splice(0), [])
+  })
+  const fan: WorkTogether = (jobs) => fanOut({ db: db(), now, random: randomBytes })(jobs)
+  const start = async (post: Sender['post'], options: Partial<DispatchOptions> = {}): Promise<Dispatch> => {
+    const dispatch = startDispatch({
+      ...{ db: db(), queue, sender: { post }, sealer: seal, keys: await webhookKeys(db(), seal), version: '1', now },
+      ...{ random: randomBytes, jitter: () => 0.5, schedule: [0, 10, 100], limits: laneLimits, hands: 100 },
+      ...{ leaseMs: 30_000, onError: (error: unknown) => errors.push(error), ...options },
+    })
+    running.push(dispatch)
+    return dispatch
+  }
+  /** A delivery to one registration, with a sender of its own. */
+  const one = async (answer: Outcome | (() => Outcome | Promise<Outcome>), options: Partial<DispatchOptions> = {}) => {
+    const owner = newOwner()
+    const sent: OutboundPost[] = []
+    const post: Sender['post'] = async (request) => {
+      sent.push(request)
+      return typeof answer === 'function' ? answer() : answer
+    }
+    const the = steps(db(), queue)
+    const { id: webhookId } = await the.subscribe(owner, 'https://receiver.test/')
+    const event = await the.emit(owner)
+    await fan(batch([{ eventId: event.id }]))
+    const row = async () => ((await the.deliveries(event.id)) as [Delivery])[0]
+    const { id } = await row()
+    const run = async () => {
+      // A sender that starts now looks at once.
+      const dispatch = await start(post, options)
+      await dispatch.settled()
+      await dispatch.stop(1_000)
+    }
+    return { ...the, owner, sent, webhookId, id, event, row, run, post }
+  }
+  return { start, one, fan, queue, enqueued, errors }
+}
