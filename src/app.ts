@@ -25,9 +25,13 @@ import { health } from './http/health.ts'
 import { https, type Plaintext } from './http/https.ts'
 import { idempotency } from './http/idempotency.ts'
 import { identify, type ReadApiKey, type Verify } from './http/identify.ts'
+import { type LimitRules, limiter } from './http/limits/limiter.ts'
+import type { Counters } from './http/limits/stores.ts'
+import { limits } from './http/limits.ts'
 import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
+import { type OverloadOptions, overload } from './http/overload.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
 import type { Problem } from './http/problem.ts'
@@ -59,6 +63,10 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   trustedProxies: readonly string[]
   /** The origins whose pages may call. */
   corsOrigins: readonly string[]
+  /** How much is too much, and where it is counted; without it nothing is limited. */
+  limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
+  /** Without it nothing is given up under load. */
+  overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
   /** The release, as the OpenAPI document names it. */
   version?: string
@@ -81,8 +89,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(errors, failures)
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(cors, { corsOrigins })
+  if (options.overload) await app.register(overload, { ...options.overload, later: options.later })
   await app.register(wellFormed, { baseUrl })
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
+  const counted = limiting(options)
+  if (counted) await app.register(limits, { limiter: counted })
   await app.register(authorize)
   await app.register(methods)
   await app.register(acceptable)
@@ -110,8 +121,15 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
     await app.register(invitationPage, pages)
   }
-  if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })
+  const versions = { ...options, ...options.people, report: log.fault, ...(counted && { limiter: counted }) }
+  if (api) await serveVersions(app, definition, versions)
   return app
+}
+
+/** What counts requests, where anything is limited. */
+function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
+  const onError = (error: unknown) => log.fault(error, 'limits')
+  return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
 /** The access log, which also counts for each client. */

@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path'
+import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
 import {
   choice,
@@ -30,6 +31,7 @@ const table = (production: boolean) => ({
   ...behaviour(production),
   ...peopleSettings,
   ...outsideTokens(production),
+  ...limitSettings(production),
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',

@@ -13,6 +13,8 @@ import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import type { Access } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
+import { openCounters } from './limit-counters.ts'
+import { limitRules } from './limit-settings.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { inThread } from './resources/reports/in-thread.ts'
@@ -34,6 +36,7 @@ export interface Service extends Stores {
 }
 
 const now = Date.now
+const monotonic = () => performance.now()
 const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
@@ -67,6 +70,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   const parts = await openParts(config, definition, stores, version, log)
   onClose(parts.sender.close)
   onClose(parts.counter.close)
+  if (parts.limits) onClose(parts.limits.counters.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
   const stopQueue = () => {
@@ -98,7 +102,9 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
+  const rules = limitRules(config)
   return {
+    limits: rules && { rules, monotonic, counters: await openLimits(config, db, log) },
     counter: requestCounter({ db, now, onError }),
     definition,
     policy,
@@ -120,6 +126,10 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   }
 }
 
+/** Where calls are counted; what becomes of a store that is away is a warning, not a fault. */
+const openLimits = ({ redisUrl }: Config, db: Stores['db'], log: Logger) =>
+  openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
+
 /** The one line of each request is written by hand: the logger takes twice as long for it. */
 function accessWriter(log: Logger, sink: LogSink): Access {
   if (!log.isLevelEnabled('info')) return () => {}
@@ -136,8 +146,11 @@ async function openApp(
   certificates: Certificates,
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
+  const { limits, ...others } = parts
   return buildApp({
-    ...parts,
+    ...others,
+    ...(limits && { limits }),
+    overload: { random: Math.random },
     later,
     tls: certificates,
     api: config.roles.includes('api'),

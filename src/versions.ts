@@ -5,6 +5,8 @@ import { type AdminOptions, clientRoutes } from './auth/client-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-route.ts'
 import type { Definition } from './definition.ts'
 import { judgeTarget } from './http/guard.ts'
+import type { Limiter } from './http/limits/limiter.ts'
+import { usageRoute } from './http/limits/usage.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
 import { activity } from './resources/reports/kinds/activity.ts'
 import { deliveries } from './resources/reports/kinds/deliveries.ts'
@@ -21,7 +23,7 @@ export type VersionOptions = CollectionOptions &
   ReportsOptions &
   InvitationRouteOptions &
   Omit<WebhooksOptions, 'events'> &
-  Omit<AdminOptions, 'scopes'> & { later: Later }
+  Omit<AdminOptions, 'scopes'> & { later: Later; limiter?: Limiter }
 
 /** Serves every version of a definition under its prefixes. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
@@ -38,6 +40,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         await app.register(routes, { ...options, scopes: definition.scopes, prefix })
       }
       await app.register(auditRoutes, { db: options.db, prefix })
+      await app.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
     }
   }
 }

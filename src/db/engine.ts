@@ -15,6 +15,8 @@ export interface Engine {
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
   /** Statements after which rows of a table can be added and read, but neither changed nor removed. */
   appendOnly: (table: string) => readonly string[]
+  /** Statements after which a table is quick to write and may be empty after a crash of the database. */
+  unlogged: (table: string) => readonly string[]
   /** True when an error says that a unique index already holds the value. */
   isDuplicate: (error: unknown) => boolean
   /** The column whose value another row has already, of such an error; undefined when it does not say. */
@@ -48,6 +50,7 @@ export const sqlite: Engine = {
         `create trigger ${table}_no_${change} before ${change} on ${table}
          begin select raise(abort, '${table} is append-only'); end`,
     ),
+  unlogged: () => [],
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
@@ -87,6 +90,7 @@ export const postgres: Engine = {
     `create trigger ${table}_append_only before update or delete or truncate on ${table}
      for each statement execute function ${table}_append_only()`,
   ],
+  unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
   isUnavailable: (error) =>

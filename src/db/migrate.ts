@@ -9,6 +9,7 @@ import { resourceTables } from './migrations/0006-resource-tables.ts'
 import { accounts } from './migrations/0007-accounts.ts'
 import { administration } from './migrations/0008-administration.ts'
 import { reports } from './migrations/0009-reports.ts'
+import { limits } from './migrations/0012-limits.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -25,6 +26,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0007-accounts', accounts],
   ['0008-administration', administration],
   ['0009-reports', reports],
+  ['0012-limits', limits],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

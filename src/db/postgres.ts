@@ -10,14 +10,16 @@ const types: pg.CustomTypesConfig = {
     oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
 }
 
+const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
+const hasty = { connectionTimeoutMillis: 500, statement_timeout: 500, query_timeout: 500 }
+
 /** Opens a pool of at most `max` connections; rejects when the server cannot be reached. */
-export async function openPostgres(url: string, max: number): Promise<Database> {
+export async function openPostgres(url: string, max: number, isHasty: boolean): Promise<Database> {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     types,
-    connectionTimeoutMillis: 3_000,
-    statement_timeout: 5_000,
+    ...(isHasty ? hasty : patient),
     lock_timeout: 2_000,
     idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',
@@ -28,6 +30,7 @@ export async function openPostgres(url: string, max: number): Promise<Database> 
   const names = new Map<string, string>()
   pool.on('connect', (client) => {
     client.on('error', () => {})
+    if (isHasty) client.query('set synchronous_commit = off').catch(() => {})
     useNames(client, names)
   })
   await pool.query('select 1')
