@@ -78,12 +78,13 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
-  const { provider, api, audit, log } = options
+  const { api, log } = options
   const { onDenied, onPlaintext } = refusals(options)
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
   const access = counting(options)
+  const counted = limiting(options)
 
   await app.register(arrival)
   await app.register(errors, failures)
@@ -92,7 +93,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (options.overload) await app.register(overload, { ...options.overload, later: options.later })
   await app.register(wellFormed, { baseUrl })
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
-  const counted = limiting(options)
   if (counted) await app.register(limits, { limiter: counted })
   await app.register(authorize)
   await app.register(methods)
@@ -111,19 +111,24 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   await app.register(docs)
-  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
-  if (provider) {
-    const { scopes } = definition
-    const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
-    await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
-    await app.register(userinfo, { db })
-    const about = { provider, scopes, db, sealer, now }
-    await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
-    await app.register(invitationPage, pages)
-  }
+  await serveAuthorization(app, options, access)
   const versions = { ...options, ...options.people, report: log.fault, ...(counted && { limiter: counted }) }
   if (api) await serveVersions(app, definition, versions)
   return app
+}
+
+/** The authorization server and its pages, where this process is one. */
+async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: Access): Promise<void> {
+  const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
+  if (!provider) return
+  const { scopes } = definition
+  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
+  const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
+  await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
+  await app.register(userinfo, { db })
+  const about = { provider, scopes, db, sealer, now }
+  await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
+  await app.register(invitationPage, pages)
 }
 
 /** What counts requests, where anything is limited. */

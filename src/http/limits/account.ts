@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf } from '../client-address.ts'
 import type { ApiKeyIdentity, Caller } from '../identify.ts'
 import { type Limit, limitOf, rateOf } from './limit.ts'
-import { type Allowance, allowanceOf, type QuotaSettings } from './quota.ts'
+import { type Allowances, allowanceOf, type QuotaSettings } from './quota.ts'
 import { type Line, lineOf, type Pace } from './throttle.ts'
 import { isOver, type Window } from './windows.ts'
 
@@ -15,7 +15,7 @@ export interface Account {
   general: Limit | null
   windows: (Window | undefined)[]
   /** Null for those who are not known: they have no quota. */
-  quotas: { requests: Allowance | null; reports: Allowance | null } | null
+  quotas: (Allowances & { ofRequests: Allowances }) | null
   line: Line | null
   /** Set when it was dropped to make room: whoever holds it looks again. */
   isForgotten: boolean

@@ -7,6 +7,11 @@ export interface QuotaSettings {
   reports: number | null
 }
 
+export interface Allowances {
+  requests: Allowance | null
+  reports: Allowance | null
+}
+
 /** What an account may use in a month and has used, as far as this process knows. */
 export interface Allowance {
   key: string
@@ -26,10 +31,11 @@ const allowance = (account: string, name: Allowance['name'], limit: number | nul
     : { key: `${account} ${name}`, name, limit, limitText: String(limit), period: '', used: 0, unsaved: 0 }
 
 /** The allowances of an account, its own number of requests in place of the service's where it has one. */
-export const allowanceOf = (account: string, { requests, reports }: QuotaSettings, own: number | null) => ({
-  requests: allowance(account, 'requests', own ?? requests),
-  reports: allowance(account, 'reports', reports),
-})
+export function allowanceOf(account: string, settings: QuotaSettings, own: number | null) {
+  const requests = allowance(account, 'requests', own ?? settings.requests)
+  const reports = allowance(account, 'reports', settings.reports)
+  return { requests, reports, ofRequests: { requests, reports: null } }
+}
 
 export const quotaLeft = ({ limit, used }: Allowance): number => (used < limit ? limit - used : 0)
 
@@ -40,51 +46,13 @@ export interface QuotasHereOptions {
   onError: (error: unknown) => void
 }
 
-const saveEveryMs = 1_000
-
 /** Counts quotas in this process: read at first use, saved every second and at the end. */
-export function quotasHere({ record, later, onError }: QuotasHereOptions) {
-  const changed = new Set<Allowance>()
-  /** Uses of a month that has ended since, and what could not be saved. */
-  let left = new Map<string, Use>()
-  let cancel: (() => void) | null = null
-  let saving = Promise.resolve()
-
-  const keep = ([key, period, calls]: Use) => {
-    const before = left.get(`${key} ${period}`)?.[2] ?? 0
-    left.set(`${key} ${period}`, [key, period, before + calls])
-  }
-  const save = async () => {
-    const own = [...changed]
-    const uses = own.map(({ key, period, unsaved }): Use => [key, period, unsaved])
-    const old = [...left.values()]
-    changed.clear()
-    left = new Map()
-    for (const one of own) one.unsaved = 0
-    if (uses.length + old.length === 0) return
-    try {
-      const sums = await record.add([...uses, ...old])
-      own.forEach((one, at) => {
-        // Others may have used it too.
-        if (one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
-      })
-    } catch (error) {
-      for (const use of [...uses, ...old]) keep(use)
-      arm()
-      onError(error)
-    }
-  }
-  const saveInTurn = () => {
-    cancel = null
-    saving = saving.then(save)
-    return saving
-  }
-  const arm = () => {
-    cancel ??= later(saveEveryMs, saveInTurn)
-  }
+export function quotasHere(options: QuotasHereOptions) {
+  const { record } = options
+  const saver = savesLater(options)
   const begin = (one: Allowance, period: string, used: number) => {
     if (one.period === period) return
-    if (one.unsaved > 0) keep([one.key, one.period, one.unsaved])
+    if (one.unsaved > 0) saver.keep([one.key, one.period, one.unsaved])
     Object.assign(one, { period, used, unsaved: 0 })
   }
   return {
@@ -99,6 +67,54 @@ export function quotasHere({ record, later, onError }: QuotasHereOptions) {
     use: (one: Allowance, calls: 1 | -1) => {
       one.used += calls
       one.unsaved += calls
+      saver.save(one)
+    },
+    close: saver.close,
+  }
+}
+
+const saveEveryMs = 1_000
+
+/** Saves what has changed, once a second; what could not be saved is tried again. */
+function savesLater({ record, later, onError }: QuotasHereOptions) {
+  const changed = new Set<Allowance>()
+  const left = new Map<string, Use>()
+  let cancel: (() => void) | null = null
+  let saving = Promise.resolve()
+  const keep = ([key, period, calls]: Use) => {
+    const before = left.get(`${key} ${period}`)?.[2] ?? 0
+    left.set(`${key} ${period}`, [key, period, before + calls])
+  }
+  const saveNow = async () => {
+    const own = [...changed]
+    const uses = [...own.map(({ key, period, unsaved }): Use => [key, period, unsaved]), ...left.values()]
+    changed.clear()
+    left.clear()
+    for (const one of own) one.unsaved = 0
+    if (uses.length === 0) return
+    try {
+      const sums = await record.add(uses)
+      own.forEach((one, at) => {
+        // Others may have used it too.
+        if (one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
+      })
+    } catch (error) {
+      for (const use of uses) keep(use)
+      arm()
+      onError(error)
+    }
+  }
+  const saveInTurn = () => {
+    cancel = null
+    saving = saving.then(saveNow)
+    return saving
+  }
+  const arm = () => {
+    cancel ??= later(saveEveryMs, saveInTurn)
+  }
+  return {
+    keep,
+    save: (one: Allowance) => {
       changed.add(one)
       arm()
     },
