@@ -6,6 +6,7 @@ import { fill } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import { answerOf, ask, type Target } from './target.ts'
+import { withoutLimits } from '../test/support/limits.ts'
 import { environment, type Workplace } from './workplace.ts'
 
 /** The service under test, and the way to its files. */
@@ -54,6 +55,7 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   PLINTH_PORT: String(port),
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
+  ...withoutLimits,
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
 })
 

@@ -34,7 +34,7 @@ export async function openCounters(options: LimitCountersOptions): Promise<OpenC
   const closeOwn = async () => void (await own?.close())
   if (redisUrl !== null) return inRedis({ ...options, redisUrl }, record, windows, closeOwn)
   if (own === null) return { record, shared: null, close: closeOwn }
-  const gate = breaker({ probe: own.ping, later: options.later, ...told(options, 'PostgreSQL') })
+  const gate = breaker({ timeoutMs: 500, probe: own.ping, later: options.later, ...told(options, 'PostgreSQL') })
   const guarded = guardedBy(gate, windows)
   const close = async () => {
     gate.close()

@@ -4,6 +4,8 @@ import { sweepExpired } from './auth/records.ts'
 import { sweepAnswers } from './db/answers.ts'
 import type { RandomBytes } from './db/ids.ts'
 import type { Database } from './db/open.ts'
+import { expireLimitWindows } from './db/limit-windows.ts'
+import { expireQuotaUses } from './db/quota-uses.ts'
 import { expireRequestCounts } from './db/request-counts.ts'
 import type { Sealer } from './db/seal.ts'
 import type { Queue } from './queue/queue.ts'
@@ -56,6 +58,8 @@ export function startWork(options: WorkerOptions): () => void {
     () => sweepInvitations(db, now),
     () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),
+    () => expireLimitWindows(db, now),
+    () => expireQuotaUses(db, now),
   ])
 }
 

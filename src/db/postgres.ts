@@ -11,7 +11,7 @@ const types: pg.CustomTypesConfig = {
 }
 
 const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
-const hasty = { connectionTimeoutMillis: 500, statement_timeout: 500, query_timeout: 500 }
+const hasty = { connectionTimeoutMillis: 500, statement_timeout: 500, query_timeout: 500, options: '-c synchronous_commit=off' }
 
 /** Opens a pool of at most `max` connections; rejects when the server cannot be reached. */
 export async function openPostgres(url: string, max: number, isHasty: boolean): Promise<Database> {
@@ -30,7 +30,6 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
   const names = new Map<string, string>()
   pool.on('connect', (client) => {
     client.on('error', () => {})
-    if (isHasty) client.query('set synchronous_commit = off').catch(() => {})
     useNames(client, names)
   })
   await pool.query('select 1')

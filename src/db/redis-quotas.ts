@@ -26,89 +26,83 @@ const saveEveryMs = 1_000
 const keptMs = 40 * 86_400_000
 
 /**
- * Quotas counted in Redis and written to the database every second. What was heard last is the floor of the next count: a
- * Redis that was flushed, or that has evicted the key, goes on where it was. While it is away the database counts.
+ * Quotas counted in Redis and written to the database every second, by every process what it has heard. Where Redis does
+ * not know a key (any more), it goes on from there; while it is away the database counts.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options
   const known = heardUses(options)
   const takeMany = inBatches(async (id, calls) => {
     const [key, period, limit] = JSON.parse(id) as [string, string, number]
-    const floor = await known.of(key, period)
-    const endsAtMs = Date.parse(`${period}-01T00:00:00Z`) + keptMs
-    const [used, granted] = await redis.takeQuota(`${key} ${period}`, floor, limit, calls, endsAtMs)
-    known.hear(key, period, used)
-    return { used, granted }
-  })
-  const takeHere: QuotaUses['take'] = async (key, period, limit) => {
-    await known.save(key, period)
-    const taken = await record.take(key, period, limit)
+    const asked = { limit, calls, endsAtMs: Date.parse(`${period}-01T00:00:00Z`) + keptMs }
+    const name = `${key} ${period}`
+    const taken =
+      (await redis.takeQuota(name, asked)) ?? (await redis.takeQuota(name, asked, await known.least(key, period)))
+    if (taken === null) throw new Error('Redis forgets a quota at once')
     known.hear(key, period, taken.used)
     return taken
+  })
+  const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
+    await known.save()
+    return record.take(key, period, limit)
   }
   const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
     take: async (key, period, limit) => {
       const batched = await takeMany(JSON.stringify([key, period, limit])).catch(() => null)
-      if (batched === null) return takeHere(key, period, limit)
+      if (batched === null) return takeFromRecord(key, period, limit)
       const { result, place } = batched
       const isGranted = place < result.granted
       return { used: isGranted ? result.used - result.granted + place + 1 : result.used, isGranted }
     },
     back: async (key, period) => {
-      const used = await redis.backQuota(`${key} ${period}`).catch(() => null)
-      if (used === null) await record.back(key, period)
-      else known.hear(key, period, used)
+      await redis.backQuota(`${key} ${period}`).catch(() => record.back(key, period))
     },
     look: async (key, period) => {
-      const floor = await known.of(key, period)
-      return Math.max(floor, await redis.lookQuota(`${key} ${period}`).catch(() => 0))
+      const there = await redis.lookQuota(`${key} ${period}`).catch(() => null)
+      return there ?? known.least(key, period)
     },
   }
   return { quotas, close: known.close }
 }
 
-/** What was heard of each key, saved a second later at the latest. */
+/** What this process has heard of each key, saved a second later at the latest. */
 function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions) {
   const heard = new Map<string, Heard>()
   let cancel: (() => void) | null = null
-  const hear = (key: string, period: string, used: number, isSaved = false) => {
-    const id = `${key} ${period}`
-    if (heard.size >= most && !heard.has(id)) makeRoom(heard)
-    heard.set(id, { key, period, used, isSaved })
-    if (!isSaved) arm()
-  }
-  const saveAll = async (due: Heard[]) => {
-    for (const one of due) one.isSaved = true
+  let saving = Promise.resolve()
+  const saveNow = async () => {
+    const due = [...heard.values()].filter(({ isSaved }) => !isSaved)
     if (due.length === 0) return
-    try {
-      await record.raise(due.map(({ key, period, used }): QuotaUse => [key, period, used]))
-    } catch (error) {
-      for (const one of due) one.isSaved = false
-      arm()
-      throw error
-    }
+    await record.raise(due.map(({ key, period, used }): QuotaUse => [key, period, used]))
+    for (const one of due) one.isSaved = true
   }
-  const unsaved = () => [...heard.values()].filter(({ isSaved }) => !isSaved)
+  const save = () => {
+    saving = saving.catch(() => {}).then(saveNow)
+    return saving
+  }
   const arm = () => {
     cancel ??= later(saveEveryMs, () => {
       cancel = null
-      saveAll(unsaved()).catch(onError)
+      save().catch((error) => {
+        arm()
+        onError(error)
+      })
     })
   }
   return {
-    hear,
-    /** The least that a key has used. */
-    of: async (key: string, period: string): Promise<number> => {
-      const before = heard.get(`${key} ${period}`)
-      if (before !== undefined) return before.used
-      const used = await record.look(key, period)
-      hear(key, period, used, true)
-      return used
+    save,
+    hear: (key: string, period: string, used: number) => {
+      const id = `${key} ${period}`
+      if (heard.size >= most && !heard.has(id)) makeRoom(heard)
+      heard.set(id, { key, period, used, isSaved: false })
+      arm()
     },
-    save: (key: string, period: string) => saveAll(unsaved().filter((one) => one.key === key && one.period === period)),
+    /** The least that a key has used, from here and from the database. */
+    least: async (key: string, period: string): Promise<number> =>
+      Math.max(heard.get(`${key} ${period}`)?.used ?? 0, await record.look(key, period)),
     close: async () => {
       cancel?.()
-      await saveAll(unsaved()).catch(onError)
+      await save().catch(onError)
     },
   }
 }

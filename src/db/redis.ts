@@ -7,13 +7,20 @@ export interface RedisCounters {
   /** Calls in windows, by rate-limiter-flexible. */
   limiter: Limiter
   /**
-   * Takes calls of a quota in one step, from `floor` on where less is known there: the memory of Redis is not for ever.
-   * Gives what there is after them, and how many were granted.
+   * Takes calls of a quota in one step: gives what is used after them, and how many were granted. Null where the key is not
+   * known, as the memory of Redis is not for ever, unless `floor` tells what was used before.
    */
-  takeQuota: (key: string, floor: number, limit: number, calls: number, endsAtMs: number) => Promise<[number, number]>
+  takeQuota: (key: string, asked: QuotaAsked, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
-  lookQuota: (key: string) => Promise<number>
+  lookQuota: (key: string) => Promise<number | null>
   close: () => void
+}
+
+export interface QuotaAsked {
+  limit: number
+  calls: number
+  /** When the key may be forgotten. */
+  endsAtMs: number
 }
 
 export interface RedisOptions {
@@ -28,12 +35,12 @@ const commandMs = 50
 const longestRetryMs = 1_000
 
 const quotaScript = `
-local used = tonumber(redis.call('get', KEYS[1]) or '0')
-local floor, limit, calls = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-if used < floor then used = floor end
+local used = tonumber(redis.call('get', KEYS[1]) or ARGV[4])
+if used < 0 then return {-1, 0} end
+local limit, calls = tonumber(ARGV[1]), tonumber(ARGV[2])
 local granted = math.max(0, math.min(calls, limit - used))
 used = used + granted
-redis.call('set', KEYS[1], used, 'PXAT', ARGV[4])
+redis.call('set', KEYS[1], used, 'PXAT', ARGV[3])
 return {used, granted}`
 
 const backScript = `
@@ -51,14 +58,13 @@ export async function openRedis({ url, later, onDown, onUp }: RedisOptions): Pro
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])
   const redis = new Redis(url, {
     keyPrefix: 'plinth:',
-    commandTimeout: commandMs,
     connectTimeout: 1_000,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     retryStrategy: (times) => Math.min(times * 50, longestRetryMs),
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
-  const gate = breaker({ probe: () => redis.ping(), later, onDown, onUp })
+  const gate = breaker({ timeoutMs: commandMs, probe: () => redis.ping(), later, onDown, onUp })
   // What matters of it is told by the command that fails.
   redis.on('error', () => {})
   await connected(redis, later)
@@ -70,9 +76,15 @@ export async function openRedis({ url, later, onDown, onUp }: RedisOptions): Pro
       consume: (key, calls, options) => gate.ask(() => limiter.consume(key, calls, options)),
       get: (key) => gate.ask(() => limiter.get(key)),
     },
-    takeQuota: (key, ...values) => gate.ask(() => redis.plinthQuota(`q:${key}`, ...values)),
+    takeQuota: async (key, { limit, calls, endsAtMs }, floor = -1) => {
+      const [used, granted] = await gate.ask(() => redis.plinthQuota(`q:${key}`, limit, calls, endsAtMs, floor))
+      return used < 0 ? null : { used, granted }
+    },
     backQuota: (key) => gate.ask(() => redis.plinthBack(`q:${key}`)),
-    lookQuota: (key) => gate.ask(async () => Number((await redis.get(`q:${key}`)) ?? 0)),
+    lookQuota: async (key) => {
+      const used = await gate.ask(() => redis.get(`q:${key}`))
+      return used === null ? null : Number(used)
+    },
     close: () => {
       gate.close()
       redis.disconnect()
