@@ -100,5 +100,8 @@ async function production(db: Database) {
   const tokens = { ...origin, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
   const { login, frame } = people({ ...tokens, random: randomBytes, ...looks })
   const address = () => '127.0.0.1'
-  return { provider: { current: authorizationServer({ ...tokens, login, frame, address, report }) }, baseUrl, version }
+  const provider = { current: authorizationServer({ ...tokens, login, frame, address, report }) }
+  const many = { calls: 100_000, seconds: 60 }
+  const rules = { general: many, anonymous: many, token: many, quotas: { requests: 100_000, reports: 1_000 } }
+  return { provider, baseUrl, version, rules }
 }
