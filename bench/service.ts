@@ -2,11 +2,11 @@ import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../src/free-port.ts'
+import { withoutLimits } from '../test/support/limits.ts'
 import { fill } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import { answerOf, ask, type Target } from './target.ts'
-import { withoutLimits } from '../test/support/limits.ts'
 import { environment, type Workplace } from './workplace.ts'
 
 /** The service under test, and the way to its files. */

@@ -11,7 +11,12 @@ const types: pg.CustomTypesConfig = {
 }
 
 const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
-const hasty = { connectionTimeoutMillis: 500, statement_timeout: 500, query_timeout: 500, options: '-c synchronous_commit=off' }
+const hasty = {
+  connectionTimeoutMillis: 500,
+  statement_timeout: 500,
+  query_timeout: 500,
+  options: '-c synchronous_commit=off',
+}
 
 /** Opens a pool of at most `max` connections; rejects when the server cannot be reached. */
 export async function openPostgres(url: string, max: number, isHasty: boolean): Promise<Database> {

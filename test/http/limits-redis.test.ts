@@ -182,7 +182,9 @@ describe('with Redis', { skip: redisMissing }, () => {
     it('without Redis the database counts what guards secrets, over all nodes', async () => {
       await redis.kill()
       const strict = all.map(({ counters }) => counters.shared?.strictWindows)
-      const counts = await Promise.all(strict.flatMap((one) => [one?.add('net:x token', 60), one?.add('net:x token', 60)]))
+      const counts = await Promise.all(
+        strict.flatMap((one) => [one?.add('net:x token', 60), one?.add('net:x token', 60)]),
+      )
       assert.deepEqual(counts.map((one) => one?.used).sort(), [1, 2, 3, 4, 5, 6])
       await redis.start()
     })

@@ -36,7 +36,12 @@ export async function redisServer(): Promise<RedisUnderTest> {
   const start = async () => {
     const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
     child = spawn('redis-server', settings, { stdio: 'ignore' })
-    await eventually('Redis answers', () => say('PING').then((answer) => answer.startsWith('+PONG'), () => false))
+    await eventually('Redis answers', () =>
+      say('PING').then(
+        (answer) => answer.startsWith('+PONG'),
+        () => false,
+      ),
+    )
   }
   await start()
   return {

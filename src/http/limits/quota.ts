@@ -53,7 +53,7 @@ export function quotasHere(options: QuotasHereOptions) {
   const begin = (one: Allowance, period: string, used: number) => {
     if (one.period === period) return
     if (one.unsaved > 0) saver.keep([one.key, one.period, one.unsaved])
-    Object.assign(one, { period, used, unsaved: 0 })
+    Object.assign(one, { period, used: used + saver.left(one.key, period), unsaved: 0 })
   }
   return {
     /** Makes the use of this month known; at once where it is, or where the database answers at once. */
@@ -114,6 +114,8 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
   }
   return {
     keep,
+    /** What the database does not know of a period that was left. */
+    left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
     save: (one: Allowance) => {
       changed.add(one)
       arm()
