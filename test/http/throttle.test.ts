@@ -51,18 +51,22 @@ describe('windows, whatever the clock does (T-LIM-01)', () => {
 
   it(`exactly as many calls pass as the limit allows, in every window (seed ${seed})`, () => {
     fc.assert(
-      fc.property(rate, fc.array(fc.integer({ min: 0, max: 60_000 }), { maxLength: 120, size: 'max' }), (given, gaps) => {
-        const limit = limitOf('default', given)
-        const windows: (Window | undefined)[] = []
-        const passed = new Map<number, number>()
-        let now = 1_000_000
-        for (const gap of gaps) {
-          now += gap
-          const window = takeHere(windows, limit, now)
-          if (!isExceeded(window)) passed.set(window.endsAtMs, (passed.get(window.endsAtMs) ?? 0) + 1)
-        }
-        for (const count of passed.values()) assert.ok(count <= limit.calls)
-      }),
+      fc.property(
+        rate,
+        fc.array(fc.integer({ min: 0, max: 60_000 }), { maxLength: 120, size: 'max' }),
+        (given, gaps) => {
+          const limit = limitOf('default', given)
+          const windows: (Window | undefined)[] = []
+          const passed = new Map<number, number>()
+          let now = 1_000_000
+          for (const gap of gaps) {
+            now += gap
+            const window = takeHere(windows, limit, now)
+            if (!isExceeded(window)) passed.set(window.endsAtMs, (passed.get(window.endsAtMs) ?? 0) + 1)
+          }
+          for (const count of passed.values()) assert.ok(count <= limit.calls)
+        },
+      ),
       runs,
     )
   })

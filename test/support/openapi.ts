@@ -47,14 +47,14 @@ export interface Documented {
 }
 
 /** The app with the address, the release and the authorization server of production, and how to read its document. */
-export async function documentedApp(db: Database): Promise<Documented> {
+export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute(({ method, url, config }) => {
     const names = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
     const path = url.replace(/:(\w+)/g, '{$1}')
     live.push(...names.map((name) => ({ method: name, path, scope: config?.scope, orScope: config?.orScope })))
   })
-  const service = await testApp(db, (await production(db)) as object)
+  const service = await testApp(db, { ...(await production(db)), ...settings } as object)
   stop()
   const document = (await service.send({ url: '/openapi.json', scopes: null })).json()
   return { service, live, document, ...reader(document) }
