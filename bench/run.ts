@@ -1,6 +1,7 @@
 import type { Bench, Measurement } from './bench.ts'
 import { conclude } from './conclude.ts'
 import { nameOf, priceOf } from './fill.ts'
+import { greedyRow, overloadRow } from './limits.ts'
 import { canPin } from './machine.ts'
 import type { Row } from './measured.ts'
 import { memoryOf } from './memory.ts'
@@ -14,8 +15,8 @@ import { answerOf } from './target.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
-/** The one that adds rows comes last. */
-const measurements = [get, notModified, list, reportRow, ...formatRows, create]
+/** The one that adds rows comes behind those that read them; the last two start services of their own. */
+const measurements = [get, notModified, list, reportRow, ...formatRows, create, greedyRow, overloadRow]
 
 const say = (line: string) => console.log(line)
 

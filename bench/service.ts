@@ -25,15 +25,20 @@ const program = resolve(import.meta.dirname, '../bin/plinth.js')
 const client = { id: 'bench', secret: 'bench-secret' }
 const startLimitMs = 30_000
 
-/** Migrates and fills a database, and starts `plinth serve` on it with the settings that production has by default. */
-export async function startService(place: Workplace, { rows, tls, profile }: Options, pin: boolean): Promise<Service> {
-  const dataDir = join(place.folder, 'data')
+/** Migrates and fills a database, and starts `plinth serve` on it with the settings of production, without limits unless told. */
+export async function startService(
+  place: Workplace,
+  { rows, tls, profile }: Options,
+  pin: boolean,
+  { name = 'data', limits = withoutLimits }: { name?: string; limits?: Record<string, string> } = {},
+): Promise<Service> {
+  const dataDir = join(place.folder, name)
   const port = await freePort()
-  const env = environment(settings(dataDir, port, tls))
+  const env = environment({ ...settings(dataDir, port, tls), ...limits })
   const databaseFile = join(dataDir, 'plinth.db')
   await runToEnd(place, [program, 'migrate'], env)
   fill(databaseFile, rows)
-  const logFile = join(place.folder, 'service.log')
+  const logFile = join(place.folder, `${name}.log`)
   const log = openSync(logFile, 'a')
   // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
   const command = pinned(pin, serverCore, [program, 'serve'])
@@ -55,7 +60,6 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   PLINTH_PORT: String(port),
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
-  ...withoutLimits,
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
 })
 
@@ -83,7 +87,7 @@ async function untilReady(target: Target, hasEnded: () => boolean, logFile: stri
 async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
   const credentials = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const form = encodeURI('grant_type=client_credentials&scope=products:write reports:write reports:read')
+  const form = encodeURI('grant_type=client_credentials&scope=products:write reports:write reports:read admin')
   const { body } = await answerOf(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
   return (JSON.parse(body) as { access_token: string }).access_token
 }
