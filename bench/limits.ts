@@ -4,6 +4,7 @@ import { drive, driveOpen } from './drive.ts'
 import { withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
 import type { OpenResult, Stream, StreamResult } from './open-order.ts'
+import { quietest } from './quietest.ts'
 import { type Service, startService } from './service.ts'
 import { answerOf, proxied, requestText } from './target.ts'
 
@@ -90,12 +91,8 @@ async function overload(bench: Bench) {
   const service = await started(bench, 'overload', withoutLimits)
   const headers = { ...proxied(options.tls), authorization: `Bearer ${await service.token()}` }
   const order = { port: service.port, tls: options.tls, serverPid: service.pid, requests: mix(headers) }
-  const capacity = await drive(
-    place,
-    pin,
-    { ...order, connections: 32, warmSeconds: 1, seconds: options.seconds },
-    null,
-  )
+  const closed = { ...order, connections: options.connections, warmSeconds: 1, seconds: options.seconds }
+  const capacity = await quietest(() => drive(place, pin, closed, null))
   const perSecond = overloadTimes * capacity.perSecond
   say(
     `${title}: the service does ${Math.round(capacity.perSecond)}/s; ${Math.round(perSecond)}/s for ${overloadSeconds} s`,
