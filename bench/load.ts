@@ -2,8 +2,8 @@ import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as secureConnect } from 'node:tls'
+import { readClocks, sharesOf } from './clocks.ts'
 import type { LoadOrder, LoadResult } from './load-order.ts'
-import { busyMsOf, cpuMsOf, loadCore, serverCore } from './machine.ts'
 import { lengthOf, statusOf } from './response.ts'
 
 /**
@@ -33,26 +33,20 @@ process.stdout.write(JSON.stringify(result))
 
 async function measured(): Promise<LoadResult> {
   await sleep(order.warmSeconds * 1_000)
-  const before = clocks()
+  const before = readClocks(order.serverPid, idleMs)
   counting = true
   await sleep(order.seconds * 1_000)
   counting = false
-  const after = clocks()
+  const after = readClocks(order.serverPid, idleMs)
   over = true
-  const spent = (name: keyof typeof before) => after[name] - before[name]
   const count = latencies.reduce((sum, slot) => sum + slot, 0)
-  const share = (name: keyof typeof before) => spent(name) / spent('wall')
   return {
     answered,
     statuses,
-    perSecond: (count * 1_000) / spent('wall'),
+    perSecond: (count * 1_000) / (after.wall - before.wall),
     p50Ms: percentile(count, 0.5),
     p99Ms: percentile(count, 0.99),
-    serverShare: share('server'),
-    loadShare: 1 - share('idle'),
-    othersShare: Math.max(0, share('serverCore') - share('server')),
-    othersLoadShare: Math.max(0, share('loadCore') - share('load')),
-    serverUs: (spent('server') * 1_000) / count,
+    ...sharesOf(before, after, count),
   }
 }
 
@@ -62,18 +56,6 @@ function turn(startedMs: number, answeredBefore: number): void {
   if (answered === answeredBefore) idleMs += now - startedMs
   const before = answered
   if (!over) setImmediate(() => turn(now, before))
-}
-
-function clocks() {
-  const { user, system } = process.cpuUsage()
-  return {
-    wall: performance.now(),
-    load: (user + system) / 1_000,
-    idle: idleMs,
-    server: cpuMsOf(order.serverPid),
-    serverCore: busyMsOf(serverCore),
-    loadCore: busyMsOf(loadCore),
-  }
 }
 
 function percentile(count: number, share: number): number {

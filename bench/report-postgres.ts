@@ -25,8 +25,8 @@ export const postgresRow: Measurement = {
     psql(server, `create database ${name}`)
     try {
       const service = await startService(bench.place, bench.options, bench.pin, {
-        url,
-        fill: (rows) => fill(url, rows),
+        name: 'postgres',
+        database: { url, fill: (rows) => fill(url, rows) },
       })
       const row = await compare(bench, service, url)
       await service.stop()

@@ -1,6 +1,7 @@
 import type { Bench, Measurement } from './bench.ts'
 import { conclude } from './conclude.ts'
 import { nameOf, priceOf } from './fill.ts'
+import { greedyRow, overloadRow } from './limits.ts'
 import { canPin } from './machine.ts'
 import type { Row } from './measured.ts'
 import { memoryOf } from './memory.ts'
@@ -17,8 +18,9 @@ import { webhooksRow } from './webhooks.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
-/** The one that adds rows comes last. */
-const measurements = [get, notModified, list, tokenRow, reportRow, postgresRow, ...formatRows, webhooksRow, create]
+/** The one that adds rows comes behind those that read them; the last two start services of their own. */
+const reads = [get, notModified, list, tokenRow]
+const measurements = [...reads, reportRow, postgresRow, ...formatRows, webhooksRow, create, greedyRow, overloadRow]
 
 const say = (line: string) => console.log(line)
 

@@ -2,6 +2,7 @@ import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../src/free-port.ts'
+import { withoutLimits } from '../test/support/limits.ts'
 import { fill } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
@@ -24,26 +25,33 @@ const program = resolve(import.meta.dirname, '../bin/plinth.js')
 export const client = { id: 'bench', secret: 'bench-secret' }
 const startLimitMs = 30_000
 
-/** A database of another engine for the service to run on. */
-export interface OtherDatabase {
-  url: string
-  fill: (rows: number) => void
+/** What of a service differs from the one that most rows measure. */
+export interface Special {
+  /** Its data folder, and its log. */
+  name?: string
+  limits?: Record<string, string>
+  /** Another engine's database, and how it is filled. */
+  database?: { url: string; fill: (rows: number) => void }
 }
 
-/** Migrates and fills a database, and starts `plinth serve` on it with the settings that production has by default. */
+/** Migrates and fills a database, and starts `plinth serve` on it with the settings of production, without limits unless told. */
 export async function startService(
   place: Workplace,
   { rows, tls, profile }: Options,
   pin: boolean,
-  other?: OtherDatabase,
+  { name = 'data', limits = withoutLimits, database }: Special = {},
 ): Promise<Service> {
-  const dataDir = join(place.folder, other ? 'data-other' : 'data')
+  const dataDir = join(place.folder, name)
   const port = await freePort()
-  const env = environment({ ...settings(dataDir, port, tls), ...(other && { DATABASE_URL: other.url }) })
+  const env = environment({
+    ...settings(dataDir, port, tls),
+    ...limits,
+    ...(database && { DATABASE_URL: database.url }),
+  })
   const databaseFile = join(dataDir, 'plinth.db')
   await runToEnd(place, [program, 'migrate'], env)
-  other ? other.fill(rows) : fill(databaseFile, rows)
-  const logFile = join(place.folder, other ? 'service-other.log' : 'service.log')
+  database ? database.fill(rows) : fill(databaseFile, rows)
+  const logFile = join(place.folder, `${name}.log`)
   const log = openSync(logFile, 'a')
   // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
   const command = pinned(pin, serverCore, [program, 'serve'])
@@ -93,7 +101,8 @@ async function untilReady(target: Target, hasEnded: () => boolean, logFile: stri
 async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
   const credentials = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const form = encodeURI('grant_type=client_credentials&scope=products:write users:read reports:write reports:read')
+  const scopes = 'products:write users:read reports:write reports:read admin'
+  const form = encodeURI(`grant_type=client_credentials&scope=${scopes}`)
   const { body } = await answerOf(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
   return (JSON.parse(body) as { access_token: string }).access_token
 }

@@ -34,7 +34,7 @@ const say = (line: string) => process.stdout.write(`${line}\n`)
 /** All formats with so many users; returns the most memory that the service took. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
-  const service = await startService({ ...place, folder: join(place.folder, String(rows)) }, options, false)
+  const service = await startService(place, options, false, { name: String(rows) })
   addUsers(service.databaseFile, rows)
   const idle = await reads(service, sleep(5_000))
   say(`${rows.toLocaleString('en')} users; reads of one: p99 ${idle.toFixed(2)} ms when nothing else is done`)

@@ -27,9 +27,13 @@ import { health } from './http/health.ts'
 import { https, type Plaintext } from './http/https.ts'
 import { idempotency } from './http/idempotency.ts'
 import { identify, type ReadApiKey, type Verify } from './http/identify.ts'
+import { type LimitRules, limiter } from './http/limits/limiter.ts'
+import type { Counters } from './http/limits/stores.ts'
+import { limits } from './http/limits.ts'
 import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
+import { type OverloadOptions, overload } from './http/overload.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
 import type { Problem } from './http/problem.ts'
@@ -64,6 +68,10 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   trustedProxies: readonly string[]
   /** The origins whose pages may call. */
   corsOrigins: readonly string[]
+  /** How much is too much, and where it is counted; without it nothing is limited. */
+  limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
+  /** Without it nothing is given up under load. */
+  overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
   /** The release, as the OpenAPI document names it. */
   version?: string
@@ -77,12 +85,13 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
 /** The HTTP service on one page: policies in the order a request meets them, then what is served. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
-  const { provider, api, audit, log, lives } = options
+  const { api, log, lives } = options
   const { onDenied, onPlaintext } = refusals(options)
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, failures)
   const access = counting(options)
+  const counted = limiting(options)
 
   await app.register(arrival)
   await app.register(errors, failures)
@@ -90,9 +99,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(deprecation, { lives })
   await app.register(cors, { corsOrigins })
+  if (options.overload) await app.register(overload, { ...options.overload, later: options.later })
   await app.register(wellFormed, { baseUrl })
   await app.register(retirement, { lives })
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
+  if (counted) await app.register(limits, { limiter: counted })
   await app.register(authorize)
   await app.register(methods)
   await app.register(acceptable)
@@ -107,17 +118,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(accessLog, { write: access })
 
   await serveUnversioned(app, options)
-  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
-  if (provider) {
-    const { scopes } = definition
-    const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
-    await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
-    await app.register(userinfo, { db })
-    const about = { provider, scopes, db, sealer, now }
-    await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
-    await app.register(invitationPage, pages)
-  }
-  if (api) await serveVersions(app, definition, { ...options, ...options.people, report: log.fault })
+  await serveAuthorization(app, options, access)
+  const versions = { ...options, ...options.people, report: log.fault, ...(counted && { limiter: counted }) }
+  if (api) await serveVersions(app, definition, versions)
   return app
 }
 
@@ -130,6 +133,26 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   await app.register(docs, { documents })
+}
+
+/** The authorization server and its pages, where this process is one. */
+async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: Access): Promise<void> {
+  const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
+  if (!provider) return
+  const { scopes } = definition
+  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
+  const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
+  await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
+  await app.register(userinfo, { db })
+  const about = { provider, scopes, db, sealer, now }
+  await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
+  await app.register(invitationPage, pages)
+}
+
+/** What counts requests, where anything is limited. */
+function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
+  const onError = (error: unknown) => log.fault(error, 'limits')
+  return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
 /** The access log, which also counts for each client, and who still calls a deprecated version. */

@@ -1,10 +1,10 @@
 import { join, resolve } from 'node:path'
 import type { PasswordCost } from './auth/passwords.ts'
+import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
 import {
   choice,
   cidrs,
-  delays,
   Expected,
   flag,
   integer,
@@ -18,9 +18,8 @@ import {
 } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
 import { versionSettings } from './version-settings.ts'
+import { webhookSettings } from './webhook-settings.ts'
 
-const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
-const loopback = '127.0.0.0/8,::1/128'
 const keyPattern = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const placesOfResults = 'file:/path or s3://bucket/prefix'
@@ -33,6 +32,8 @@ const table = (production: boolean) => ({
   ...peopleSettings,
   ...outsideTokens(production),
   ...versionSettings,
+  ...limitSettings(production),
+  ...webhookSettings(production),
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',
@@ -85,12 +86,6 @@ const behaviour = (production: boolean) => ({
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
   pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that PDF itself does not know'))),
-  webhookSchedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(tries, 'Seconds before each try of a delivery')),
-  webhookTimeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds a receiver has to answer')),
-  webhookInFlight: named('PLINTH_WEBHOOK_IN_FLIGHT', integer(1, 1_000, 4, 'Calls under way to one endpoint')),
-  webhookRate: named('PLINTH_WEBHOOK_RATE', integer(0, 1_000, 10, 'Calls a second to one endpoint; 0 for no limit')),
-  webhookAllowCidrs: named('PLINTH_WEBHOOK_ALLOW_CIDRS', cidrs(production ? '' : loopback, 'Private ranges to call')),
-  webhookAllowHttp: named('PLINTH_WEBHOOK_ALLOW_HTTP', flag(!production, 'Whether callbacks may be http://')),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Least severe log line')),
 })
 

@@ -54,8 +54,17 @@ const everywhere: Everywhere = {
     'Strict-Transport-Security',
     'X-Content-Type-Options',
     'Referrer-Policy',
+    'X-RateLimit-Limit',
+    'X-RateLimit-Remaining',
+    'X-RateLimit-Reset',
+    'RateLimit',
+    'RateLimit-Policy',
+    'X-Quota-Limit',
+    'X-Quota-Remaining',
+    'X-Quota-Reset',
+    'Server-Timing',
   ],
-  problems: ['INVALID_INPUT'],
+  problems: ['INVALID_INPUT', 'QUOTA_EXCEEDED', 'RATE_LIMIT_EXCEEDED', 'SERVICE_UNAVAILABLE'],
 }
 
 function tags(collections: Definition['collections']): Record<string, string> {
@@ -63,6 +72,7 @@ function tags(collections: Definition['collections']): Record<string, string> {
     ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
     reports: 'Files made of the data in the background: ask, watch or be called, then download',
     webhooks: 'Who is called when something happens, with what came of each call',
+    limits: 'How much the caller may do, and has done',
     administration: 'Clients, API keys, the audit log and versions of the interface, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
     meta: 'The service about itself',

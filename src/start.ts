@@ -15,6 +15,8 @@ import { freePort } from './free-port.ts'
 import { type Access, accessText } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
 import type { Life } from './http/version-life.ts'
+import { openCounters } from './limit-counters.ts'
+import { limitRules } from './limit-settings.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { inThread } from './resources/reports/in-thread.ts'
@@ -38,6 +40,7 @@ export interface Service extends Stores {
 }
 
 const now = Date.now
+const monotonic = () => performance.now()
 const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
@@ -73,6 +76,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(parts.sender.close)
   onClose(parts.counter.close)
   onClose(parts.versionCounter.close)
+  if (parts.limits) onClose(parts.limits.counters.close)
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
   const stopQueue = () => {
@@ -105,7 +109,9 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
   const callMs = config.webhookTimeoutSeconds * 1_000
+  const rules = limitRules(config)
   return {
+    limits: rules && { rules, monotonic, counters: await openLimits(config, db, log) },
     counter: requestCounter({ db, now, onError }),
     versionCounter: versionCallCounter({ db, now, onError }),
     definition,
@@ -117,7 +123,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
     pdfFont: config.pdfFont,
     sender: sender({ policy, timeoutMs: callMs, now }),
     callMs,
-    limits: { ...laneLimits, ...lanesAsConfigured(config) },
+    lanes: { ...laneLimits, ...lanesAsConfigured(config) },
     webhookKeys: keys,
     resultSeconds: config.resultSeconds,
     taskSeconds: config.taskSeconds,
@@ -135,6 +141,10 @@ const lanesAsConfigured = ({ webhookInFlight, webhookRate }: Config) => ({
   perSecond: webhookRate === 0 ? Number.POSITIVE_INFINITY : webhookRate,
 })
 
+/** Where calls are counted; what becomes of a store that is away is a warning, not a fault. */
+const openLimits = ({ redisUrl }: Config, db: Stores['db'], log: Logger) =>
+  openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
+
 function accessWriter(log: Logger, sink: LogSink): Access {
   return log.isLevelEnabled('info') ? (line) => sink.write(accessText(line, now())) : () => {}
 }
@@ -149,8 +159,11 @@ async function openApp(
   certificates: Certificates,
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
+  const { limits, ...others } = parts
   return buildApp({
-    ...parts,
+    ...others,
+    ...(limits && { limits }),
+    overload: { random: Math.random },
     later,
     tls: certificates,
     api: config.roles.includes('api'),

@@ -6,6 +6,8 @@ import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-
 import { readVersionCalls } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
 import { judgeTarget } from './http/guard.ts'
+import type { Limiter } from './http/limits/limiter.ts'
+import { usageRoute } from './http/limits/usage.ts'
 import type { Life } from './http/version-life.ts'
 import { versionList } from './http/version-list.ts'
 import type { CollectionOptions } from './resources/declaration.ts'
@@ -28,6 +30,7 @@ export type VersionOptions = CollectionOptions &
     later: Later
     /** Every version there is or was, and what becomes of it. */
     lives: readonly Life[]
+    limiter?: Limiter
   }
 
 /** Serves every version of a definition under its prefixes, retired ones aside. */
@@ -48,6 +51,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
       }
       await app.register(auditRoutes, { db: options.db, prefix })
       await app.register(versionList, { lives: options.lives, calls, prefix })
+      await app.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
     }
   }
 }

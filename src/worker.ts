@@ -3,7 +3,9 @@ import { sweepLoginTries } from './auth/login-tries.ts'
 import { sweepExpired } from './auth/records.ts'
 import { sweepAnswers } from './db/answers.ts'
 import type { RandomBytes } from './db/ids.ts'
+import { expireLimitWindows } from './db/limit-windows.ts'
 import type { Database } from './db/open.ts'
+import { expireQuotaUses } from './db/quota-uses.ts'
 import { expireRequestCounts } from './db/request-counts.ts'
 import type { Sealer } from './db/seal.ts'
 import { expireVersionCalls } from './db/version-calls.ts'
@@ -36,7 +38,7 @@ export interface WorkerOptions {
   /** Seconds before each try of a delivery. */
   schedule: readonly number[]
   /** What each endpoint is spared of. */
-  limits: LaneLimits
+  lanes: LaneLimits
   /** The longest that a call may take, in ms. */
   callMs: number
   version: string
@@ -52,10 +54,10 @@ export interface WorkerOptions {
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
-  const { sealer, sender, webhookKeys: keys, schedule, limits, callMs, version, jitter } = options
+  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, jitter } = options
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
   const signing = { db, sealer, keys, version, now, random }
-  const recording = { queue, limits, schedule, jitter }
+  const recording = { queue, limits: lanes, schedule, jitter }
   const load = { hands, leaseMs: callMs + leaseMarginMs }
   const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, onError })
   queue.work('report.generate', generate(reports))
@@ -70,6 +72,8 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
     () => sweepInvitations(db, now),
     () => sweepLoginTries(db, now),
     () => sweepAnswers(db, now),
+    () => expireLimitWindows(db, now),
+    () => expireQuotaUses(db, now),
   ])
   return async (graceMs = 0) => {
     stopSweeps()

@@ -240,6 +240,63 @@ const pairs: [Environment, Partial<Config>][] = [
   ],
 ]
 
+const off = /calls\/seconds, such as 600\/60, with at most 86400 seconds, or off$/
+const rate = (key: keyof Config, calls: number): (typeof rows)[string] => ({
+  ...{ key, development: { calls: 10 * calls, seconds: 60 }, production: { calls, seconds: 60 } },
+  valid: [
+    ['off', null],
+    ['5/86400', { calls: 5, seconds: 86_400 }],
+  ],
+  invalid: [
+    ['600', off],
+    ['0/60', off],
+    ['600/0', off],
+    ['600/86401', off],
+    ['-1/60', off],
+    ['on', off],
+  ],
+})
+const quota = (key: keyof Config, most: number): (typeof rows)[string] => ({
+  ...{ key, development: most },
+  valid: [
+    ['off', null],
+    ['1', 1],
+  ],
+  invalid: [
+    ['0', /a whole number from 1 to 999999999, or off$/],
+    ['1.5', /a whole number/],
+  ],
+})
+Object.assign(rows, {
+  PLINTH_RATE_LIMIT: rate('rateLimit', 600),
+  PLINTH_RATE_LIMIT_ANONYMOUS: rate('rateLimitAnonymous', 60),
+  PLINTH_RATE_LIMIT_REPORTS: rate('rateLimitReports', 30),
+  PLINTH_RATE_LIMIT_WEBHOOKS: rate('rateLimitWebhooks', 30),
+  PLINTH_RATE_LIMIT_TOKEN: rate('rateLimitToken', 20),
+  PLINTH_THROTTLE: {
+    ...{ key: 'throttle', development: { calls: 200, seconds: 1, burst: 400 } },
+    production: { calls: 20, seconds: 1, burst: 40 },
+    valid: [
+      ['off', null],
+      ['3/2:5', { calls: 3, seconds: 2, burst: 5 }],
+    ],
+    invalid: [
+      ['20/1', /calls\/seconds:burst, such as 20\/1:40, or off$/],
+      ['20/1:0', /calls\/seconds:burst/],
+    ],
+  },
+  PLINTH_QUOTA_REQUESTS: quota('quotaRequests', 100_000),
+  PLINTH_QUOTA_REPORTS: quota('quotaReports', 1_000),
+  REDIS_URL: {
+    ...{ key: 'redisUrl', development: null },
+    valid: [
+      ['redis://localhost:6379/1', 'redis://localhost:6379/1'],
+      ['rediss://:secret@cache.example', 'rediss://:secret@cache.example'],
+    ],
+    invalid: [['localhost:6379', /redis:\/\/… or rediss:\/\/…$/]],
+  },
+})
+
 describe('readConfig', () => {
   for (const [name, { key, development, production = development, valid, invalid }] of Object.entries(rows)) {
     it(`${name}: default, valid and invalid values`, () => {

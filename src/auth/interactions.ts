@@ -44,7 +44,9 @@ export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, 
   servePages(app, options)
   const path = `${interactionPath}/:uid`
   app.get(path, { config }, async (request, reply) => show(options, request as FormRequest, reply))
-  app.post(`${path}/login`, { config }, async (request, reply) => logIn(options, request as FormRequest, reply))
+  app.post(`${path}/login`, { config: { ...config, limit: 'token' } }, async (request, reply) =>
+    logIn(options, request as FormRequest, reply),
+  )
   app.post(`${path}/consent`, { config }, async (request, reply) => decide(options, request as FormRequest, reply))
   app.post(`${path}/cancel`, { config }, async (request, reply) => {
     await current(options, request as FormRequest, reply)

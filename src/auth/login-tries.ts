@@ -1,7 +1,6 @@
-import { isIPv4 } from 'node:net'
-import ipaddr from 'ipaddr.js'
 import type { Database, Queryable } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
+import { networkOf } from '../http/client-address.ts'
 
 /** How many tries reach a password: in a minute from one network, in an hour at one account, before delays begin. */
 export interface TryLimits {
@@ -67,13 +66,6 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
 /** Removes counters whose time is over. */
 export async function sweepLoginTries(db: Database, now: () => number): Promise<void> {
   await db.write((tx) => tx.deleteFrom('loginTries').where('endsAt', '<', instant(now())).execute())
-}
-
-/** An address as limits count it: IPv6 networks belong to one subscriber down to their /64. */
-export function networkOf(address: string): string {
-  if (isIPv4(address) || !ipaddr.isValid(address)) return address
-  const parsed = ipaddr.process(address)
-  return parsed.kind() === 'ipv4' ? parsed.toString() : `${parsed.toNormalizedString().split(':', 4).join(':')}::/64`
 }
 
 /** Counts one more in a fixed window; the milliseconds until it ends when there were too many. */

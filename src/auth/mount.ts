@@ -46,7 +46,10 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
     await answering()(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
     answered?.(request, reply.raw.statusCode)
   }
-  for (const path of programs) app.post(path, { config }, handle('no-store'))
+  for (const path of programs) {
+    const own = path === token ? { ...config, limit: 'token' as const } : config
+    app.post(path, { config: own }, handle('no-store'))
+  }
   for (const path of browsers) app.get(path, { config }, handle('no-store'))
   for (const path of forms) app.post(path, { config }, asQuery)
   for (const path of documents) app.get(path, { config }, handle(publicDocuments))

@@ -22,6 +22,8 @@ export interface Engine {
   /** Behind a select: keeps others from changing its rows until the end of the transaction; `free` passes over held ones. */
   lockRows: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
+  /** Statements after which a table is quick to write and may be empty after a crash of the database. */
+  unlogged: (table: string) => readonly string[]
   /** True when an error says that a unique index already holds the value. */
   isDuplicate: (error: unknown) => boolean
   /** The column whose value another row has already, of such an error; undefined when it does not say. */
@@ -60,6 +62,7 @@ export const sqlite: Engine = {
   // One writer at a time: nobody else holds anything.
   lockRows: sql``,
   lockFreeRows: sql``,
+  unlogged: () => [],
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
@@ -103,6 +106,7 @@ export const postgres: Engine = {
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   lockRows: sql`for no key update`,
   lockFreeRows: sql`for no key update skip locked`,
+  unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
   isUnavailable: (error) =>

@@ -11,6 +11,7 @@ import { administration } from './migrations/0008-administration.ts'
 import { reports } from './migrations/0009-reports.ts'
 import { webhookOperations } from './migrations/0010-webhook-operations.ts'
 import { lanes } from './migrations/0011-lanes.ts'
+import { limits } from './migrations/0012-limits.ts'
 import { versionCalls } from './migrations/0013-version-calls.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
@@ -30,6 +31,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0009-reports', reports],
   ['0010-webhook-operations', webhookOperations],
   ['0011-lanes', lanes],
+  ['0012-limits', limits],
   ['0013-version-calls', versionCalls],
 ]
 

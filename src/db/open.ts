@@ -57,12 +57,19 @@ export interface Database {
 
 const camelCase = () => [new CamelCasePlugin()]
 
+export interface OpenOptions {
+  /** Connections at most, 10 unless told otherwise. */
+  poolSize?: number
+  /** For counters: waits half a second at most, and a crash of the server may cost the last second of what was written. */
+  isHasty?: boolean
+}
+
 /** Opens `postgres://…`, or a SQLite file given as `file:` URL or path. Throws when it cannot be reached. */
-export async function openDatabase(url: string, options: { poolSize?: number } = {}): Promise<Database> {
+export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   if (!/^postgres(ql)?:/.test(url)) return openSqlite(url)
   // Loaded where it is used: an embedded service does not carry the client in memory.
   const { openPostgres } = await import('./postgres.ts')
-  return openPostgres(url, options.poolSize ?? 10)
+  return openPostgres(url, options.poolSize ?? 10, options.isHasty ?? false)
 }
 
 function openSqlite(url: string): Database {

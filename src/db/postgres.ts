@@ -10,14 +10,21 @@ const types: pg.CustomTypesConfig = {
     oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
 }
 
+const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
+const hasty = {
+  connectionTimeoutMillis: 500,
+  statement_timeout: 500,
+  query_timeout: 500,
+  options: '-c synchronous_commit=off',
+}
+
 /** Opens a pool of at most `max` connections; rejects when the server cannot be reached. */
-export async function openPostgres(url: string, max: number): Promise<Database> {
+export async function openPostgres(url: string, max: number, isHasty: boolean): Promise<Database> {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     types,
-    connectionTimeoutMillis: 3_000,
-    statement_timeout: 5_000,
+    ...(isHasty ? hasty : patient),
     lock_timeout: 2_000,
     idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',

@@ -2,6 +2,7 @@ import type { ColumnType, Generated, Selectable } from 'kysely'
 import type * as administration from './administration-tables.ts'
 import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
+import type { LimitWindowsTable, QuotaUsesTable } from './limit-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
 import type { JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './task-tables.ts'
 
@@ -153,6 +154,8 @@ export interface Tables extends AuthTables {
   attempts: AttemptsTable
   requestCounts: RequestCountsTable
   versionCalls: VersionCallsTable
+  limitWindows: LimitWindowsTable
+  quotaUses: QuotaUsesTable
   settings: administration.SettingsTable
   resourceTables: ResourceTablesTable
   answers: AnswersTable

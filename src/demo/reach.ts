@@ -39,13 +39,15 @@ export async function reach(
   return { address: started, own, send: connected(started, signal, defer) }
 }
 
-/** Alone on its port, quiet, and complete, whatever the real service is set to do. */
+/** Alone on its port, quiet, quick and complete, whatever the real service is set to do. */
 const ownSettings = (config: Config, port: number): Config => ({
   ...config,
   port,
   httpPort: 0,
   roles: ['api', 'auth', 'worker'],
   logLevel: 'error',
+  // The whole catalogue comes from one client at once.
+  throttle: null,
 })
 
 const unspecified = new Map([

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isIP } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { proxyList } from './https.ts'
 
 interface Message {
@@ -21,4 +22,11 @@ export function clientAddress(trustedProxies: readonly string[]): (message: Mess
     const addresses = passed.map((address) => address.trim()).filter((address) => isIP(address) !== 0)
     return addresses.findLast((address) => !isProxy(address)) ?? peer
   }
+}
+
+/** An address as limits count it: IPv6 networks belong to one subscriber down to their /64. */
+export function networkOf(address: string): string {
+  if (isIPv4(address) || !ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  return parsed.kind() === 'ipv4' ? parsed.toString() : `${parsed.toNormalizedString().split(':', 4).join(':')}::/64`
 }

@@ -62,7 +62,7 @@ export function render(
   reply: FastifyReply,
   { baseUrl, now }: ErrorsOptions,
 ) {
-  const isLimit = problem.code === 'RATE_LIMIT_EXCEEDED'
+  const isLimit = problem.code === 'RATE_LIMIT_EXCEEDED' || problem.code === 'QUOTA_EXCEEDED'
   const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   leaveConnection(request.raw, reply)

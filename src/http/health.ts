@@ -14,7 +14,7 @@ const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 /** `/livez`: the process answers, no I/O. `/readyz`: the store answers too, asked at most once a second. */
 export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, now }) => {
   // Whoever asks, and however: an answer to a probe is always one.
-  const config = { scope: 'public', cache: 'none', produces: [] } as const
+  const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }
   const tags = ['meta']
   let asked = { at: -rememberMs, answer: Promise.resolve() }

@@ -83,6 +83,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'This service changes a resource only for a client that has seen its current state.',
     'Read the resource and send its ETag in If-Match.',
   ],
+  QUOTA_EXCEEDED: [
+    'The account has used what it may use in a calendar month.',
+    'Wait for the instant that X-Quota-Reset names, or ask the operator of the service for more.',
+  ],
   RATE_LIMIT_EXCEEDED: ['The client sent too many requests in a short time.', 'Wait as long as Retry-After says.'],
   HEADERS_TOO_LARGE: ['The headers are larger than the service reads.', 'Send fewer or shorter headers.'],
   INTERNAL_ERROR: [

@@ -7,6 +7,7 @@ export const problems = {
   AUTH_TOKEN_INVALID: [401, 'The access token is not valid'],
   ACCESS_DENIED: [403, 'The access token lacks a required scope'],
   PERMISSION_DENIED: [403, 'The caller may not do this'],
+  QUOTA_EXCEEDED: [403, 'The quota is used up'],
   RESOURCE_NOT_FOUND: [404, 'There is no such resource'],
   METHOD_NOT_ALLOWED: [405, 'The resource does not support this method'],
   NOT_ACCEPTABLE: [406, 'No acceptable representation exists'],

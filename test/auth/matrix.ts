@@ -143,6 +143,7 @@ export const matrix: Record<string, Row> = {
   'DELETE /api/keys/:id': { ...admins(204), ...keys },
   'GET /api/audit': admins(200),
   'GET /api/versions': admins(200),
+  'GET /api/usage': { ...all(200), scopeless: 200 },
 
   'GET /.well-known/openid-configuration': itself(200),
   'GET /.well-known/oauth-authorization-server': itself(200),

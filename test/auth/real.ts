@@ -12,6 +12,7 @@ import { builtIn } from '../../src/built-in.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Service, startService } from '../../src/start.ts'
 import type { EngineUnderTest } from '../support/engines.ts'
+import { withoutLimits } from '../support/limits.ts'
 import { quickCost } from './support.ts'
 
 export const redirectUri = 'https://app.example/cb'
@@ -23,7 +24,7 @@ const quick = passwords(randomBytes, quickCost)
 export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const place = await engine.place()
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
-  const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'fatal', ...env }
+  const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'fatal', ...withoutLimits, ...env }
   const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, DATABASE_URL: place.url })
   const service = await startService({ ...config, passwordCost: quickCost }, builtIn, 'test')
   const ca = readFileSync(service.authorityFile as string, 'utf8')

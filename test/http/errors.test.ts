@@ -127,7 +127,7 @@ describe('errors', () => {
           assert.equal(answer.headers['cache-control'], 'no-store')
           assert.match(String(answer.headers.vary), /Accept/)
           for (const name of ['etag', 'last-modified', 'expires']) assert.equal(answer.headers[name], undefined, name)
-          if (code === 'RATE_LIMIT_EXCEEDED') {
+          if (code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED') {
             // The contract's simple body, whatever was asked for.
             assert.deepEqual(answer.json(), { error: 'Why' })
             continue

@@ -10,9 +10,11 @@ import { people } from '../../src/auth/people.ts'
 import { builtIn } from '../../src/built-in.ts'
 import { type Audit, openAudit } from '../../src/db/audit-buffer.ts'
 import type { Database } from '../../src/db/open.ts'
+import { quotaUses } from '../../src/db/quota-uses.ts'
 import { sealer } from '../../src/db/seal.ts'
 import type { Definition } from '../../src/definition.ts'
 import type { Verification } from '../../src/http/identify.ts'
+import type { LimitRules } from '../../src/http/limits/limiter.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { folderResults } from '../../src/results/folder.ts'
@@ -20,6 +22,7 @@ import type { ResultStore } from '../../src/results/store.ts'
 import { versionLives } from '../../src/version-lives.ts'
 import { reportKinds } from '../../src/versions.ts'
 import type { EngineUnderTest } from './engines.ts'
+import { rulesOf } from './limits.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -49,7 +52,10 @@ export interface TestApp {
 /** How the login pages look here. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
-type Settings = Partial<Parameters<typeof buildApp>[0]>
+type Settings = Partial<Parameters<typeof buildApp>[0]> & {
+  /** What is limited, counted in this process; nothing without it. */
+  rules?: Partial<LimitRules>
+}
 
 const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
@@ -59,7 +65,7 @@ const later = (ms: number, run: () => void) => {
 /** The very app that production serves, on a database of the test and a clock the test drives; `more` adds routes. */
 export async function testApp(
   db: Database,
-  settings: Settings = {},
+  { rules, ...settings }: Settings = {},
   more: (app: FastifyInstance) => void = () => {},
 ): Promise<TestApp> {
   const faults: unknown[] = []
@@ -99,6 +105,9 @@ export async function testApp(
     count: () => {},
     countDeprecated: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
+    ...(rules && {
+      limits: { rules: rulesOf(rules), counters: { record: quotaUses(db), shared: null }, monotonic: now },
+    }),
     ...settings,
   })
   app.addHook('onClose', async () => {

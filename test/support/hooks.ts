@@ -76,7 +76,7 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     const stop = startWork({
       ...{ db, queue, results, produce, now, onError, schedule, sealer: seal, sender: made },
       ...{
-        limits: laneLimits,
+        lanes: laneLimits,
         callMs: 2_000,
         kinds: reportKinds(builtIn),
         pdfFont: null,

@@ -47,14 +47,14 @@ export interface Documented {
 }
 
 /** The app with the address, the release and the authorization server of production, and how to read its document. */
-export async function documentedApp(db: Database): Promise<Documented> {
+export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute(({ method, url, config }) => {
     const names = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
     const path = url.replace(/:(\w+)/g, '{$1}')
     live.push(...names.map((name) => ({ method: name, path, scope: config?.scope, orScope: config?.orScope })))
   })
-  const service = await testApp(db, (await production(db)) as object)
+  const service = await testApp(db, { ...(await production(db)), ...settings } as object)
   stop()
   const document = (await service.send({ url: '/openapi.json', scopes: null })).json()
   return { service, live, document, ...reader(document) }
@@ -100,5 +100,8 @@ async function production(db: Database) {
   const tokens = { ...origin, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
   const { login, frame } = people({ ...tokens, random: randomBytes, ...looks })
   const address = () => '127.0.0.1'
-  return { provider: { current: authorizationServer({ ...tokens, login, frame, address, report }) }, baseUrl, version }
+  const provider = { current: authorizationServer({ ...tokens, login, frame, address, report }) }
+  const many = { calls: 100_000, seconds: 60 }
+  const rules = { general: many, anonymous: many, token: many, quotas: { requests: 100_000, reports: 1_000 } }
+  return { provider, baseUrl, version, rules }
 }

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
 import { freePort } from '../../src/free-port.ts'
+import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
@@ -57,6 +58,7 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
     PLINTH_HTTP_PORT: '0',
     PLINTH_BOOTSTRAP_CLIENT_ID: 'boot',
     PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret',
+    ...withoutLimits,
     ...env,
   }
   const base = `https://localhost:${port}`

@@ -75,7 +75,7 @@ const refusals = ['CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] as const
 function createRoutes(app: App, options: ReportsOptions): void {
   const response = { 202: TaskView }
   const schema = about('createReport', 'Ask for a report', { body: requestOf(options), response })
-  const config = { ...writing, minimal: true, problems: refusals }
+  const config = { ...writing, minimal: true, limit: 'reports', problems: refusals } as const
   app.post('/api/reports', { schema, config }, (request, reply) => accept(app, options, request.body, request, reply))
   const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response })
   const repeats = { ...config, problems: ['TASK_NOT_COMPLETED', ...refusals] } as const

@@ -1,0 +1,42 @@
+/** What came of the batch that a call was in, and its place there, from 0. */
+export interface Batched<T> {
+  result: T
+  place: number
+  calls: number
+}
+
+interface Waiting<T> {
+  resolve: (batched: Batched<T>) => void
+  reject: (error: unknown) => void
+}
+
+/**
+ * Counts many calls of one key in one step: whoever comes while a step for the key is under way is counted by the next
+ * one. However many calls a client sends, the store has one request of it at a time.
+ */
+export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Batched<T>> {
+  const underWay = new Map<string, Waiting<T>[]>()
+  const step = async (key: string, batch: Waiting<T>[]) => {
+    const calls = batch.length
+    try {
+      const result = await run(key, calls)
+      batch.forEach(({ resolve }, place) => {
+        resolve({ result, place, calls })
+      })
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+    const next = underWay.get(key) ?? []
+    underWay.delete(key)
+    if (next.length > 0) start(key, next)
+  }
+  const start = (key: string, batch: Waiting<T>[]) => {
+    underWay.set(key, [])
+    void step(key, batch)
+  }
+  return (key) =>
+    new Promise((resolve, reject) => {
+      const next = underWay.get(key)
+      next ? next.push({ resolve, reject }) : start(key, [{ resolve, reject }])
+    })
+}

@@ -1,0 +1,41 @@
+import type { Parts } from './limiter.ts'
+import type { Month } from './month.ts'
+import { type Allowance, quotaLeft } from './quota.ts'
+import { quotaExceeded, tellQuota } from './rate-headers.ts'
+import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
+import { takeHere, tighter } from './windows.ts'
+
+/** A request where this process counts alone: judged in the same turn, once the use of the month is known. */
+export function admitHere(parts: Parts, way: Way): void {
+  const { account, own } = way
+  const atMs = parts.now()
+  const general = account.general && takeHere(account.windows, account.general, atMs)
+  const tight = own === null ? general : tighter(general, takeHere(account.windows, own, atMs))
+  const refusal = refusalOf(way, tight, atMs)
+  if (refusal === null) judgeQuotas(parts, way, atMs)
+  else way.done(refusal)
+}
+
+function judgeQuotas(parts: Parts, way: Way, atMs: number): void {
+  const { requests, reports } = quotasOf(way)
+  const month = parts.monthAt(atMs)
+  const opening = requests && parts.here.open(requests, month)
+  const others = reports && parts.here.open(reports, month)
+  if (!opening && !others) use(parts, way, month)
+  else Promise.all([opening, others]).then(() => use(parts, way, month), way.done)
+}
+
+function use(parts: Parts, way: Way, month: Month): void {
+  const { requests, reports } = quotasOf(way)
+  const exceeded = isUsedUp(requests) ? requests : isUsedUp(reports) ? reports : null
+  const count = (calls: 1 | -1) => {
+    if (requests !== null) parts.here.use(requests, calls)
+    if (reports !== null) parts.here.use(reports, calls)
+  }
+  if (exceeded === null) count(1)
+  tellQuota(way.reply, requests, reports, month)
+  if (exceeded === null) goOn(parts, way, count)
+  else way.done(quotaExceeded(exceeded, month))
+}
+
+const isUsedUp = (one: Allowance | null): boolean => one !== null && quotaLeft(one) === 0

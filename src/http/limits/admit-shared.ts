@@ -1,0 +1,58 @@
+import type { Account } from './account.ts'
+import type { Limit } from './limit.ts'
+import type { Parts } from './limiter.ts'
+import type { Allowance } from './quota.ts'
+import { quotaExceeded, tellQuota } from './rate-headers.ts'
+import type { Counters } from './stores.ts'
+import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
+import { takeHere, tighter, type Window, windowOf } from './windows.ts'
+
+/** A request where several processes count together. */
+export function admitShared(parts: Parts, way: Way): void {
+  judge(parts, way).then((next) => next(), way.done)
+}
+
+const sharedOf = ({ counters }: Parts) => counters.shared as NonNullable<Counters['shared']>
+
+/** Asks the stores; what is to be done with the request comes back, to be done once. */
+async function judge(parts: Parts, way: Way): Promise<() => void> {
+  const { account, own } = way
+  const both = [take(parts, account, account.general), take(parts, account, own)] as const
+  const [general, ofOwn] = await Promise.all(both)
+  const refusal = refusalOf(way, tighter(general, ofOwn), parts.now())
+  return refusal === null ? use(parts, way) : () => way.done(refusal)
+}
+
+/** Counts one call where all processes count; in this one while they cannot. */
+async function take(parts: Parts, account: Account, limit: Limit | null): Promise<Window | null> {
+  if (limit === null) return null
+  const { windows, strictWindows } = sharedOf(parts)
+  const store = limit.isStrict ? strictWindows : windows
+  try {
+    const { used, endsAtMs } = await store.add(`${account.key} ${limit.name}`, limit.seconds)
+    return windowOf(limit, used, endsAtMs)
+  } catch {
+    return takeHere(account.windows, limit, parts.now())
+  }
+}
+
+async function use(parts: Parts, way: Way): Promise<() => void> {
+  const { quotas: store } = sharedOf(parts)
+  const month = parts.monthAt(parts.now())
+  const { requests, reports } = quotasOf(way)
+  const taken: Allowance[] = []
+  const giveBack = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name)))
+  let exceeded: Allowance | undefined
+  for (const one of [requests, reports]) {
+    if (one === null || exceeded !== undefined) continue
+    const { used, isGranted } = await store.take(one.key, month.name, one.limit)
+    Object.assign(one, { used, period: month.name })
+    if (isGranted) taken.push(one)
+    else exceeded = one
+  }
+  tellQuota(way.reply, requests, reports, month)
+  if (exceeded === undefined) return () => goOn(parts, way, () => void giveBack().catch(parts.onError))
+  await giveBack()
+  const refusal = quotaExceeded(exceeded, month)
+  return () => way.done(refusal)
+}

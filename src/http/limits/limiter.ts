@@ -1,0 +1,97 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Accounts, accounts } from './account.ts'
+import { admitHere } from './admit-here.ts'
+import { admitShared } from './admit-shared.ts'
+import { type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
+import { calendar } from './month.ts'
+import { type QuotaSettings, quotasHere } from './quota.ts'
+import type { Counters } from './stores.ts'
+import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
+import { type Usage, usageOf } from './usage.ts'
+import type { Way } from './way.ts'
+
+/** What clients may do; null is without a limit. */
+export interface LimitRules extends Record<LimitName, Rate | null> {
+  general: Rate | null
+  /** Of each network, for requests without a good token or key. */
+  anonymous: Rate | null
+  throttle: Pace | null
+  quotas: QuotaSettings
+}
+
+export interface LimiterOptions extends ThrottleOptions {
+  rules: LimitRules
+  counters: Counters
+  trustedProxies: readonly string[]
+  /** Milliseconds since the epoch. */
+  now: () => number
+  /** Is told when quotas cannot be saved or shared counters are out of reach. */
+  onError: (error: unknown) => void
+}
+
+/** Counts requests and decides which go on, which wait and which are refused. */
+export interface Limiter {
+  admit: (request: FastifyRequest, reply: FastifyReply, done: Way['done']) => void
+  /** What the caller of a request may use and has used; counts nothing. */
+  usage: (request: FastifyRequest) => Promise<Usage>
+  /** Lets those go on who wait. */
+  release: () => void
+  /** Saves what was used. */
+  close: () => Promise<void>
+}
+
+/** Everything that the steps of a request's way share. */
+export interface Parts {
+  rules: Record<LimitName, Limit | null>
+  accounts: Accounts
+  counters: Counters
+  here: ReturnType<typeof quotasHere>
+  lines: ReturnType<typeof throttle>
+  monthAt: ReturnType<typeof calendar>
+  now: () => number
+  monotonic: () => number
+  onError: (error: unknown) => void
+}
+
+const named = (name: string, rate: Rate | null): Limit | null => (rate === null ? null : limitOf(name, rate))
+
+function partsOf(options: LimiterOptions): Parts {
+  const { rules, counters, trustedProxies, now, monotonic, later, onError } = options
+  const [general, anonymous] = [named('default', rules.general), named('default', rules.anonymous)]
+  const who = { general, anonymous, pace: rules.throttle, quotas: rules.quotas, trustedProxies, now }
+  return {
+    rules: {
+      reports: named('reports', rules.reports),
+      webhooks: named('webhooks', rules.webhooks),
+      token: named('token', rules.token),
+    },
+    accounts: accounts(who),
+    here: quotasHere({ record: counters.record, later, onError }),
+    lines: throttle({ monotonic, later }),
+    monthAt: calendar(),
+    ...{ counters, now, monotonic, onError },
+  }
+}
+
+/**
+ * Makes the judge of how much is too much, in the order: window (429), quota (403), throttle (a delay, or 429). Where this
+ * process counts alone everything is decided in the same turn, without a promise.
+ */
+export function limiter(options: LimiterOptions): Limiter {
+  const parts = partsOf(options)
+  const { here, lines, counters } = parts
+  const admit = counters.shared === null ? admitHere : admitShared
+  return {
+    admit: (request, reply, done) => {
+      const { limit } = request.routeOptions.config
+      if (limit === 'none') done()
+      else {
+        const account = limit === 'token' ? parts.accounts.ofNetwork(request) : parts.accounts.of(request)
+        admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
+      }
+    },
+    usage: (request) => usageOf(parts, parts.accounts.of(request)),
+    release: lines.release,
+    close: here.close,
+  }
+}

@@ -1,0 +1,93 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import type { Account } from './account.ts'
+import type { Limit } from './limit.ts'
+import type { Limiter, Parts } from './limiter.ts'
+import { type Allowance, quotaLeft } from './quota.ts'
+import { lookHere, remainingOf, type Window, windowOf } from './windows.ts'
+
+const natural = { minimum: 0 }
+const reset = Type.Integer({ ...natural, description: 'When it begins anew, in epoch seconds' })
+
+const RateUsage = Type.Object({
+  name: Type.String({ description: 'As the RateLimit header names it', examples: ['default'] }),
+  limit: Type.Integer({ ...natural, description: 'Calls in a window', examples: [600] }),
+  windowSeconds: Type.Integer({ minimum: 1, examples: [60] }),
+  used: Type.Integer(natural),
+  remaining: Type.Integer(natural),
+  reset,
+})
+
+const QuotaUsage = Type.Object({
+  name: Type.String({ enum: ['requests', 'reports'] }),
+  limit: Type.Integer({ ...natural, description: 'In a calendar month (UTC)', examples: [100_000] }),
+  used: Type.Integer(natural),
+  remaining: Type.Integer(natural),
+  reset,
+})
+
+const UsageView = Type.Object({
+  countedBy: Type.String({ enum: ['key', 'client'], description: 'The API key, or client and subject of the token' }),
+  rates: Type.Array(RateUsage, { description: 'Limits of short windows; a missing one is off' }),
+  quotas: Type.Array(QuotaUsage, { description: 'Limits of the month; a missing one is off' }),
+})
+
+export type Usage = Static<typeof UsageView>
+
+/** What an account may use and has used. */
+export async function usageOf(parts: Parts, account: Account): Promise<Usage> {
+  const { rules, monthAt, now } = parts
+  const { reports, webhooks } = rules
+  const limits = [account.general, reports, webhooks].filter((limit) => limit !== null)
+  const windows = await Promise.all(limits.map((limit) => look(parts, account, limit)))
+  const month = monthAt(now())
+  const allowances = [account.quotas?.requests, account.quotas?.reports].filter((one) => one != null)
+  for (const one of allowances) await refresh(parts, one)
+  return {
+    countedBy: account.kind === 'key' ? 'key' : 'client',
+    rates: windows.map((window) => {
+      const { limit, resetText } = window
+      const left = remainingOf(window)
+      return {
+        ...{ name: limit.name, limit: limit.calls, windowSeconds: limit.seconds },
+        ...{ used: limit.calls - left, remaining: left, reset: Number(resetText) },
+      }
+    }),
+    quotas: allowances.map((one) => ({
+      ...{ name: one.name, limit: one.limit, used: one.limit - quotaLeft(one), remaining: quotaLeft(one) },
+      reset: Number(month.resetText),
+    })),
+  }
+}
+
+async function look({ counters: { shared }, now }: Parts, account: Account, limit: Limit): Promise<Window> {
+  if (shared === null) return lookHere(account.windows, limit, now())
+  try {
+    const found = await shared.windows.look(`${account.key} ${limit.name}`)
+    return windowOf(limit, found?.used ?? 0, found?.endsAtMs ?? now() + limit.windowMs)
+  } catch {
+    return lookHere(account.windows, limit, now())
+  }
+}
+
+async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one: Allowance): Promise<void> {
+  const month = monthAt(now())
+  if (shared === null) return here.open(one, month)
+  Object.assign(one, { used: await shared.quotas.look(one.key, month.name), period: month.name })
+}
+
+/** What a service without limits says. */
+const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
+
+/** GET /api/usage: what the caller may use and has used, for every valid token; the question itself counts nothing. */
+export const usageRoute: FastifyPluginAsyncTypebox<{ limiter?: Limiter }> = async (app, { limiter }) => {
+  const about = {
+    tags: ['limits'],
+    operationId: 'readUsage',
+    summary: 'Read the limits that count for the caller, and what is used of them',
+  }
+  const config = { scope: 'any', cache: 'none', limit: 'none' } as const
+  app.get('/api/usage', { config, schema: { ...about, response: { 200: UsageView } } }, async (request) =>
+    limiter ? limiter.usage(request) : unlimited,
+  )
+}

@@ -1,0 +1,80 @@
+import { breaker } from './db/breaker.ts'
+import { type LimitWindows, windowsIn, windowsOf } from './db/limit-windows.ts'
+import type { Database } from './db/open.ts'
+import { openDatabase } from './db/open.ts'
+import { quotaUses } from './db/quota-uses.ts'
+import { openRedis } from './db/redis.ts'
+import { redisQuotas } from './db/redis-quotas.ts'
+import type { Counters } from './http/limits/stores.ts'
+
+export interface LimitCountersOptions {
+  db: Database
+  redisUrl: string | null
+  now: () => number
+  later: (ms: number, run: () => void) => () => void
+  onError: (error: unknown, what: string) => void
+}
+
+export interface OpenCounters extends Counters {
+  close: () => Promise<void>
+}
+
+const connections = 4
+
+/**
+ * Where calls are counted: in Redis where it is named; else together in PostgreSQL, where other nodes may be; else in this
+ * process. PostgreSQL is asked over connections of its own, so that counting never waits for the work that is counted.
+ */
+export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
+  const { db, redisUrl, now } = options
+  const isServer = db.engine.name === 'postgres'
+  const own = isServer ? await openDatabase(db.url, { poolSize: connections, isHasty: true }) : null
+  const record = quotaUses(own ?? db)
+  const windows = await windowsIn(own ?? db, now)
+  const closeOwn = async () => void (await own?.close())
+  if (redisUrl !== null) return inRedis({ ...options, redisUrl }, record, windows, closeOwn)
+  if (own === null) return { record, shared: null, close: closeOwn }
+  const gate = breaker({ timeoutMs: 500, probe: own.ping, later: options.later, ...told(options, 'PostgreSQL') })
+  const guarded = guardedBy(gate, windows)
+  const close = async () => {
+    gate.close()
+    await closeOwn()
+  }
+  return { record, shared: { windows: guarded, strictWindows: guarded, quotas: record }, close }
+}
+
+async function inRedis(
+  options: LimitCountersOptions & { redisUrl: string },
+  record: Counters['record'] & Parameters<typeof redisQuotas>[0]['record'],
+  windows: LimitWindows,
+  closeOwn: () => Promise<void>,
+): Promise<OpenCounters> {
+  const { redisUrl: url, later, now, onError } = options
+  const redis = await openRedis({ url, later, ...told(options, 'Redis') })
+  const inRedis = windowsOf(redis.limiter, now)
+  const saved = (error: unknown) => onError(error, 'quotas could not be saved')
+  const { quotas, close } = redisQuotas({ redis, record, later, onError: saved })
+  const strictWindows: LimitWindows = {
+    ...inRedis,
+    add: (key, seconds) => inRedis.add(key, seconds).catch(() => windows.add(key, seconds)),
+  }
+  return {
+    record,
+    shared: { windows: inRedis, strictWindows, quotas },
+    close: async () => {
+      await close()
+      redis.close()
+      await closeOwn()
+    },
+  }
+}
+
+const told = ({ onError }: LimitCountersOptions, store: string) => ({
+  onDown: (error: unknown) => onError(error, `${store} does not answer: limits are counted by this process`),
+  onUp: () => onError(undefined, `${store} answers again`),
+})
+
+const guardedBy = ({ ask }: ReturnType<typeof breaker>, { add, look }: LimitWindows): LimitWindows => ({
+  add: (key, seconds) => ask(() => add(key, seconds)),
+  look: (key) => ask(() => look(key)),
+})

@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { freePort } from '../../src/free-port.ts'
+import { eventually } from './service.ts'
+
+/** Why there is no Redis to test with; false when `redis-server` is on the path. */
+export const redisMissing: string | false =
+  spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
+
+/** A real Redis that keeps nothing on disk, and what can become of it. */
+export interface RedisUnderTest {
+  url: string
+  start: () => Promise<void>
+  /** Ends it without a word to anybody. */
+  kill: () => Promise<void>
+  /** Stops it from answering, with its connections open; `resume` lets it go on. */
+  pause: () => void
+  resume: () => void
+  /** Sends one command and waits for its answer. */
+  say: (...command: string[]) => Promise<string>
+}
+
+/** A Redis server of the test's own on a free port; `kill` it in the end. */
+export async function redisServer(): Promise<RedisUnderTest> {
+  const port = await freePort()
+  let child: ChildProcess
+  const say = async (...command: string[]) => {
+    const socket = connect(port, '127.0.0.1')
+    await once(socket, 'connect')
+    socket.write(`${command.join(' ')}\r\n`)
+    const [answer] = await once(socket, 'data')
+    socket.destroy()
+    return String(answer)
+  }
+  const start = async () => {
+    const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+    child = spawn('redis-server', settings, { stdio: 'ignore' })
+    await eventually('Redis answers', () =>
+      say('PING').then(
+        (answer) => answer.startsWith('+PONG'),
+        () => false,
+      ),
+    )
+  }
+  await start()
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    start,
+    kill: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+    },
+    pause: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
+    say,
+  }
+}
