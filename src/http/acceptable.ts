@@ -1,6 +1,7 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { codingOf } from './codings.ts'
+import { factsOf } from './facts.ts'
 import { accepts } from './negotiate.ts'
 import { Problem } from './problem.ts'
 
@@ -36,7 +37,7 @@ export const acceptable = fastifyPlugin(
       }
       const { accept } = headers
       if (accept === undefined || accept === '*/*') return done()
-      const { config } = request.routeOptions
+      const config = factsOf(request)
       if (config.scope === 'own' || (accept === json && config.produces === undefined)) return done()
       done(judge(accept, config.produces))
     })

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { factsOf } from './facts.ts'
 import { Problem, type ProblemCode } from './problem.ts'
 
 declare module 'fastify' {
@@ -30,9 +31,10 @@ export const authorize = fastifyPlugin(
   { name: 'authorize', dependencies: ['identify'] },
 )
 
-function judge({ caller, is404, routeOptions, url }: FastifyRequest): Problem | undefined {
-  if (is404) return
-  const { scope, orScope } = routeOptions.config
+function judge(request: FastifyRequest): Problem | undefined {
+  if (request.is404) return
+  const { caller, url } = request
+  const { scope, orScope } = factsOf(request)
   if (scope === 'own') return
   if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
   if ('refused' in caller) return unauthorized(caller.refused)

@@ -1,4 +1,5 @@
 import fastifyPlugin from 'fastify-plugin'
+import { factsOf } from './facts.ts'
 import { addVary } from './vary.ts'
 
 declare module 'fastify' {
@@ -25,7 +26,7 @@ export const caching = fastifyPlugin<{ now: () => number }>(
     app.addHook('onSend', (request, reply, payload, done) => {
       if (reply.hasHeader('cache-control')) return done(null, payload)
       const isRead = request.method === 'GET' || request.method === 'HEAD'
-      const cache = (isRead && request.routeOptions.config.cache) || 'none'
+      const cache = (isRead && factsOf(request).cache) || 'none'
       reply.header('cache-control', directives[cache])
       if (cache === 'public') reply.header('expires', expires())
       if (cache !== 'none') addVary(reply, variants[cache])

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { plainTag, takesCoding } from './codings.ts'
 import { namesTag, tagsOf } from './entity-tags.ts'
+import { factsOf } from './facts.ts'
 import { isNarrowed } from './fields.ts'
 import { httpDate, parseHttpDate } from './http-date.ts'
 import { Problem } from './problem.ts'
@@ -55,7 +56,7 @@ export const conditional = fastifyPlugin(
       const known = reply.getHeader('etag') as string | undefined
       // A strong tag was judged before its representation was made.
       if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
-      const isKept = (request.routeOptions.config.cache ?? 'none') !== 'none'
+      const isKept = (factsOf(request).cache ?? 'none') !== 'none'
       const etag = known ?? (isKept ? weakTag(payload) : undefined)
       if (etag !== undefined) reply.header('etag', etag)
       const match = request.headers['if-match']

@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { factsOf } from './facts.ts'
 import { Problem } from './problem.ts'
 
 /** What is given up first comes first; `never` is what tells others how the service is. */
@@ -65,8 +66,8 @@ export const overload = fastifyPlugin<OverloadOptions>(
       isTooMuch ? done(overloaded(random)) : done()
     })
     app.addHook('preHandler', (request, _reply, done) => {
-      const { waits, scope } = request.routeOptions.config
-      if (!waits && scope !== 'own' && rankOf(request) < order.length) {
+      const { waits, scope, shed } = factsOf(request)
+      if (!waits && scope !== 'own' && shed !== 'never') {
         request.isUnderWay = true
         underWay++
       }
@@ -92,7 +93,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
 )
 
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
-const rankOf = ({ routeOptions: { config } }: FastifyRequest): number => ranks[config.shed ?? 'read']
+const rankOf = (request: FastifyRequest): number => ranks[factsOf(request).shed ?? 'read']
 
 /** A list is what is paged through; all that does not read writes. */
 function shedOf({ method, schema, config }: RouteOptions): Shed {

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { factsOf } from '../facts.ts'
 import { type Accounts, accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
 import { admitShared } from './admit-shared.ts'
@@ -83,7 +84,7 @@ export function limiter(options: LimiterOptions): Limiter {
   const admit = counters.shared === null ? admitHere : admitShared
   return {
     admit: (request, reply, done) => {
-      const { limit } = request.routeOptions.config
+      const { limit } = factsOf(request)
       if (limit === 'none') done()
       else {
         const account = limit === 'token' ? parts.accounts.ofNetwork(request) : parts.accounts.of(request)

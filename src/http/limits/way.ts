@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { factsOf } from '../facts.ts'
 import type { Problem } from '../problem.ts'
 import type { Account } from './account.ts'
 import type { Limit } from './limit.ts'
@@ -31,7 +32,7 @@ const none: Allowances = { requests: null, reports: null }
 export function quotasOf({ request, account }: Way): Allowances {
   const { quotas } = account
   if (quotas === null || request.is404) return none
-  const { scope, limit } = request.routeOptions.config
+  const { scope, limit } = factsOf(request)
   if (request.caller === null && scope !== 'public') return none
   return limit === 'reports' ? quotas : quotas.ofRequests
 }
