@@ -162,7 +162,7 @@ forEachEngine((engine) => {
         {
           ...{ id: 'msg_', type: 'report.completed', ownerClient: 'cli_a', ownerSubject: 'cli_a' },
           body: `{"taskId":"${id}","status":"completed","resultUrl":"/v1/api/reports/${id}/download"}`,
-          ...{ callbackUrl: 'https://example.test/hook', audience: null, createdAt: iso(clock) },
+          ...{ callbackUrl: 'https://example.test/hook', audience: null, exceptWebhook: null, createdAt: iso(clock) },
         },
       )
       assert.equal(job.finished, 1)
