@@ -111,7 +111,7 @@ async function untilReady(target: Target, hasEnded: () => boolean, logFile: stri
 async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
   const credentials = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const scopes = 'products:write users:read reports:write reports:read admin'
+  const scopes = 'products:write users:read reports:write reports:read webhooks:write admin'
   const form = encodeURI(`grant_type=client_credentials&scope=${scopes}`)
   const { body } = await answerOf(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
   return (JSON.parse(body) as { access_token: string }).access_token

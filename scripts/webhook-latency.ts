@@ -1,0 +1,60 @@
+/**
+ * How soon a webhook is called in an idle service: from the moment the request that causes the event is sent, its commit
+ * included, to the first byte at the receiver.
+ *
+ *   node scripts/webhook-latency.ts [events, 200 by default]
+ *
+ * It exits with 1 when the median is 20 ms or more.
+ */
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startService } from '../bench/service.ts'
+import { answerOf } from '../bench/target.ts'
+import { openWorkplace } from '../bench/workplace.ts'
+import { withoutLimits } from '../test/support/limits.ts'
+
+const events = Number(process.argv[2] ?? 200)
+const pauseMs = 30
+const mostMs = 20
+const place = openWorkplace()
+let heard: (atMs: number) => void = () => {}
+const receiver = createServer((socket) => {
+  socket.on('error', () => socket.destroy())
+  socket.on('data', () => {
+    heard(performance.now())
+    socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+  })
+}).listen(0, '127.0.0.1')
+try {
+  await once(receiver, 'listening')
+  const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
+  const calls = {
+    PLINTH_WEBHOOK_ALLOW_HTTP: 'true',
+    PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    PLINTH_WEBHOOK_RATE: '0',
+  }
+  const service = await startService(place, options, false, { limits: { ...withoutLimits, ...calls } })
+  const headers = { authorization: `Bearer ${await service.token()}`, 'content-type': 'application/json' }
+  const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`
+  const registration = JSON.stringify({ event: 'product.created', callbackUrl })
+  await answerOf(service, 201, { method: 'POST', path: '/api/webhooks', headers, body: registration })
+  const times: number[] = []
+  for (let n = 0; n < events; n++) {
+    const { promise, resolve } = Promise.withResolvers<number>()
+    heard = resolve
+    const body = JSON.stringify({ name: `Product ${n}`, price: 1 })
+    const sentMs = performance.now()
+    await answerOf(service, 201, { method: 'POST', path: '/products', headers, body })
+    times.push((await promise) - sentMs)
+    await sleep(pauseMs)
+  }
+  times.sort((a, b) => a - b)
+  const at = (share: number) => times[Math.floor(times.length * share)] as number
+  process.stdout.write(`${events} events: p50 ${at(0.5).toFixed(1)} ms, p95 ${at(0.95).toFixed(1)} ms\n`)
+  process.exitCode = at(0.5) < mostMs ? 0 : 1
+} finally {
+  await place.clear()
+  receiver.close()
+}
