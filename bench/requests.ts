@@ -5,6 +5,7 @@ import type { LoadResult } from './load-order.ts'
 import { withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
 import { quietest } from './quietest.ts'
+import { generous, startService } from './service.ts'
 import { answerOf, proxied, requestText, type Target } from './target.ts'
 
 /** A row that counts requests per second. */
@@ -71,6 +72,21 @@ export const requestRows: Measurement[] = rows.map((row) => ({
   name: row.name,
   measure: (bench) => measure(bench, row),
 }))
+
+/** The reads again where every call is counted and each answer tells where the client stands. */
+export const countedRows: Measurement[] = rows.slice(0, 2).map((row, at) => {
+  const counted = { name: `${row.name}-counted`, title: `${row.title}, with limits`, floor: [0.6, 0.7][at] as number }
+  return {
+    name: counted.name,
+    measure: async (bench) => {
+      const special = { name: counted.name, limits: generous }
+      const service = await startService(bench.place, bench.options, bench.pin, special)
+      const measured = await measure({ ...bench, service }, { ...row, ...counted })
+      await service.stop()
+      return measured
+    },
+  }
+})
 
 async function measure(bench: Bench, row: RequestRow) {
   const { service, reference } = bench

@@ -10,7 +10,7 @@ import { startReference } from './reference.ts'
 import { reportRow } from './report.ts'
 import { formatRows } from './report-formats.ts'
 import { postgresRow } from './report-postgres.ts'
-import { requestRows } from './requests.ts'
+import { countedRows, requestRows } from './requests.ts'
 import { startService } from './service.ts'
 import { answerOf } from './target.ts'
 import { tokenRow } from './tokens.ts'
@@ -18,9 +18,19 @@ import { webhooksRow } from './webhooks.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
-/** The one that adds rows comes behind those that read them; the last two start services of their own. */
+/** The one that adds rows comes behind those that read them; the last start services of their own. */
 const reads = [get, notModified, list, tokenRow]
-const measurements = [...reads, reportRow, postgresRow, ...formatRows, webhooksRow, create, greedyRow, overloadRow]
+const measurements = [
+  ...reads,
+  reportRow,
+  postgresRow,
+  ...formatRows,
+  webhooksRow,
+  create,
+  ...countedRows,
+  greedyRow,
+  overloadRow,
+]
 
 const say = (line: string) => console.log(line)
 

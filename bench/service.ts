@@ -25,8 +25,8 @@ const program = resolve(import.meta.dirname, '../bin/plinth.js')
 export const client = { id: 'bench', secret: 'bench-secret' }
 const startLimitMs = 30_000
 
-/** Everything is counted and told, and nothing refused. */
-const generous = {
+/** Limits that nobody reaches: everything is counted and told, and nothing refused. */
+export const generous = {
   ...Object.fromEntries(Object.keys(withoutLimits).map((name) => [name, '999999999/60'])),
   ...{
     PLINTH_THROTTLE: '999999999/1:999999999',
@@ -44,12 +44,12 @@ export interface Special {
   database?: { url: string; fill: (rows: number) => void }
 }
 
-/** Migrates and fills a database, and starts `plinth serve` on it with the settings of production, with limits that nobody reaches unless told. */
+/** Migrates and fills a database, and starts `plinth serve` on it with the settings of production, without limits unless told. */
 export async function startService(
   place: Workplace,
   { rows, tls, profile }: Options,
   pin: boolean,
-  { name = 'data', limits = generous, database }: Special = {},
+  { name = 'data', limits = withoutLimits, database }: Special = {},
 ): Promise<Service> {
   const dataDir = join(place.folder, name)
   const port = await freePort()
