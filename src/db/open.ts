@@ -103,8 +103,8 @@ function openSqlite(url: string): Database {
       // Not with RETURNING, which takes longer than the insertion itself.
       return async (_tx, values) => {
         const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
-        const [row] = rowsOfStatement(writer.statement(ask), []) as [{ answer: number }]
-        return { id: Number(lastInsertRowid), answer: row.answer === 1 }
+        const [answer] = writer.statement(ask).run.get() as unknown as [number]
+        return { id: Number(lastInsertRowid), answer: answer === 1 }
       }
     },
     generation: reads.generation,

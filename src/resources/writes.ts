@@ -19,7 +19,8 @@ export const notFound = ({ declaration }: Served, id: number) =>
 
 /** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null, instants UTC. */
 function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown>): Record<string, unknown> {
-  const values = Object.fromEntries(fieldNames.map((name) => [name, body[name] ?? null]))
+  const values: Record<string, unknown> = {}
+  for (const name of fieldNames) values[name] = body[name] ?? null
   for (const name of instants) if (values[name] !== null) values[name] = new Date(String(values[name])).toISOString()
   return values
 }
@@ -30,8 +31,7 @@ export function create(served: Served, request: Written, reply: FastifyReply): P
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
-  const write: Write<Queryable> = (unit) => unique(served, () => served.db.write(unit))
-  return once(request, reply, write, async (tx) => {
+  return once(request, reply, writer(served), async (tx) => {
     const { row, heard } = await served.rows.insert(tx, values, now)
     if (heard) await served.announce(tx, 'created', row, caller, now)
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
@@ -39,17 +39,18 @@ export function create(served: Served, request: Written, reply: FastifyReply): P
   })
 }
 
-/** Runs a write; a unique field's value taken by another row is a conflict (409). */
-async function unique<T>({ db, declaration }: Served, write: () => Promise<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (error) {
-    if (!db.engine.isDuplicate(error)) throw error
-    const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
-    const field = declaration.unique.find((name) => columnName(name) === column) ?? declaration.unique[0] ?? 'id'
-    const errors = [{ field, message: 'is in use already' }]
-    throw new Problem('DUPLICATE_RESOURCE', `Another ${declaration.noun} has this ${field}`, { errors })
-  }
+/** Runs writes; where a unique field's value is taken by another row that is a conflict (409). */
+function writer({ db, declaration }: Served): Write<Queryable> {
+  const { unique, noun } = declaration
+  if (unique.length === 0) return db.write
+  return (unit) =>
+    db.write(unit).catch((error) => {
+      if (!db.engine.isDuplicate(error)) throw error
+      const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
+      const field = unique.find((name) => columnName(name) === column) ?? (unique[0] as string)
+      const errors = [{ field, message: 'is in use already' }]
+      throw new Problem('DUPLICATE_RESOURCE', `Another ${noun} has this ${field}`, { errors })
+    })
 }
 
 /** The whole resource anew; absent optional fields are removed. */
@@ -76,7 +77,7 @@ async function change(served: Served, request: ById, values: object, demands: De
     if (changed?.heard) await served.announce(tx, 'updated', changed.row, caller, now)
     return changed?.row
   }
-  return (await unique(served, () => served.db.write(unit))) ?? refused(served, id)
+  return (await writer(served)(unit)) ?? refused(served, id)
 }
 
 /** A write met no row: one look decides whether there is none (404) or it has changed (412). */
