@@ -3,16 +3,25 @@ import type { Database } from '../db/open.ts'
 import { clientFinder, type RegisteredClient } from './clients.ts'
 import { isNativeUri } from './redirect-uris.ts'
 
+const clientsKept = 1_000
+
 /** The clients as oidc-provider reads them; it may not change them. */
 export function clientRecords(db: Database): Adapter {
   const none = async () => undefined
   const readOnly = async () => {
     throw new Error('Clients are registered and revoked by the service, not through the provider')
   }
-  const known = clientFinder(db)
+  const lookUp = clientFinder(db)
+  const known = new Map<string, { generation: number; found: AdapterPayload }>()
   const find = async (id: string) => {
-    const client = await known(id)
-    return client && metadata(client)
+    const generation = db.generation()
+    const before = known.get(id)
+    if (before !== undefined && before.generation === generation) return before.found
+    const client = await lookUp(id)
+    const found = client && metadata(client)
+    if (known.size >= clientsKept) known.clear()
+    if (found && generation !== null) known.set(id, { generation, found })
+    return found
   }
   return {
     find,
