@@ -191,6 +191,28 @@ onSqlite((engine) => {
     })
   })
 
+  describe('addresses that proxies append', () => {
+    it('count with a port, in brackets, and behind proxies of ours', async () => {
+      const { send } = await limited({ anonymous: minute(9) })
+      const from = async (address: string) =>
+        told(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
+      const same = ['203.0.113.9', '6.6.6.6, 203.0.113.9:4711', '6.6.6.6,203.0.113.9:80, 127.0.0.1:9']
+      for (const [at, address] of same.entries()) assert.equal(await from(address), 8 - at, address)
+      const network = ['2001:db8:7:7::1', '[2001:db8:7:7::2]', '6.6.6.6, [2001:db8:7:7::3]:443']
+      for (const [at, address] of network.entries()) assert.equal(await from(address), 8 - at, address)
+    })
+
+    it('never let a client choose its own: before what is no address nothing is believed (T-LIM-02)', async () => {
+      const forged = ['unknown', '', '_hidden', 'fe80::1%eth0', '203.0.113.9:x', '[203.0.113.9', '1.2.3.4:5:6']
+      const { send } = await limited({ anonymous: minute(forged.length) })
+      for (const [at, last] of forged.entries()) {
+        const headers = { 'x-forwarded-for': `198.51.100.${at}, ${last}, 127.0.0.1` }
+        const answer = await send({ url: '/products', scopes: null, headers })
+        assert.deepEqual([answer.statusCode, told(answer)[1]], [200, forged.length - 1 - at], last)
+      }
+    })
+  })
+
   describe('limits of an operation', () => {
     it('POST /api/reports and its repetition; answers show what is tightest', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
