@@ -349,6 +349,16 @@ forEachEngine((engine) => {
       assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
     })
 
+    it('is told and left when it cannot be saved at the stop: nothing is tried after it', async () => {
+      const timers = drivenTimers()
+      const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
+      const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
+      const service = await testApp(db, { limits, later: timers.later })
+      await service.send({ url: '/products', token: token('', 'cli_lost') })
+      await service.app.close()
+      assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
+    })
+
     it('takes are exact however many come at once', async () => {
       const [one, other] = [quotaUses(db), quotaUses(db)]
       const takes = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : other).take('exact', '2026-03', 25))
