@@ -64,7 +64,11 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
     },
     generation: () => null,
     ping: async () => void (await sql`select 1`.execute(read)),
-    close: () => read.destroy(),
+    close: async () => {
+      await read.destroy()
+      // Kysely ends a pool only once it has used it.
+      if (!pool.ending) await pool.end()
+    },
   }
 }
 
