@@ -15,14 +15,19 @@ forEachEngine((engine) => {
   describe('stores of several processes that fail now and then', () => {
     let db: Database
     let service: TestApp
+    const looks: string[] = []
     /** What fails, by name. */
-    const broken = { add: false, takeReports: false, back: false }
+    const broken = { add: false, takeReports: false, back: false, look: false }
     before(async () => {
       db = await engine.database()
       const uses = quotaUses(db)
       const quotas: typeof uses = {
         ...uses,
         take: (key, ...about) => (broken.takeReports && key.endsWith('reports') ? full() : uses.take(key, ...about)),
+        look: (key, period) => {
+          looks.push(key)
+          return broken.look ? full() : uses.look(key, period)
+        },
         back: (...about) => (broken.back ? full() : uses.back(...about)),
       }
       const clock = { now: Date.parse('2026-03-01T12:00:00Z') }
@@ -76,6 +81,34 @@ forEachEngine((engine) => {
       service.clock.now += 40_000
       assert.equal(remaining(await mine()), 9)
       broken.add = false
+    })
+
+    it('GET /api/usage asks them once a second of an account, however often it is called', async () => {
+      const usage = (client: string) => service.send({ url: '/api/usage', token: token('', client) })
+      const usedOf = (answer: Response) => answer.json().quotas[0].used
+      const call = () => service.send({ url: '/products', token: token('', 'cli_curious') })
+      await call()
+      const first = await Promise.all(Array.from({ length: 50 }, () => usage('cli_curious')))
+      assert.deepEqual([...new Set(first.map(usedOf))], [1])
+      await call()
+      service.clock.now += 999
+      assert.equal(usedOf(await usage('cli_curious')), 1)
+      assert.equal(looks.length, 2)
+      assert.equal(usedOf(await usage('cli_other')), 0)
+      service.clock.now += 1
+      assert.equal(usedOf(await usage('cli_curious')), 2)
+    })
+
+    it('a failed look of GET /api/usage is told to those who waited for it, and to nobody after them', async () => {
+      const usage = () => service.send({ url: '/api/usage', token: token('', 'cli_unlucky') })
+      broken.look = true
+      const failed = await Promise.all([usage(), usage()])
+      broken.look = false
+      assert.deepEqual(
+        [...failed, await usage()].map(({ statusCode }) => statusCode),
+        [503, 503, 200],
+      )
+      assert.equal(told().length, 2)
     })
   })
 })

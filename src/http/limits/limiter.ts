@@ -8,7 +8,7 @@ import { calendar } from './month.ts'
 import { type QuotaSettings, quotasHere } from './quota.ts'
 import type { Counters } from './stores.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
-import { type Usage, usageOf } from './usage.ts'
+import { type Usage, usages } from './usage.ts'
 import type { Way } from './way.ts'
 
 /** What clients may do; null is without a limit. */
@@ -81,6 +81,7 @@ function partsOf(options: LimiterOptions): Parts {
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)
   const { here, lines, counters } = parts
+  const usage = usages(parts)
   const admit = counters.shared === null ? admitHere : admitShared
   return {
     admit: (request, reply, done) => {
@@ -91,7 +92,7 @@ export function limiter(options: LimiterOptions): Limiter {
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
       }
     },
-    usage: (request) => usageOf(parts, parts.accounts.of(request)),
+    usage: (request) => usage(parts.accounts.of(request)),
     release: lines.release,
     close: here.close,
   }
