@@ -7,6 +7,7 @@ import { quotaUses } from '../../src/db/quota-uses.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { rulesOf } from '../support/limits.ts'
+import { eventually } from '../support/service.ts'
 
 const full = () => Promise.reject(Object.assign(new Error('no room'), { code: '53100', errcode: 13 }))
 const remaining = ({ headers }: Response) => Number(headers['x-ratelimit-remaining'])
@@ -68,6 +69,20 @@ forEachEngine((engine) => {
       assert.match(answer.body, /^\{"error":"The quota of 2 reports/)
       assert.deepEqual(told(), ['Error: no room'])
       assert.equal(await used('cli_back'), 3)
+    })
+
+    it('403 for want of a scope uses no quota, neither of requests nor of reports', async () => {
+      const payload = { reportType: 'books', format: 'csv' }
+      const me = { token: token('reports:read', 'cli_denied') }
+      const answer = await service.send({ method: 'POST', url: '/api/reports', payload, ...me })
+      const { headers } = answer
+      assert.deepEqual(
+        [answer.statusCode, headers['x-error-code'], headers['x-quota-remaining']],
+        [403, 'ACCESS_DENIED', '2'],
+      )
+      await eventually('both are given back', async () => {
+        return (await used('cli_denied')) === 0 && (await used('cli_denied', 'reports')) === 0
+      })
     })
 
     it('a window goes on in this process from where all stood, and ends when it would have', async () => {

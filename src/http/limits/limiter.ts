@@ -3,6 +3,7 @@ import { factsOf } from '../facts.ts'
 import { type Accounts, accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
 import { admitShared } from './admit-shared.ts'
+import { giveBack } from './give-back.ts'
 import { type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { calendar } from './month.ts'
 import { type QuotaSettings, quotasHere } from './quota.ts'
@@ -33,6 +34,8 @@ export interface LimiterOptions extends ThrottleOptions {
 /** Counts requests and decides which go on, which wait and which are refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: Way['done']) => void
+  /** Takes back what an admitted request has used of quotas, as it was not allowed then; what is told of them, too. */
+  giveBack: (request: FastifyRequest, reply: FastifyReply) => void
   /** What the caller of a request may use and has used; counts nothing. */
   usage: (request: FastifyRequest) => Promise<Usage>
   /** Lets those go on who wait. */
@@ -91,6 +94,9 @@ export function limiter(options: LimiterOptions): Limiter {
         const account = limit === 'token' ? parts.accounts.ofNetwork(request) : parts.accounts.of(request)
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
       }
+    },
+    giveBack: (request, reply) => {
+      if (factsOf(request).limit !== 'none') giveBack(parts, { request, account: parts.accounts.of(request) }, reply)
     },
     usage: (request) => usage(parts.accounts.of(request)),
     release: lines.release,
