@@ -117,15 +117,20 @@ onSqlite((engine) => {
         assert.equal(answer.headers['x-ratelimit-limit'], undefined)
       }
       assert.deepEqual(told(await send({ url: '/products', ...me })), [2, 1])
-      const other = await testApp(db, { rules: { anonymous: minute(2) }, corsOrigins: ['https://app.example'] })
+      const other = await testApp(db, { rules: { anonymous: minute(3) }, corsOrigins: ['https://app.example'] })
       open.push(other)
       const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET' }
       for (let call = 0; call < 3; call++) {
         const answer = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
         assert.equal(answer.statusCode, 204)
       }
+      // Nor by those of origins that nobody knows; by any other OPTIONS it is.
+      const stranger = { ...headers, origin: 'https://other.example' }
+      const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
+      assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
+      assert.deepEqual(told(await other.send({ method: 'OPTIONS', url: '/products', scopes: null })), [3, 2])
       const page = await other.send({ url: '/products', headers: { origin: 'https://app.example' }, scopes: null })
-      assert.deepEqual(told(page), [2, 1])
+      assert.deepEqual(told(page), [3, 1])
       assert.match(String(page.headers['access-control-expose-headers']), /X-RateLimit-Remaining.*X-Quota-Remaining/)
     })
   })

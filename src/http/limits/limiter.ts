@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isPreflight } from '../cors.ts'
 import { factsOf } from '../facts.ts'
 import { type Accounts, accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
@@ -89,7 +90,7 @@ export function limiter(options: LimiterOptions): Limiter {
   return {
     admit: (request, reply, done) => {
       const { limit } = factsOf(request)
-      if (limit === 'none') done()
+      if (limit === 'none' || isPreflight(request)) done()
       else {
         const account = limit === 'token' ? parts.accounts.ofNetwork(request) : parts.accounts.of(request)
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
