@@ -104,7 +104,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(retirement, { lives })
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
   if (counted) await app.register(limits, { limiter: counted })
-  await app.register(authorize)
+  await app.register(authorize, counted ? { onRefused: counted.giveBack } : {})
   await app.register(methods)
   await app.register(acceptable)
   await app.register(bodies)

@@ -24,11 +24,20 @@ const connections = 4
 /**
  * Where calls are counted: in Redis where it is named; else together in PostgreSQL, where other nodes may be; else in this
  * process. PostgreSQL is asked over connections of its own, so that counting never waits for the work that is counted.
+ * Rejects with nothing left open.
  */
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
-  const { db, redisUrl, now } = options
+  const { db } = options
   const isServer = db.engine.name === 'postgres'
   const own = isServer ? await openDatabase(db.url, { poolSize: connections, isHasty: true }) : null
+  return countersOver(options, own).catch(async (error) => {
+    await own?.close()
+    throw error
+  })
+}
+
+async function countersOver(options: LimitCountersOptions, own: Database | null): Promise<OpenCounters> {
+  const { db, redisUrl, now } = options
   const record = quotaUses(own ?? db)
   const windows = await windowsIn(own ?? db, now)
   const closeOwn = async () => void (await own?.close())

@@ -62,8 +62,11 @@ export async function startService(config: Config, definition: Definition, versi
   }
 }
 
+type OnClose = (closer: () => unknown) => void
+type Opening = Stores & { version: string; log: Logger; onClose: OnClose }
+
 /** Opens part after part; what is opened last is closed first. */
-async function start(given: Config, definition: Definition, version: string, onClose: (closer: () => unknown) => void) {
+async function start(given: Config, definition: Definition, version: string, onClose: OnClose) {
   const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
   const lives = versionLives(definition, config.versions)
   const sink = logSink(process.stdout)
@@ -72,11 +75,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   const logs = { log, access: accessWriter(log, sink) }
   const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
-  const parts = { lives, ...(await openParts(config, definition, stores, version, log)) }
-  onClose(parts.sender.close)
-  onClose(parts.counter.close)
-  onClose(parts.versionCounter.close)
-  if (parts.limits) onClose(parts.limits.counters.close)
+  const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
   const stopQueue = () => {
@@ -101,7 +100,7 @@ async function start(given: Config, definition: Definition, version: string, onC
 }
 
 /** What both the HTTP service and the background service work with. */
-async function openParts(config: Config, definition: Definition, { db, sealer }: Stores, version: string, log: Logger) {
+async function openParts(config: Config, definition: Definition, { db, sealer, version, log, onClose }: Opening) {
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
   const resultsUrl = resultsUrlOf(config)
   const results = await openResults(resultsUrl)
@@ -110,10 +109,14 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
   const keys = await webhookKeys(db, sealer)
   const callMs = config.webhookTimeoutSeconds * 1_000
   const rules = limitRules(config)
+  const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
+    onClose(part.close)
+    return part
+  }
   return {
-    limits: rules && { rules, monotonic, counters: await openLimits(config, db, log) },
-    counter: requestCounter({ db, now, onError }),
-    versionCounter: versionCallCounter({ db, now, onError }),
+    limits: rules && { rules, monotonic, counters: opened(await openLimits(config, db, log)) },
+    counter: opened(requestCounter({ db, now, onError })),
+    versionCounter: opened(versionCallCounter({ db, now, onError })),
     definition,
     policy,
     results,
@@ -121,7 +124,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer }:
     kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
     pdfFont: config.pdfFont,
-    sender: sender({ policy, timeoutMs: callMs, now }),
+    sender: opened(sender({ policy, timeoutMs: callMs, now })),
     callMs,
     lanes: { ...laneLimits, ...lanesAsConfigured(config) },
     webhookKeys: keys,

@@ -111,7 +111,7 @@ export const postgres: Engine = {
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
   isUnavailable: (error) =>
     postgresUnavailable.test(String(field(error, 'code') ?? '')) ||
-    /Connection terminated|connection error and is not queryable|timeout exceeded when trying to connect/.test(
+    /Connection terminated|^Query read timeout$|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(field(error, 'message') ?? ''),
     ),
   isLockTimeout: (error) => field(error, 'code') === '55P03',

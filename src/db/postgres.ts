@@ -14,7 +14,8 @@ const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
 const hasty = {
   connectionTimeoutMillis: 500,
   statement_timeout: 500,
-  query_timeout: 500,
+  // For a server that says nothing at all: one that answers is given the time to say that the statement took too long.
+  query_timeout: 700,
   options: '-c synchronous_commit=off',
 }
 
@@ -63,7 +64,11 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
     },
     generation: () => null,
     ping: async () => void (await sql`select 1`.execute(read)),
-    close: () => read.destroy(),
+    close: async () => {
+      await read.destroy()
+      // Kysely ends a pool only once it has used it.
+      if (!pool.ending) await pool.end()
+    },
   }
 }
 

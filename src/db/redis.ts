@@ -8,7 +8,7 @@ export interface RedisCounters {
   limiter: Limiter
   /**
    * Takes calls of a quota in one step: gives what is used after them, and how many were granted. Null where the key is not
-   * known, as the memory of Redis is not for ever, unless `floor` tells what was used before.
+   * known, as the memory of Redis is not for ever, unless `floor` tells how much was used at least.
    */
   takeQuota: (key: string, asked: QuotaAsked, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
@@ -35,7 +35,8 @@ const commandMs = 50
 const longestRetryMs = 1_000
 
 const quotaScript = `
-local used = tonumber(redis.call('get', KEYS[1]) or ARGV[4])
+local floor = tonumber(ARGV[4])
+local used = math.max(tonumber(redis.call('get', KEYS[1]) or floor), floor)
 if used < 0 then return {-1, 0} end
 local limit, calls = tonumber(ARGV[1]), tonumber(ARGV[2])
 local granted = math.max(0, math.min(calls, limit - used))

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { factsOf } from './facts.ts'
 import { Problem, type ProblemCode } from './problem.ts'
@@ -12,20 +12,27 @@ declare module 'fastify' {
   }
 }
 
+export interface AuthorizeOptions {
+  /** Is told of each request that is refused here, before it is answered. */
+  onRefused?: (request: FastifyRequest, reply: FastifyReply) => void
+}
+
 const realm = 'Bearer realm="plinth"'
 
 /**
  * The route's scope against the caller: 401 or 403 with `WWW-Authenticate` (RFC 6750 §3), or on to the handler.
  * A wrong token is refused on public paths too, so that a client learns of it. A route without a scope stops the start.
  */
-export const authorize = fastifyPlugin(
-  async (app) => {
+export const authorize = fastifyPlugin<AuthorizeOptions>(
+  async (app, { onRefused }) => {
     app.addHook('onRoute', ({ url, config }) => {
       if (config?.scope === undefined) throw new Error(`The route ${url} does not say who may call it`)
     })
-    app.addHook('onRequest', (request, _reply, done) => {
+    app.addHook('onRequest', (request, reply, done) => {
       const refusal = judge(request)
-      refusal === undefined ? done() : done(refusal)
+      if (refusal === undefined) return done()
+      onRefused?.(request, reply)
+      done(refusal)
     })
   },
   { name: 'authorize', dependencies: ['identify'] },

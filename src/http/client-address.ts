@@ -10,7 +10,8 @@ interface Message {
 
 /**
  * Makes the judge of where a request comes from: the peer of the connection, or, where that is one of our proxies, the
- * last address of `X-Forwarded-For` that is none of them. What a client writes there itself is never believed.
+ * last address of `X-Forwarded-For` that is none of them. What a client writes there itself is never believed: an entry
+ * that is no address hides who sent what stands before it, and the peer counts (T-LIM-02).
  */
 export function clientAddress(trustedProxies: readonly string[]): (message: Message) => string {
   const proxies = proxyList(trustedProxies)
@@ -19,9 +20,19 @@ export function clientAddress(trustedProxies: readonly string[]): (message: Mess
     const peer = socket.remoteAddress ?? ''
     if (!isProxy(peer)) return peer
     const passed = [headers['x-forwarded-for'] ?? []].flat().join(',').split(',')
-    const addresses = passed.map((address) => address.trim()).filter((address) => isIP(address) !== 0)
-    return addresses.findLast((address) => !isProxy(address)) ?? peer
+    const first = passed.map(addressIn).findLast((address) => address === null || !isProxy(address))
+    return first ?? peer
   }
+}
+
+const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/
+
+/** The address of an entry, which proxies also write as `192.0.2.1:5678`, `[2001:db8::1]` or `[2001:db8::1]:5678`. */
+function addressIn(entry: string): string | null {
+  const text = entry.trim()
+  const [, bracketed, plain] = withPort.exec(text) ?? []
+  const address = bracketed ?? plain ?? text
+  return isIP(address) === 0 || address.includes('%') ? null : address
 }
 
 /** An address as limits count it: IPv6 networks belong to one subscriber down to their /64. */

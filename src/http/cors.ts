@@ -57,5 +57,6 @@ export function corsHeaders(origins: readonly string[]): (request: FastifyReques
   }
 }
 
-const isPreflight = ({ method, headers }: FastifyRequest) =>
+/** A question of a browser before a request of a page, whatever its origin. */
+export const isPreflight = ({ method, headers }: FastifyRequest) =>
   method === 'OPTIONS' && headers['access-control-request-method'] !== undefined

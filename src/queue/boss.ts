@@ -55,8 +55,13 @@ async function startBoss(url: string, onError: (error: unknown) => void): Promis
     monitorIntervalSeconds: superviseSeconds,
   })
   boss.on('error', onError)
-  await boss.start()
-  for (const name of Object.keys(queues)) await ensureQueue(boss, name)
+  try {
+    await boss.start()
+    for (const name of Object.keys(queues)) await ensureQueue(boss, name)
+  } catch (error) {
+    await boss.stop({ graceful: false })
+    throw error
+  }
   return boss
 }
 

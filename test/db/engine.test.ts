@@ -142,6 +142,19 @@ onPostgres((engine) => {
       )
     })
 
+    it('is true when the server says nothing in time to one who is in a hurry', async () => {
+      const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
+      await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
+      const silent = hasty.write(async (tx) => {
+        await sql`set local statement_timeout = 0`.execute(tx)
+        await sql`select pg_sleep(0.9)`.execute(tx)
+      })
+      const error = await failureOf(silent)
+      assert.deepEqual([String(error), postgres.isUnavailable(error)], ['Error: Query read timeout', true])
+      await hasty.ping()
+      await hasty.close()
+    })
+
     it('is true when a lock is held for too long', async () => {
       await db.write((tx) => tx.insertInto('settings').values({ name: 'locked', value: 'x' }).execute())
       const change = (tx: Queryable) =>

@@ -45,11 +45,11 @@ async function closeAll(all: Node[]): Promise<void> {
 }
 
 /** So many requests of one client at once, spread over the nodes; with an API key whose quota is 40, if one is named. */
-const flood = (all: Node[], count: number, client: string, key?: string) =>
+const flood = (all: Node[], count: number, client: string, key?: string, url = '/products') =>
   Promise.all(
     Array.from({ length: count }, (_, at) => {
       const headers = key === undefined ? {} : { 'x-api-key': key }
-      return (all[at % all.length] as Node).send({ url: '/products', token: token('', client), headers })
+      return (all[at % all.length] as Node).send({ url, token: token('', client), headers })
     }),
   )
 
@@ -182,14 +182,21 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.equal(back?.headers['x-quota-remaining'], '929')
     })
 
-    it('a paused Redis: nobody waits for it but those who find out', async () => {
-      await flood(all, 3, 'paused')
+    it('a paused Redis: nobody waits for it but those who find out; back with its data, no use is lost', async () => {
+      await flood(all, 6, 'paused')
+      await flood(all, 6, 'paused', 'paused')
       redis.pause()
       assert.deepEqual(statuses(await flood(all, 3, 'paused')), { 200: 3 })
       const ms = await usualMs('paused')
+      const away = await flood(all, 30, 'paused', 'paused')
       redis.resume()
       assert.ok(ms < 50, `${ms} ms`)
+      assert.deepEqual(statuses(away), { 200: 30 })
       await countAgain()
+      // Of the 40 calls of the key 36 are used, whoever has counted them.
+      const { quotas } = (await flood(all, 1, 'paused', 'paused', '/api/usage'))[0]?.json() ?? {}
+      assert.equal(quotas[0].remaining, 4)
+      assert.deepEqual(statuses(await flood(all, 9, 'paused', 'paused')), { 200: 4, 403: 5 })
     })
 
     it('without Redis the database counts what guards secrets, over all nodes', async () => {

@@ -117,15 +117,20 @@ onSqlite((engine) => {
         assert.equal(answer.headers['x-ratelimit-limit'], undefined)
       }
       assert.deepEqual(told(await send({ url: '/products', ...me })), [2, 1])
-      const other = await testApp(db, { rules: { anonymous: minute(2) }, corsOrigins: ['https://app.example'] })
+      const other = await testApp(db, { rules: { anonymous: minute(3) }, corsOrigins: ['https://app.example'] })
       open.push(other)
       const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET' }
       for (let call = 0; call < 3; call++) {
         const answer = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
         assert.equal(answer.statusCode, 204)
       }
+      // Nor by those of origins that nobody knows; by any other OPTIONS it is.
+      const stranger = { ...headers, origin: 'https://other.example' }
+      const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
+      assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
+      assert.deepEqual(told(await other.send({ method: 'OPTIONS', url: '/products', scopes: null })), [3, 2])
       const page = await other.send({ url: '/products', headers: { origin: 'https://app.example' }, scopes: null })
-      assert.deepEqual(told(page), [2, 1])
+      assert.deepEqual(told(page), [3, 1])
       assert.match(String(page.headers['access-control-expose-headers']), /X-RateLimit-Remaining.*X-Quota-Remaining/)
     })
   })
@@ -191,6 +196,28 @@ onSqlite((engine) => {
     })
   })
 
+  describe('addresses that proxies append', () => {
+    it('count with a port, in brackets, and behind proxies of ours', async () => {
+      const { send } = await limited({ anonymous: minute(9) })
+      const from = async (address: string) =>
+        told(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
+      const same = ['203.0.113.9', '6.6.6.6, 203.0.113.9:4711', '6.6.6.6,203.0.113.9:80, 127.0.0.1:9']
+      for (const [at, address] of same.entries()) assert.equal(await from(address), 8 - at, address)
+      const network = ['2001:db8:7:7::1', '[2001:db8:7:7::2]', '6.6.6.6, [2001:db8:7:7::3]:443']
+      for (const [at, address] of network.entries()) assert.equal(await from(address), 8 - at, address)
+    })
+
+    it('never let a client choose its own: before what is no address nothing is believed (T-LIM-02)', async () => {
+      const forged = ['unknown', '', '_hidden', 'fe80::1%eth0', '203.0.113.9:x', '[203.0.113.9', '1.2.3.4:5:6']
+      const { send } = await limited({ anonymous: minute(forged.length) })
+      for (const [at, last] of forged.entries()) {
+        const headers = { 'x-forwarded-for': `198.51.100.${at}, ${last}, 127.0.0.1` }
+        const answer = await send({ url: '/products', scopes: null, headers })
+        assert.deepEqual([answer.statusCode, told(answer)[1]], [200, forged.length - 1 - at], last)
+      }
+    })
+  })
+
   describe('limits of an operation', () => {
     it('POST /api/reports and its repetition; answers show what is tightest', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
@@ -243,12 +270,16 @@ onSqlite((engine) => {
 
   describe('the quota', () => {
     it('403 with one field, after the window and before the scope; refused calls use none of it (T-LIM-03)', async () => {
-      const { send } = await limited({ general: minute(4), quotas: { requests: 2, reports: null } })
+      const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
       const me = as(somebody(), '')
-      assert.equal((await send({ url: '/users', ...me })).statusCode, 403)
+      const denied = await send({ url: '/users', ...me })
+      assert.deepEqual(
+        [denied.statusCode, denied.headers['x-error-code'], ...quotaTold(denied)],
+        [403, 'ACCESS_DENIED', 2, 2],
+      )
       const last = await send({ url: '/nothing', ...me })
       assert.equal(last.headers['x-quota-limit'], undefined)
-      assert.deepEqual(quotaTold(await send({ url: '/products', ...me })), [2, 0])
+      for (const left of [1, 0]) assert.deepEqual(quotaTold(await send({ url: '/products', ...me })), [2, left])
       const refused = await send({ url: '/users', ...me })
       assert.equal(refused.statusCode, 403)
       assert.deepEqual(refused.json(), { error: 'The quota of 2 requests a month is used up until 2026-04-01' })
@@ -325,6 +356,16 @@ forEachEngine((engine) => {
       fails = false
       await service.app.close()
       assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
+    })
+
+    it('is told and left when it cannot be saved at the stop: nothing is tried after it', async () => {
+      const timers = drivenTimers()
+      const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
+      const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
+      const service = await testApp(db, { limits, later: timers.later })
+      await service.send({ url: '/products', token: token('', 'cli_lost') })
+      await service.app.close()
+      assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
     })
 
     it('takes are exact however many come at once', async () => {

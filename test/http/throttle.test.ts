@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { LightMyRequestResponse as Response } from 'fastify'
 import type { Database } from '../../src/db/open.ts'
+import type { ApiKeyIdentity } from '../../src/http/identify.ts'
 import { limitOf } from '../../src/http/limits/limit.ts'
 import { monthOf } from '../../src/http/limits/month.ts'
 import { lineOf, longestWaitMs, mostWaiting, placeIn, throttle } from '../../src/http/limits/throttle.ts'
@@ -171,11 +172,12 @@ onSqlite((engine) => {
     let db: Database
     let service: TestApp
     let timers: ReturnType<typeof drivenTimers>
+    let key: ApiKeyIdentity | null = null
     before(async () => {
       db = await engine.database()
       timers = drivenTimers()
       const rules = { throttle: { calls: 100, seconds: 1, burst: 5 }, quotas: { requests: 500, reports: null } }
-      service = await testApp(db, { rules, later: timers.later })
+      service = await testApp(db, { rules, later: timers.later, readApiKey: () => key })
     })
     after(async () => {
       await service.app.close()
@@ -224,6 +226,21 @@ onSqlite((engine) => {
       }
       const { quotas } = (await service.send({ url: '/api/usage', ...me })).json()
       assert.equal(quotas[0].used, 105)
+    })
+
+    it('a key that is given another rate of its own is let through at that one from its next request on', async () => {
+      const delayedAt = async (rate: string) => {
+        key = { id: 'key_changing', rate, quota: null }
+        // The line is empty again.
+        pass(10_000)
+        const from = { url: '/products', scopes: null, headers: { 'x-api-key': 'changing' } }
+        const answers = Array.from({ length: 25 }, () => service.send(from))
+        await service.send({ url: '/products', token: token('', 'cli_behind') })
+        pass(2_000)
+        return (await Promise.all(answers)).filter(({ headers }) => headers['server-timing']).length
+      }
+      const delayed = [await delayedAt('100/1'), await delayedAt('1000/1'), await delayedAt('100/1')]
+      assert.deepEqual(delayed, [20, 0, 20])
     })
 
     it('another client does not wait for it', async () => {

@@ -4,7 +4,7 @@ import { clientAddress, networkOf } from '../client-address.ts'
 import type { ApiKeyIdentity, Caller } from '../identify.ts'
 import { type Limit, limitOf, rateOf } from './limit.ts'
 import { type Allowances, allowanceOf, type QuotaSettings } from './quota.ts'
-import { type Line, lineOf, type Pace } from './throttle.ts'
+import { type Line, lineOf, type Pace, stepOf } from './throttle.ts'
 import { isOver, type Window } from './windows.ts'
 
 /** Whose calls are counted together, and what was counted in this process. */
@@ -73,6 +73,7 @@ export function accounts({
     // Its rate or quota may have been changed since.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas?.requests?.limit !== allowances.requests?.limit) found.quotas = allowances
+    if (found.line && pace) found.line.stepMs = stepOf(pace, own)
     return found
   }
   const ofCaller = ({ clientId, subject }: Caller): Account => {

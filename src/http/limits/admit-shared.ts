@@ -23,16 +23,21 @@ async function judge(parts: Parts, way: Way): Promise<() => void> {
   return refusal === null ? use(parts, way) : () => way.done(refusal)
 }
 
-/** Counts one call where all processes count; in this one while they cannot. */
+/**
+ * Counts one call where all processes count; in this one while they cannot, from where all stood when they were last
+ * heard of. What this process counts is copied: others count on while it is judged.
+ */
 async function take(parts: Parts, account: Account, limit: Limit | null): Promise<Window | null> {
   if (limit === null) return null
   const { windows, strictWindows } = sharedOf(parts)
   const store = limit.isStrict ? strictWindows : windows
   try {
     const { used, endsAtMs } = await store.add(`${account.key} ${limit.name}`, limit.seconds)
-    return windowOf(limit, used, endsAtMs)
+    const window = windowOf(limit, used, endsAtMs)
+    account.windows[limit.slot] = window
+    return { ...window }
   } catch {
-    return takeHere(account.windows, limit, parts.now())
+    return { ...takeHere(account.windows, limit, parts.now()) }
   }
 }
 
@@ -41,17 +46,23 @@ async function use(parts: Parts, way: Way): Promise<() => void> {
   const month = parts.monthAt(parts.now())
   const { requests, reports } = quotasOf(way)
   const taken: Allowance[] = []
-  const giveBack = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name)))
+  // What cannot be given back is told, and changes no answer.
+  const giveBack = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name))).catch(parts.onError)
   let exceeded: Allowance | undefined
-  for (const one of [requests, reports]) {
-    if (one === null || exceeded !== undefined) continue
-    const { used, isGranted } = await store.take(one.key, month.name, one.limit)
-    Object.assign(one, { used, period: month.name })
-    if (isGranted) taken.push(one)
-    else exceeded = one
+  try {
+    for (const one of [requests, reports]) {
+      if (one === null || exceeded !== undefined) continue
+      const { used, isGranted } = await store.take(one.key, month.name, one.limit)
+      Object.assign(one, { used, period: month.name })
+      if (isGranted) taken.push(one)
+      else exceeded = one
+    }
+  } catch (error) {
+    await giveBack()
+    throw error
   }
   tellQuota(way.reply, requests, reports, month)
-  if (exceeded === undefined) return () => goOn(parts, way, () => void giveBack().catch(parts.onError))
+  if (exceeded === undefined) return () => goOn(parts, way, () => void giveBack())
   await giveBack()
   const refusal = quotaExceeded(exceeded, month)
   return () => way.done(refusal)

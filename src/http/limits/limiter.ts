@@ -1,14 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isPreflight } from '../cors.ts'
 import { factsOf } from '../facts.ts'
 import { type Accounts, accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
 import { admitShared } from './admit-shared.ts'
+import { giveBack } from './give-back.ts'
 import { type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { calendar } from './month.ts'
 import { type QuotaSettings, quotasHere } from './quota.ts'
 import type { Counters } from './stores.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
-import { type Usage, usageOf } from './usage.ts'
+import { type Usage, usages } from './usage.ts'
 import type { Way } from './way.ts'
 
 /** What clients may do; null is without a limit. */
@@ -33,6 +35,8 @@ export interface LimiterOptions extends ThrottleOptions {
 /** Counts requests and decides which go on, which wait and which are refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: Way['done']) => void
+  /** Takes back what an admitted request has used of quotas, as it was not allowed then; what is told of them, too. */
+  giveBack: (request: FastifyRequest, reply: FastifyReply) => void
   /** What the caller of a request may use and has used; counts nothing. */
   usage: (request: FastifyRequest) => Promise<Usage>
   /** Lets those go on who wait. */
@@ -81,17 +85,21 @@ function partsOf(options: LimiterOptions): Parts {
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)
   const { here, lines, counters } = parts
+  const usage = usages(parts)
   const admit = counters.shared === null ? admitHere : admitShared
   return {
     admit: (request, reply, done) => {
       const { limit } = factsOf(request)
-      if (limit === 'none') done()
+      if (limit === 'none' || isPreflight(request)) done()
       else {
         const account = limit === 'token' ? parts.accounts.ofNetwork(request) : parts.accounts.of(request)
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
       }
     },
-    usage: (request) => usageOf(parts, parts.accounts.of(request)),
+    giveBack: (request, reply) => {
+      if (factsOf(request).limit !== 'none') giveBack(parts, { request, account: parts.accounts.of(request) }, reply)
+    },
+    usage: (request) => usage(parts.accounts.of(request)),
     release: lines.release,
     close: here.close,
   }

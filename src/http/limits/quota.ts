@@ -75,11 +75,12 @@ export function quotasHere(options: QuotasHereOptions) {
 
 const saveEveryMs = 1_000
 
-/** Saves what has changed, once a second; what could not be saved is tried again. */
+/** Saves what has changed, once a second; what could not be saved is tried again, until it is closed. */
 function savesLater({ record, later, onError }: QuotasHereOptions) {
   const changed = new Set<Allowance>()
   const left = new Map<string, Use>()
   let cancel: (() => void) | null = null
+  let isClosed = false
   let saving = Promise.resolve()
   const keep = ([key, period, calls]: Use) => {
     const before = left.get(`${key} ${period}`)?.[2] ?? 0
@@ -110,7 +111,7 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
     return saving
   }
   const arm = () => {
-    cancel ??= later(saveEveryMs, saveInTurn)
+    if (!isClosed) cancel ??= later(saveEveryMs, saveInTurn)
   }
   return {
     keep,
@@ -121,6 +122,7 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
       arm()
     },
     close: () => {
+      isClosed = true
       cancel?.()
       return saveInTurn()
     },

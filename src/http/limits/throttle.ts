@@ -26,14 +26,16 @@ export interface ThrottleOptions {
 export const longestWaitMs = 2_000
 export const mostWaiting = 100
 
+const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
+
+/** The time between two calls; for one with a rate of its own at most what that allows. */
+export const stepOf = (pace: Pace, own: Rate | null): number =>
+  own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
+
 /** A line in which nobody stands; one with a rate of its own is let through at least as fast as that. */
-export function lineOf({ calls, seconds, burst }: Pace, own: Rate | null): Line {
-  const stepMs = Math.min(
-    (seconds * 1_000) / calls,
-    own === null ? Number.POSITIVE_INFINITY : (own.seconds * 1_000) / own.calls,
-  )
-  const toleranceMs = burst * ((seconds * 1_000) / calls)
-  return { stepMs, toleranceMs, nextMs: 0, waiting: [], cancel: null }
+export function lineOf(pace: Pace, own: Rate | null): Line {
+  const toleranceMs = pace.burst * msPerCall(pace)
+  return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
 }
 
 /** A place in the line. */

@@ -34,8 +34,33 @@ const UsageView = Type.Object({
 
 export type Usage = Static<typeof UsageView>
 
-/** What an account may use and has used. */
-export async function usageOf(parts: Parts, account: Account): Promise<Usage> {
+const keptMs = 1_000
+
+/**
+ * What accounts may use and have used. Where stores are asked, they are asked once for all who want to know at the same
+ * time, and not again for a second: the question is not counted, so it must not be a way to load them.
+ */
+export function usages(parts: Parts): (account: Account) => Promise<Usage> {
+  const { counters, monotonic } = parts
+  if (counters.shared === null) return (account) => usageOf(parts, account)
+  const kept = new WeakMap<Account, { usage: Promise<Usage>; untilMs: number }>()
+  return (account) => {
+    const before = kept.get(account)
+    if (before !== undefined && monotonic() < before.untilMs) return before.usage
+    const usage = usageOf(parts, account)
+    const look = { usage, untilMs: Number.POSITIVE_INFINITY }
+    kept.set(account, look)
+    usage.then(
+      () => {
+        look.untilMs = monotonic() + keptMs
+      },
+      () => kept.delete(account),
+    )
+    return usage
+  }
+}
+
+async function usageOf(parts: Parts, account: Account): Promise<Usage> {
   const { rules, monthAt, now } = parts
   const { reports, webhooks } = rules
   const limits = [account.general, reports, webhooks].filter((limit) => limit !== null)

@@ -29,7 +29,7 @@ export function refusalOf({ request, reply, account, own }: Way, tight: Window |
 const none: Allowances = { requests: null, reports: null }
 
 /** The quotas that a request uses: none where it is refused for want of a token, or where nothing is found. */
-export function quotasOf({ request, account }: Way): Allowances {
+export function quotasOf({ request, account }: Pick<Way, 'request' | 'account'>): Allowances {
   const { quotas } = account
   if (quotas === null || request.is404) return none
   const { scope, limit } = factsOf(request)

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import pg from 'pg'
+import { builtIn } from '../src/built-in.ts'
+import { readConfig } from '../src/config.ts'
+import { startService } from '../src/start.ts'
+import { onPostgres, type Place } from './support/engines.ts'
+import { eventually } from './support/service.ts'
+
+onPostgres((engine) => {
+  describe('a start that fails', () => {
+    let place: Place
+    let watcher: pg.Client
+    let dataDir: string
+    before(async () => {
+      place = await engine.place()
+      dataDir = mkdtempSync(join(tmpdir(), 'plinth-start-'))
+      watcher = new pg.Client({ connectionString: place.url })
+      await watcher.connect()
+    })
+    after(async () => {
+      await watcher.end()
+      await place.remove()
+      rmSync(dataDir, { recursive: true })
+    })
+    /** Starts a service that cannot; then none of its own connections is left. */
+    const fails = async (env: Record<string, string>, why: RegExp) => {
+      const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
+      const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })
+      await assert.rejects(startService(config, builtIn, 'test'), why)
+      await eventually(
+        'the server has closed its side too',
+        async () => {
+          const query = `select pid from pg_stat_activity where datname = current_database() and application_name like 'plinth%'`
+          return (await watcher.query(query)).rows.length === 0
+        },
+        5_000,
+      )
+    }
+
+    it('leaves nothing open when where calls are counted cannot be opened', () =>
+      fails({ REDIS_URL: 'redis://127.0.0.1:99999' }, /Invalid URL/))
+
+    it('leaves nothing open when what comes after it cannot be opened', async () => {
+      await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
+      await fails({}, /create_queue/)
+    })
+  })
+})
