@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Configuration } from 'oidc-provider'
+import { fetch } from 'undici'
 import { formSource, pageFrame } from '../../src/auth/pages/frame.ts'
 import { html } from '../../src/auth/pages/html.ts'
 import { textOn } from '../../src/auth/pages/style.ts'
 import { refuseMistakes } from '../../src/auth/refuse-mistakes.ts'
 import { clientAddress } from '../../src/http/client-address.ts'
+import { onSqlite } from '../support/engines.ts'
+import { realServer } from './real.ts'
 import { branding } from './support.ts'
 
 /** The contrast of two colours (WCAG 2.2), worked out apart from the code under test. */
@@ -77,6 +80,34 @@ describe('clientAddress', () => {
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9, 10.0.0.2'), '203.0.113.9')
     assert.equal(of('::1', '2001:db8::7'), '2001:db8::7')
     for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
+  })
+
+  it('with a port and brackets, as proxies write it; the peer where an entry hides who came before (T-LIM-02)', () => {
+    assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
+    assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
+    for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {
+      assert.equal(of('10.0.0.1', `1.1.1.1, ${hidden}, 10.0.0.2`), '10.0.0.1')
+    }
+  })
+})
+
+onSqlite((engine) => {
+  describe('logins beyond the rate of a network', () => {
+    it('429 as a page, as a person reads it; with Retry-After', async () => {
+      const real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '1/60' })
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+      const login = () => {
+        const about = { method: 'POST', headers, body: 'email=a', dispatcher: real.agent }
+        return fetch(`${real.baseUrl}/oauth/interaction/none/login`, about)
+      }
+      const [first, second] = [await login(), await login()]
+      const { status, headers: told } = second
+      assert.deepEqual([first.status, status, told.get('retry-after')], [400, 429, '60'])
+      assert.match(String(told.get('content-type')), /^text\/html/)
+      assert.match(await second.text(), /Too many requests/)
+      await first.text()
+      await real.close()
+    })
   })
 })
 
