@@ -185,6 +185,11 @@ describe('with Redis', { skip: redisMissing }, () => {
     it('a paused Redis: nobody waits for it but those who find out; back with its data, no use is lost', async () => {
       await flood(all, 6, 'paused')
       await flood(all, 6, 'paused', 'paused')
+      // What only Redis knows when it goes away is a second's use at most.
+      await eventually('both uses are saved', async () => {
+        const rows = await db.read.selectFrom('quotaUses').select('used').where('key', 'like', '%paused%').execute()
+        return rows.length === 2 && rows.every(({ used }) => used === 6)
+      })
       redis.pause()
       assert.deepEqual(statuses(await flood(all, 3, 'paused')), { 200: 3 })
       const ms = await usualMs('paused')
