@@ -76,6 +76,7 @@ interface Emitted {
   type?: string
   callbackUrl?: string
   body?: object
+  audience?: string
 }
 
 /** The steps that every test takes on the database of its suite. */
@@ -94,10 +95,21 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>
       db.read.selectFrom('attempts').selectAll().where('deliveryId', '=', deliveryId).orderBy('attempt').execute(),
-    emit: async (owner: Owner, { type = 'report.completed', callbackUrl, body = eventBody }: Emitted = {}) => {
+    emit: async (
+      owner: Owner,
+      { type = 'report.completed', callbackUrl, body = eventBody, audience }: Emitted = {},
+    ) => {
       const id = newId('msg', randomBytes)
       const createdAt = new Date().toISOString()
-      const event = { id, type, ...owner, body, callbackUrl: callbackUrl ?? null, createdAt }
+      const event = {
+        id,
+        type,
+        ...owner,
+        body,
+        callbackUrl: callbackUrl ?? null,
+        createdAt,
+        ...(audience && { audience }),
+      }
       await db.write((tx) => recordEvent(tx, queue as Queue, event))
       return event
     },

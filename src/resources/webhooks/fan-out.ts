@@ -16,7 +16,7 @@ export interface FanOutOptions {
 
 type Event = Selectable<EventsTable>
 
-interface Target {
+interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
@@ -70,11 +70,12 @@ function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
     const targets = await registered(event)
     const { callbackUrl: url } = event
     if (url === null || targets.some((one) => sameUrl(one.url, url)) || (await told).has(event.id)) return targets
-    return [...targets, { webhookId: null, url, payloadStyle: 'plain' }]
+    const { ownerClient, ownerSubject } = event
+    return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain' }]
   }
 }
 
-interface Registered extends Target, Owned {
+interface Registered extends Target {
   event: string
 }
 
@@ -103,7 +104,8 @@ const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Eve
 const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
-    .select(['webhooks.id as webhookId', 'callbackUrl as url', 'payloadStyle'])
+    .select(['webhooks.id as webhookId', 'ownerClient', 'ownerSubject'])
+    .select(['callbackUrl as url', 'payloadStyle'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)
@@ -119,11 +121,9 @@ async function ofAudience(tx: Queryable, event: Event, audience: string): Promis
     .select(['webhooks.scopes as granted', 'clients.scopes as allowed', 'clients.revokedAt'])
     .execute()
   const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
-  return found
-    .filter(
-      ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
-    )
-    .map(({ webhookId, url, payloadStyle }) => ({ webhookId, url, payloadStyle }))
+  return found.filter(
+    ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
+  )
 }
 
 const sameUrl = (one: string, other: string): boolean =>
@@ -142,14 +142,16 @@ async function toldAlready(tx: Queryable, { engine }: Database, events: readonly
 const deliveryRow = (event: Event, target: Target, id: string): string[] => [
   ...[id, event.id, target.webhookId as string, target.url],
   ...[bodyFor(event, target.payloadStyle), laneOf(target, event.ownerClient)],
+  ...[target.ownerClient, target.ownerSubject],
 ]
 
 /** Adds deliveries that are due at once; those that an event has already are passed over. */
 async function addDeliveries(tx: Queryable, db: Database, rows: string[][], instant: string): Promise<void> {
   if (rows.length === 0) return
   const { rows: added } = await sql<{ lane: string }>`
-    insert into deliveries (id, event_id, webhook_id, url, body, lane, status, attempts, next_attempt_at, created_at)
-    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+    insert into deliveries (id, event_id, webhook_id, url, body, lane, owner_client, owner_subject,
+      status, attempts, next_attempt_at, created_at)
+    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
       'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(JSON.stringify(rows))} where true
     on conflict do nothing returning lane`.execute(tx)
