@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import { type Due, firstWaiting } from './claim.ts'
-import { type HealthOptions, lockRegistrations, recordHealth } from './health.ts'
+import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './health.ts'
 import { afterTry, type LaneHealth, type LaneLimits } from './lanes.ts'
 import type { Outcome } from './outcome.ts'
 import { retryDelayMs } from './schedule.ts'
@@ -92,8 +92,13 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
     from ${db.engine.jsonRows(JSON.stringify(rows))}`.execute(tx)
 }
 
-/** Counts failures in a row, and lets lanes look again; returns the counts by lane. */
-async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: readonly Tried[], nowMs: number) {
+/** Counts failures in a row, and lets lanes look again; returns the counts by lane, before and after. */
+async function updateLanes(
+  tx: Queryable,
+  { db, limits }: RecordOptions,
+  batch: readonly Tried[],
+  nowMs: number,
+): Promise<Map<string, InARow>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries.keys()].map((lane) => [lane]))
   // One that was idle may have been forgotten since (`expire.ts`).
@@ -120,5 +125,6 @@ async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: 
     from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until,
       value ->> 3 as floor from ${db.engine.jsonRows(rows)}) as a
     where a.lane = delivery_lanes.lane`.execute(tx)
-  return new Map(after.map(({ lane, failures }) => [lane, failures]))
+  const before = new Map(found.map(({ lane, failures }) => [lane, failures]))
+  return new Map(after.map(({ lane, failures }) => [lane, { before: before.get(lane) ?? 0, after: failures }]))
 }
