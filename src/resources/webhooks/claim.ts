@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { Webhook } from '../../db/tables.ts'
+import type { Owned, Webhook } from '../../db/tables.ts'
+import { ofPresentOwners } from './hearing.ts'
 import { admit, armLanes, type LaneLimits } from './lanes.ts'
 import type { KeptSecret } from './secrets.ts'
 
@@ -24,12 +25,12 @@ export interface Due {
   type: string
   ownerClient: string
   ownerSubject: string
-  /** The registration as it was when claimed; null when it is gone, or there was none. */
+  /** The registration as it was when claimed; null when it or its owner is gone, or there was none. */
   webhook: Called | null
 }
 
 /** What a call needs of a registration. */
-export type Called = Pick<Webhook, 'id' | 'status' | 'headers' | keyof KeptSecret>
+export type Called = Pick<Webhook, 'id' | 'status' | 'headers' | keyof Owned | keyof KeptSecret>
 
 interface Looked {
   lane: string
@@ -119,10 +120,12 @@ async function registrationsOf(
   if (ids.size === 0) return new Map<string, Called>()
   const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
   const found = await sql<Called>`
-    select id, status, headers, secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
+    select id, status, headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
+      secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
       previous_secret_expires_at as "previousSecretExpiresAt"
     from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
-  return new Map(found.rows.map((row) => [row.id, row]))
+  const present = await ofPresentOwners(tx, { engine }, found.rows)
+  return new Map(present.map((row) => [row.id, row]))
 }
 
 /** The earliest waiting delivery of a lane, or null. */

@@ -126,7 +126,7 @@ async function fill(state: State): Promise<number> {
 
 const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
 
-/** True when its registration was deleted, paused or disabled in the meantime; a test needs it only to be there. */
+/** True when its registration was paused, disabled or deleted, or its owner; a test needs it only to be there. */
 const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
   webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
 

@@ -4,6 +4,7 @@ import type { Database, Queryable } from '../../db/open.ts'
 import type { EventsTable, Owned } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
 import type { WorkTogether } from '../../queue/queue.ts'
+import { ofPresentOwners } from './hearing.ts'
 import { armLanes, laneOf } from './lanes.ts'
 
 export interface FanOutOptions {
@@ -56,17 +57,17 @@ async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly 
 /** Finds the targets of events; what several events have in common is looked up once. */
 function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
-  const audiences = new Map<string, Promise<Target[]>>()
-  const registered = async (event: Event): Promise<Target[]> => {
+  const audiences = new Map<string, Promise<readonly Target[]>>()
+  const registered = async (event: Event): Promise<readonly Target[]> => {
     const { type, audience, exceptWebhook } = event
     if (audience === null) return heardBy((await owners).get(ownerKey(event)) ?? [], event)
     const key = JSON.stringify([type, audience, exceptWebhook])
-    const found = audiences.get(key) ?? ofAudience(tx, event, audience)
+    const found = audiences.get(key) ?? ofAudience(tx, db, event, audience)
     audiences.set(key, found)
     return found
   }
   const told = toldAlready(tx, db, events)
-  return async (event: Event): Promise<Target[]> => {
+  return async (event: Event): Promise<readonly Target[]> => {
     const targets = await registered(event)
     const { callbackUrl: url } = event
     if (url === null || targets.some((one) => sameUrl(one.url, url)) || (await told).has(event.id)) return targets
@@ -82,7 +83,7 @@ interface Registered extends Target {
 const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
 
 /** The active registrations of everybody who owns one of these events, by owner. */
-async function ofOwners(tx: Queryable, { engine }: Database, events: readonly Event[]) {
+async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
   if (owners.size === 0) return new Map<string, Registered[]>()
   const wanted = JSON.stringify(
@@ -91,9 +92,9 @@ async function ofOwners(tx: Queryable, { engine }: Database, events: readonly Ev
   const { rows } = await sql<Registered>`
     select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject from webhooks
     where status = 'active'
-      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${engine.jsonRows(wanted)})
+      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
     order by id`.execute(tx)
-  return Map.groupBy(rows, ownerKey)
+  return Map.groupBy(await ofPresentOwners(tx, db, rows), ownerKey)
 }
 
 const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Event): Target[] => {
@@ -115,15 +116,16 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
  * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
  * that is not kept here is another issuer's.
  */
-async function ofAudience(tx: Queryable, event: Event, audience: string): Promise<Target[]> {
+async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
   const found = await active(tx, event)
     .leftJoin('clients', 'clients.id', 'webhooks.ownerClient')
     .select(['webhooks.scopes as granted', 'clients.scopes as allowed', 'clients.revokedAt'])
     .execute()
   const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
-  return found.filter(
+  const may = found.filter(
     ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
   )
+  return ofPresentOwners(tx, db, may)
 }
 
 const sameUrl = (one: string, other: string): boolean =>
