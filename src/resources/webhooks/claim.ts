@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Owned, Webhook } from '../../db/tables.ts'
 import { ofPresentOwners } from './hearing.ts'
-import { admit, armLanes, type LaneLimits } from './lanes.ts'
+import { admit, armLanes, firstWaiting, type LaneLimits } from './lanes.ts'
 import type { KeptSecret } from './secrets.ts'
 
 /** A claimed delivery with all that its call needs. */
@@ -13,6 +13,7 @@ export interface Due {
   lane: string
   eventId: string
   webhookId: string | null
+  /** Where its registration is now; what the row says, where there is none. */
   url: string
   body: string
   attempts: number
@@ -30,7 +31,7 @@ export interface Due {
 }
 
 /** What a call needs of a registration. */
-export type Called = Pick<Webhook, 'id' | 'status' | 'headers' | keyof Owned | keyof KeptSecret>
+export type Called = Pick<Webhook, 'id' | 'status' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret>
 
 interface Looked {
   lane: string
@@ -107,7 +108,8 @@ async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUn
   const webhooks = await registrationsOf(tx, { engine }, rows)
   return rows.flatMap((row) => {
     const fence = fences.get(row.id)
-    return fence === undefined ? [] : [{ ...row, fence, webhook: webhooks.get(row.webhookId ?? '') ?? null }]
+    const webhook = webhooks.get(row.webhookId ?? '') ?? null
+    return fence === undefined ? [] : [{ ...row, url: webhook?.callbackUrl ?? row.url, fence, webhook }]
   })
 }
 
@@ -120,18 +122,13 @@ async function registrationsOf(
   if (ids.size === 0) return new Map<string, Called>()
   const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
   const found = await sql<Called>`
-    select id, status, headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
+    select id, status, callback_url as "callbackUrl", headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
       secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
       previous_secret_expires_at as "previousSecretExpiresAt"
     from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
   const present = await ofPresentOwners(tx, { engine }, found.rows)
   return new Map(present.map((row) => [row.id, row]))
 }
-
-/** The earliest waiting delivery of a lane, or null. */
-export const firstWaiting: RawBuilder<string | null> = sql`(
-  select min(next_attempt_at) from deliveries
-  where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /** Sets when lanes are looked at next: when their first waiting delivery is due, but not before the given instant. */
 async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promise<void> {

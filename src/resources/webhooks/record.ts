@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
-import { type Due, firstWaiting } from './claim.ts'
+import type { Due } from './claim.ts'
 import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './health.ts'
-import { afterTry, type LaneHealth, type LaneLimits } from './lanes.ts'
+import { afterTry, firstWaiting, type LaneHealth, type LaneLimits } from './lanes.ts'
 import type { Outcome } from './outcome.ts'
 import { retryDelayMs } from './schedule.ts'
 
@@ -33,9 +33,14 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
   const held = await endClaims(tx, options, batch, webhooks, nowMs)
   const ours = batch.filter(({ due }) => held.has(due.id))
   await addAttempts(tx, options, ours)
-  const failures = await updateLanes(tx, options, ours, nowMs)
-  await recordHealth(tx, options, ours, webhooks, failures)
+  const telling = ours.filter(({ due }) => isPresentAddress(due, webhooks))
+  const failures = await updateLanes(tx, options, ours, new Set(telling), nowMs)
+  await recordHealth(tx, options, telling, webhooks, failures)
 }
+
+/** Whether it was the present address that was called: what another one did says nothing of it. */
+const isPresentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
+  url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
 /** Ends the claims that still hold, with the state of their deliveries; returns which those are. */
 async function endClaims(
@@ -54,10 +59,11 @@ async function endClaims(
     return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
   })
   const { engine } = options.db
-  // The state is said anew even where the registration has ended it a moment ago: a call under way may still succeed. A
-  // redelivery that was asked for meanwhile counts this try, and goes on by itself.
+  // What the registration has ended meanwhile may still have succeeded, but is not tried again. A redelivery that was asked
+  // for meanwhile counts this try, and goes on by itself.
   const unlessAnew = (column: string) =>
-    sql`${sql.ref(column)} = case when deliveries.round = a.round then ${sql.ref(`a.${column}`)}
+    sql`${sql.ref(column)} = case when deliveries.round = a.round
+      and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
       else ${sql.ref(`deliveries.${column}`)} end`
   const { rows: held } = await sql<{ id: string }>`
     update deliveries set lease_until = null, attempts = a.attempts,
@@ -73,7 +79,8 @@ async function endClaims(
 
 /** How long to wait before the next try; null when there is none. */
 function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
-  if (outcome === null || outcome.delivered || outcome.gone || due.isTest === 1) return null
+  if (outcome === null || outcome.delivered || due.isTest === 1) return null
+  if (outcome.gone && isPresentAddress(due, webhooks)) return null
   if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
   return retryDelayMs(schedule, due.attempts + 1 - due.triesBefore, outcome.retryAfterSeconds, jitter)
 }
@@ -97,6 +104,7 @@ async function updateLanes(
   tx: Queryable,
   { db, limits }: RecordOptions,
   batch: readonly Tried[],
+  telling: ReadonlySet<Tried>,
   nowMs: number,
 ): Promise<Map<string, InARow>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
@@ -111,8 +119,8 @@ async function updateLanes(
     tx,
   )
   const after = found.map(({ lane, ...health }) => {
-    const step = (one: LaneHealth, { outcome }: Tried) =>
-      outcome === null ? one : afterTry(one, outcome.delivered, nowMs, limits)
+    const step = (one: LaneHealth, tried: Tried) =>
+      tried.outcome && telling.has(tried) ? afterTry(one, tried.outcome.delivered, nowMs, limits) : one
     return { lane, ...(tries.get(lane) ?? []).reduce<LaneHealth>(step, health) }
   })
   // Whoever was served stands behind those that waited meanwhile.
