@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { Database } from '../../src/db/open.ts'
+import { claimDue } from '../../src/resources/webhooks/claim.ts'
 import { admit, afterTry, laneLimits, laneOf } from '../../src/resources/webhooks/lanes.ts'
 import type { OutboundPost } from '../../src/resources/webhooks/send.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -168,6 +169,33 @@ forEachEngine((engine) => {
       assert.equal(calls, 25)
       assert.ok((await rows()).every(({ status }) => status === 'delivered'))
       clock.now = now
+    })
+
+    it('count as begun only when they are: not those that somebody else holds, which are looked for again at once', async (t) => {
+      if (engine.name === 'sqlite') return t.skip('one writer at a time: nobody else holds anything')
+      const { rows, webhookId } = await waiting('https://held.test/', 3)
+      const [first] = await rows()
+      const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const holding = db.write(async (tx) => {
+        await tx
+          .updateTable('deliveries')
+          .set({ attempts: 0 })
+          .where('id', '=', first?.id ?? '')
+          .execute()
+        held.resolve()
+        await end.promise
+      })
+      await held.promise
+      const claim = () => claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs }, 100, now)
+      assert.equal((await claim()).length, 2)
+      const [state] = (await lane()).filter((one) => one.lane === webhookId)
+      assert.deepEqual([state?.dueAt, state?.recent], [iso(now), JSON.stringify([now, now])])
+      end.resolve()
+      await holding
+      assert.deepEqual(
+        (await claim()).map(({ id }) => id),
+        [first?.id],
+      )
     })
 
     it('that failed ten times wait while one call at a time finds out, and keep their place in the schedule', async () => {

@@ -1,8 +1,8 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Owned, Webhook } from '../../db/tables.ts'
 import { ofPresentOwners } from './hearing.ts'
-import { admit, armLanes, firstWaiting, type LaneLimits } from './lanes.ts'
+import { type Admission, admit, firstWaiting, type LaneLimits } from './lanes.ts'
 import type { KeptSecret } from './secrets.ts'
 
 /** A claimed delivery with all that its call needs. */
@@ -60,17 +60,27 @@ export function claimDue({ db, limits, leaseMs }: ClaimOptions, most: number, no
     const lanes = await dueLanes(tx, db, limits, most, nowMs)
     if (lanes.length === 0) return []
     const ids: string[] = []
-    const rows = lanes.map(({ lane, failures, openUntil, recent, inFlight, waiting }) => {
+    const admitted = lanes.map(({ failures, openUntil, recent, inFlight, waiting, lane }) => {
       const due = JSON.parse(waiting ?? '[]') as string[]
       const left = most - ids.length
       const state = { failures, openUntil, recent: JSON.parse(recent), inFlight, waiting: Math.min(due.length, left) }
-      const { count, floorMs, recent: begun } = admit(state, nowMs, limits, leaseMs)
-      ids.push(...due.slice(0, count))
-      return [lane, iso(floorMs), JSON.stringify(begun)]
+      const admission = admit(state, nowMs, limits, leaseMs)
+      ids.push(...due.slice(0, admission.count))
+      return { lane, ...admission }
     })
     const claimed = ids.length === 0 ? [] : await lease(tx, db, ids, iso(nowMs + leaseMs))
-    await arm(tx, db, rows)
+    await arm(tx, db, armed(admitted, claimed, nowMs))
     return claimed
+  })
+}
+
+/** When each lane is looked at next. Where others hold what was admitted, that is soon, and counts as not begun. */
+function armed(admitted: readonly (Admission & { lane: string })[], claimed: readonly Due[], nowMs: number) {
+  const leased = Map.groupBy(claimed, ({ lane }) => lane)
+  return admitted.map(({ lane, count, floorMs, recent }) => {
+    const missed = count - (leased.get(lane)?.length ?? 0)
+    const begun = missed === 0 ? recent : recent.slice(0, -missed)
+    return [lane, iso(missed === 0 ? floorMs : nowMs), JSON.stringify(begun)]
   })
 }
 
@@ -137,31 +147,6 @@ async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promi
       else ${firstWaiting} end
     from (select value ->> 0 as lane, value ->> 1 as floor, value ->> 2 as recent
       from ${engine.jsonRows(JSON.stringify(rows))}) as a where a.lane = delivery_lanes.lane`.execute(tx)
-}
-
-/** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
-export function freeLapsed({ db }: Pick<ClaimOptions, 'db'>, nowMs: number): Promise<number> {
-  const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
-  return giveBack(db, lapsed, nowMs)
-}
-
-/** Gives back claims that this sender will not see through; a call that ends later changes nothing. */
-export function release(db: Database, claims: readonly Pick<Due, 'id' | 'fence'>[], nowMs: number): Promise<number> {
-  if (claims.length === 0) return Promise.resolve(0)
-  const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
-  const ours = sql`lease_until is not null and exists (
-    select 1 from ${held} where value ->> 0 = deliveries.id and cast(value ->> 1 as integer) = fence)`
-  return giveBack(db, ours, nowMs)
-}
-
-async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number): Promise<number> {
-  return db.write(async (tx) => {
-    const { rows } = await sql<{ lane: string }>`
-      update deliveries set lease_until = null, fence = fence + 1 where id in (
-        select id from deliveries where ${which} ${db.engine.lockFreeRows}) returning lane`.execute(tx)
-    await armLanes(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
-    return rows.length
-  })
 }
 
 /** When the next lane is due, in epoch ms; null when nothing waits anywhere. */

@@ -38,6 +38,24 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
   await recordHealth(tx, options, telling, webhooks, failures)
 }
 
+/**
+ * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
+ * sent again once its lease has lapsed.
+ */
+export async function recordTogether(
+  options: RecordOptions & { onError: (error: unknown) => void },
+  batch: readonly Tried[],
+): Promise<void> {
+  const { db, onError } = options
+  try {
+    await db.write((tx) => record(tx, options, batch))
+  } catch (error) {
+    if (batch.length === 1) throw error
+    onError(error)
+    for (const tried of batch) await db.write((tx) => record(tx, options, [tried])).catch(onError)
+  }
+}
+
 /** Whether it was the present address that was called: what another one did says nothing of it. */
 const isPresentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
