@@ -25,8 +25,8 @@ interface Target extends Owned {
 
 /**
  * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
- * of its audience, and one for the address given with the request, unless a registration has the same. Running twice adds
- * nothing.
+ * of its audience, and one for the address given with the request, unless a registration has the same and takes the plain
+ * body. Running twice adds nothing.
  */
 export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
@@ -70,7 +70,9 @@ function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   return async (event: Event): Promise<readonly Target[]> => {
     const targets = await registered(event)
     const { callbackUrl: url } = event
-    if (url === null || targets.some((one) => sameUrl(one.url, url)) || (await told).has(event.id)) return targets
+    // Whoever gave an address with a request expects the plain body there.
+    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url ?? ''))
+    if (url === null || isCalled || (await told).has(event.id)) return targets
     const { ownerClient, ownerSubject } = event
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain' }]
   }
