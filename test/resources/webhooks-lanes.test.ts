@@ -187,11 +187,11 @@ forEachEngine((engine) => {
       })
       await held.promise
       const claim = () => claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs }, 100, now)
-      assert.equal((await claim()).length, 2)
-      const [state] = (await lane()).filter((one) => one.lane === webhookId)
-      assert.deepEqual([state?.dueAt, state?.recent], [iso(now), JSON.stringify([now, now])])
+      const begun = await claim()
       end.resolve()
       await holding
+      const [state] = (await lane()).filter((one) => one.lane === webhookId)
+      assert.deepEqual([begun.length, state?.dueAt, state?.recent], [2, iso(now), JSON.stringify([now, now])])
       assert.deepEqual(
         (await claim()).map(({ id }) => id),
         [first?.id],
