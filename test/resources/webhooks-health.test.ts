@@ -142,7 +142,11 @@ forEachEngine((engine) => {
     it('is good once a call succeeded, also where another worker records a failure at the same time', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
-      const claims = await claimDue({ db, limits, leaseMs: 30_000 }, 10, clock.now)
+      const claims = await claimDue(
+        { db, limits, leaseMs: 30_000, share: { most: 10, underWay: new Map() } },
+        10,
+        clock.now,
+      )
       const [bad, good] = claims.map((due, n) => {
         const outcome = n === 0 ? failed : delivered
         return { due, startedAt: new Date(clock.now).toISOString(), outcome }

@@ -186,7 +186,8 @@ forEachEngine((engine) => {
         await end.promise
       })
       await held.promise
-      const claim = () => claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs }, 100, now)
+      const share = { most: 100, underWay: new Map() }
+      const claim = () => claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs, share }, 100, now)
       const begun = await claim()
       end.resolve()
       await holding
@@ -257,6 +258,37 @@ forEachEngine((engine) => {
       }
       latencies.sort((a, b) => a - b)
       assert.ok((latencies[18] as number) < 1_000, `p95 ${latencies[18]} ms`)
+      await node.stop(0)
+      clock.now = now
+    })
+
+    it('of one owner take a quarter of the hands, however many endpoints never answer', async () => {
+      const the = steps(db, queue)
+      const [greedy, other] = [newOwner(), newOwner()]
+      for (let n = 0; n < 12; n++) await the.subscribe(greedy, `https://greedy-${n}.test/`)
+      await the.subscribe(other, 'https://modest.test/')
+      const never = new Promise<never>(() => {})
+      const begun: string[] = []
+      const node = await start(
+        async ({ url }) => {
+          begun.push(url)
+          return url === 'https://modest.test/' ? delivered : never
+        },
+        { hands: 12 },
+      )
+      await fan(batch([{ eventId: (await the.emit(greedy)).id }]))
+      node.wake()
+      await eventually('the share is taken', async () => begun.length === 3)
+      await fan(batch([{ eventId: (await the.emit(other)).id }]))
+      node.wake()
+      await eventually('the other is called', async () => begun.includes('https://modest.test/'))
+      assert.equal(begun.length, 4)
+      clock.now += 1_000
+      node.wake()
+      await eventually('it has looked again', async () =>
+        (await lane()).every(({ dueAt }) => dueAt === null || dueAt > iso(clock.now)),
+      )
+      assert.equal(begun.length, 4)
       await node.stop(0)
       clock.now = now
     })

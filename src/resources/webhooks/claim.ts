@@ -24,6 +24,7 @@ export interface Due {
   /** 1 for a test: tried once, whether its registration is active or not. */
   isTest: number
   type: string
+  /** Of the registration; of the request, where the address came with one. */
   ownerClient: string
   ownerSubject: string
   /** The registration as it was when claimed; null when it or its owner is gone, or there was none. */
@@ -40,6 +41,7 @@ interface Looked {
   recent: string
   inFlight: number
   waiting: string | null
+  owner: string | null
 }
 
 export interface ClaimOptions {
@@ -47,26 +49,43 @@ export interface ClaimOptions {
   limits: LaneLimits
   /** How long a sender has a delivery before another may claim it. */
   leaseMs: number
+  /** How many calls of one owner may be under way in this process, and how many of each are (`ownerKey`). */
+  share: { most: number; underWay: ReadonlyMap<string, number> }
 }
+
+/** Whose share of the hands a delivery takes. */
+export const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
+
+/** An owner whose share is taken stands back for so long, unless one of its calls ends before. */
+const shareTakenMs = 200
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
 /**
  * Claims up to `most` due deliveries, a few of each endpoint: the longest due lanes first, and of each no more than its
- * limits admit. What a slow or dead endpoint has waiting is not even looked at.
+ * limits and its owner's share admit. What a slow or dead endpoint has waiting is not even looked at.
  */
-export function claimDue({ db, limits, leaseMs }: ClaimOptions, most: number, nowMs: number): Promise<Due[]> {
+export function claimDue({ db, limits, leaseMs, share }: ClaimOptions, most: number, nowMs: number): Promise<Due[]> {
   return db.write(async (tx) => {
     const lanes = await dueLanes(tx, db, limits, most, nowMs)
     if (lanes.length === 0) return []
     const ids: string[] = []
-    const admitted = lanes.map(({ failures, openUntil, recent, inFlight, waiting, lane }) => {
+    const underWay = new Map(share.underWay)
+    const admitted = lanes.map(({ failures, openUntil, recent, inFlight, waiting, lane, owner }) => {
       const due = JSON.parse(waiting ?? '[]') as string[]
-      const left = most - ids.length
-      const state = { failures, openUntil, recent: JSON.parse(recent), inFlight, waiting: Math.min(due.length, left) }
+      const taken = underWay.get(owner ?? '') ?? 0
+      const left = Math.min(due.length, most - ids.length)
+      const mine = Math.min(left, Math.max(0, share.most - taken))
+      const state = { failures, openUntil, recent: JSON.parse(recent), inFlight, waiting: mine }
       const admission = admit(state, nowMs, limits, leaseMs)
       ids.push(...due.slice(0, admission.count))
-      return { lane, ...admission }
+      underWay.set(owner ?? '', taken + admission.count)
+      const isCut = mine < left && admission.count === mine
+      return {
+        lane,
+        ...admission,
+        floorMs: isCut ? Math.max(admission.floorMs, nowMs + shareTakenMs) : admission.floorMs,
+      }
     })
     const claimed = ids.length === 0 ? [] : await lease(tx, db, ids, iso(nowMs + leaseMs))
     await arm(tx, db, armed(admitted, claimed, nowMs))
@@ -90,8 +109,10 @@ async function dueLanes(tx: Queryable, { engine }: Database, limits: LaneLimits,
   const first = sql`(select ${engine.jsonArray(sql`w.id`)} from (
     select id from deliveries where lane = l.lane and status = 'pending' and lease_until is null
       and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${limits.inFlight}) as w)`
+  const owner = sql`(select owner_client || ' ' || owner_subject from deliveries where lane = l.lane
+    and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
   const { rows } = await sql<Looked>`
-    select lane, failures, open_until, recent, ${first} as waiting,
+    select lane, failures, open_until, recent, ${first} as waiting, ${owner} as owner,
       (select count(*) from deliveries where lane = l.lane and lease_until is not null) as in_flight
     from delivery_lanes as l where due_at <= ${instant} order by due_at limit ${most} ${engine.lockFreeRows}`.execute(
     tx,
@@ -112,8 +133,8 @@ async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUn
   const fences = new Map(leased.map(({ id, fence }) => [id, fence]))
   const { rows } = await sql<Omit<Due, 'fence' | 'webhook'>>`
     select d.id, d.lane, d.event_id as "eventId", d.webhook_id as "webhookId", d.url, d.body, d.attempts, d.round,
-      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, e.owner_client as "ownerClient",
-      e.owner_subject as "ownerSubject"
+      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, d.owner_client as "ownerClient",
+      d.owner_subject as "ownerSubject"
     from deliveries as d join events as e on e.id = d.event_id where d.id in (${wanted})`.execute(tx.withoutPlugins())
   const webhooks = await registrationsOf(tx, { engine }, rows)
   return rows.flatMap((row) => {

@@ -1,4 +1,4 @@
-import { claimDue, type Due, nextDue } from './claim.ts'
+import { claimDue, type Due, nextDue, ownerKey } from './claim.ts'
 import { type SigningOptions, signedCalls } from './deliver.ts'
 import { type RecordOptions, recordTogether, type Tried } from './record.ts'
 import { freeLapsed, putOff, release } from './release.ts'
@@ -115,7 +115,7 @@ async function fill(state: State): Promise<number> {
     if (due > state.now()) return Math.min(due - state.now(), idlePollMs)
   }
   state.eager = false
-  const claimed = await claimDue(state, free, state.now())
+  const claimed = await claimDue({ ...state, share: shareOf(state) }, free, state.now())
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
     flying.set(keyOf(due), due)
@@ -123,6 +123,13 @@ async function fill(state: State): Promise<number> {
   }
   // What is due and was not claimed is being looked at by another node.
   return claimed.length > 0 ? 0 : busyPauseMs
+}
+
+/** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
+function shareOf({ hands, flying }: State) {
+  const underWay = new Map<string, number>()
+  for (const due of flying.values()) underWay.set(ownerKey(due), (underWay.get(ownerKey(due)) ?? 0) + 1)
+  return { most: Math.max(1, Math.floor(hands / 4)), underWay }
 }
 
 const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
