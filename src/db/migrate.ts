@@ -13,6 +13,7 @@ import { webhookOperations } from './migrations/0010-webhook-operations.ts'
 import { lanes } from './migrations/0011-lanes.ts'
 import { limits } from './migrations/0012-limits.ts'
 import { versionCalls } from './migrations/0013-version-calls.ts'
+import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -33,6 +34,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0011-lanes', lanes],
   ['0012-limits', limits],
   ['0013-version-calls', versionCalls],
+  ['0014-delivery-owners', deliveryOwners],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

@@ -96,6 +96,9 @@ export interface DeliveriesTable {
   id: string
   eventId: string
   webhookId: string | null
+  /** Whoever owns the registration, also once that is gone; of an address that came with a request, the event. */
+  ownerClient: Generated<string>
+  ownerSubject: Generated<string>
   url: string
   body: string
   status: 'pending' | 'delivered' | 'failed'

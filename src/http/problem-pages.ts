@@ -47,6 +47,14 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The webhook is paused or disabled, so nothing is sent to it.',
     'Set its status to active, then send the request again.',
   ],
+  WEBHOOK_LIMIT_REACHED: [
+    'A client, or a user of it, may have a hundred webhooks, paused and disabled ones included.',
+    'Delete one that is needed no more, or register for several events at once: report.* or *.',
+  ],
+  SECRET_ROTATION_IN_PROGRESS: [
+    'The secret was rotated less than a day ago, and the one before it still signs: a third would end it early.',
+    'Wait until previousSecretExpiresAt, or send immediate if an older secret has leaked: then none of them signs any more.',
+  ],
   RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
   VERSION_RETIRED: [
     'This version of the interface was deprecated, and its time is over.',

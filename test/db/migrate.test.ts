@@ -66,6 +66,42 @@ forEachEngine((engine) => {
       )
     })
 
+    it('gives deliveries that were there before the owner of their registration, else of an event that is its own', async () => {
+      const db = await open()
+      await migrate(db)
+      const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }
+      const kept = { url: 'https://x.test/', body: '{}', status: 'failed', attempts: 0, nextAttemptAt: null } as const
+      await db.write(async (tx) => {
+        for (const column of ['owner_client', 'owner_subject']) {
+          await sql`drop index if exists deliveries_owner`.execute(tx)
+          await sql`alter table deliveries drop column ${sql.ref(column)}`.execute(tx)
+        }
+        await sql`delete from migrations where name = '0014-delivery-owners'`.execute(tx)
+        await sql`insert into webhooks (id, owner_client, owner_subject, event, callback_url, payload_style, status,
+            secret_sealed, revision, created_at, updated_at)
+          values ('whk', 'owner', '8', '*', 'https://x.test/', 'plain', 'active', '', 1, '', '')`.execute(tx)
+        for (const [id, webhookId, audience] of [
+          ['registered', 'whk', 'any'],
+          ['deleted', 'gone', 'any'],
+          ['own', 'gone', null],
+        ] as const) {
+          await tx
+            .insertInto('events')
+            .values({ ...event, id, audience, createdAt: '' })
+            .execute()
+          const row = { ...kept, id, eventId: id, webhookId, createdAt: '', completedAt: null }
+          await tx.insertInto('deliveries').values(row).execute()
+        }
+      })
+      assert.deepEqual(await migrate(db), ['0014-delivery-owners'])
+      const rows = await db.read.selectFrom('deliveries').select(['id', 'ownerClient', 'ownerSubject']).execute()
+      assert.deepEqual(Object.fromEntries(rows.map((row) => [row.id, [row.ownerClient, row.ownerSubject]])), {
+        registered: ['owner', '8'],
+        deleted: ['', ''],
+        own: ['causer', '7'],
+      })
+    })
+
     it('refuses a schema made by a newer release and changes nothing', async () => {
       const db = await open()
       await db.write(async (tx) => {

@@ -258,11 +258,15 @@ forEachEngine((engine) => {
   })
 
   describe('deliveries', () => {
-    it("has the attempts of the caller's own events, for webhooks:read", async () => {
+    it("has the attempts to call the caller's own webhooks, whoever caused the event, for webhooks:read", async () => {
       const at = iso(day)
-      for (const owner of ['cli_a', 'cli_b']) {
-        const event = { ownerClient: owner, ownerSubject: owner, body: '{}', callbackUrl: null, createdAt: at }
+      for (const [owner, causer] of [
+        ['cli_a', 'cli_b'],
+        ['cli_b', 'cli_a'],
+      ] as const) {
+        const event = { ownerClient: causer, ownerSubject: causer, body: '{}', callbackUrl: null, createdAt: at }
         const delivery = { eventId: `msg_${owner}`, webhookId: null, url: 'https://x.test/', body: '{}' }
+        const owned = { ownerClient: owner, ownerSubject: owner }
         const attempt = { deliveryId: `dlv_${owner}`, startedAt: at, durationMs: 12, responseStart: null }
         await db.write(async (tx) => {
           await tx
@@ -278,7 +282,7 @@ forEachEngine((engine) => {
           } as const
           await tx
             .insertInto('deliveries')
-            .values({ ...delivery, ...status, id: `dlv_${owner}` })
+            .values({ ...delivery, ...owned, ...status, id: `dlv_${owner}` })
             .execute()
           await tx
             .insertInto('attempts')

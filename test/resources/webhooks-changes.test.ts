@@ -350,6 +350,22 @@ forEachEngine((engine) => {
         )
       })
 
+      it('202 without the same one twice, where several are of one instant', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}/replay`
+        const since = '2026-01-01T00:00:00.000Z'
+        const [early, tied, late] = ['2026-02-01', '2026-02-02', '2026-02-03'].map((day) => `${day}T00:00:00.000Z`)
+        const kept = (count: number, createdAt = '') => Array.from({ length: count }, () => ({ createdAt }))
+        const ids = await deliver(id, [...kept(498, early), ...kept(4, tied)])
+        assert.deepEqual((await call('POST', place, { since })).json(), { count: 498, nextSince: tied })
+        const sent = await Promise.all([497, 498].map(async (n) => (await stateOf(ids[n] as string)).status))
+        assert.deepEqual(sent, ['pending', 'failed'])
+        await deliver(id, [...kept(499, tied), ...kept(1, late)])
+        const next = tied?.replace('.000Z', '.001Z')
+        assert.deepEqual((await call('POST', place, { since: tied })).json(), { count: 503, nextSince: next })
+        assert.deepEqual((await call('POST', place, { since: next })).json(), { count: 1 })
+      })
+
       it('422 for times that make no range, 409 while paused, 404 for somebody else’s', async () => {
         const { id } = await made()
         const place = `/api/webhooks/${id}/replay`

@@ -175,6 +175,21 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
+    it('calls an address that is registered for envelopes besides with the plain body of the request', async (t) => {
+      const { calls, url } = await receiver(t, ok)
+      const owner = newOwner()
+      const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
+      const event = await the.emit(owner, { callbackUrl: url })
+      const told = (await the.settled(event.id)).map(({ webhookId }) => webhookId)
+      assert.deepEqual(new Set(told), new Set([id, null]))
+      const bodies = calls.map(({ bytes }) => JSON.parse(bytes.toString()))
+      assert.deepEqual(
+        bodies.map((body) => body.data ?? body),
+        [eventBody, eventBody],
+      )
+      assert.equal(bodies.filter(({ taskId }) => taskId === eventBody.taskId).length, 1)
+    })
+
     it('two owners do not hear each other (T-WH-07)', async (t) => {
       const mine = await receiver(t, ok)
       const theirs = await receiver(t, ok)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
 import { expireDeliveries } from '../../src/resources/webhooks/expire.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -39,6 +40,42 @@ forEachEngine((engine) => {
       assert.equal(await expireDeliveries(db, now), 1)
       assert.deepEqual([await count('deliveries'), await count('attempts'), await count('events')], [1, 0, 1])
       assert.equal((await the.deliveries(id))[0]?.status, 'pending')
+      clock.now = start
+    })
+
+    it('goes on until nothing is left that is too old, however much it is', async () => {
+      const ended = new Date(start - 31 * dayMs).toISOString()
+      const rows = JSON.stringify(Array.from({ length: 1_201 }, (_, n) => [`old_${n}`]))
+      await db.write(async (tx) => {
+        const ids = db.engine.jsonRows(rows)
+        await sql`insert into events (id, type, owner_client, owner_subject, body, created_at)
+          select value ->> 0, 'report.failed', 'cli', 'cli', '{}', ${ended} from ${ids}`.execute(tx)
+        await sql`insert into deliveries (id, event_id, url, body, status, attempts, created_at, completed_at)
+          select value ->> 0, value ->> 0, '', '{}', 'failed', 1, ${ended}, ${ended} from ${ids}`.execute(tx)
+      })
+      assert.equal(await expireDeliveries(db, now), 1_201)
+      const left = db.read.selectFrom('events').select('id').where('id', 'like', 'old%')
+      assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
+    })
+
+    it('keeps what is sent again while it looks', async () => {
+      const the = await one(outcomes.delivered)
+      await the.run()
+      clock.now = start + 31 * dayMs
+      const [changed, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const anew = { status: 'pending', completedAt: null, nextAttemptAt: new Date(clock.now).toISOString() } as const
+      const sending = db.write(async (tx) => {
+        await tx.updateTable('deliveries').set(anew).where('id', '=', the.id).execute()
+        changed.resolve()
+        await end.promise
+      })
+      await changed.promise
+      const expiring = expireDeliveries(db, now)
+      // Whoever looks before it waits has looked by then.
+      for (let n = 0; n < 20; n++) await new Promise(setImmediate)
+      end.resolve()
+      await Promise.all([sending, expiring])
+      assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
       clock.now = start
     })
 

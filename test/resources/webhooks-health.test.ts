@@ -1,16 +1,28 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, beforeEach, describe, it } from 'node:test'
+import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
-import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
+import { claimDue } from '../../src/resources/webhooks/claim.ts'
+import { armLanes, laneLimits } from '../../src/resources/webhooks/lanes.ts'
 import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
+import { record, type Tried } from '../../src/resources/webhooks/record.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { batch, dispatching, outcomes } from '../support/webhooks.ts'
+import { eventually } from '../support/service.ts'
+import { batch, dispatching, outcomes, seal } from '../support/webhooks.ts'
 
 const { failed, delivered, gone } = outcomes
 const start = Date.parse('2026-03-01T12:00:00.000Z')
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 const limits = { ...laneLimits, breakAfter: 1_000 }
+
+/** Whether a statement waits for a row that another transaction holds. */
+const isWaiting = async ({ read }: Database): Promise<boolean> => {
+  const { rows } = await sql`
+    select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(read)
+  return rows.length > 0
+}
 
 forEachEngine((engine) => {
   describe('the health of a registration', () => {
@@ -23,7 +35,7 @@ forEachEngine((engine) => {
     beforeEach(() => {
       clock.now = start
     })
-    const { one, fan } = dispatching(() => db, clock)
+    const { one, fan, queue } = dispatching(() => db, clock)
 
     /** An endpoint that answers as told; `call` sends one more event after so long, tried once. */
     async function endpoint(first: Outcome) {
@@ -43,7 +55,10 @@ forEachEngine((engine) => {
           .where('type', '=', type)
         return (await query.where('exceptWebhook', '=', the.webhookId).execute()).map(({ body }) => JSON.parse(body))
       }
-      return { ...the, call, told, row: () => the.webhook(the.webhookId) }
+      const answers = (outcome: Outcome) => {
+        answer = outcome
+      }
+      return { ...the, call, answers, told, row: () => the.webhook(the.webhookId) }
     }
 
     it('says since when it fails, until it succeeds', async () => {
@@ -96,6 +111,62 @@ forEachEngine((engine) => {
       const mended = await endpoint(failed)
       for (let n = 0; n < 12; n++) await mended.call(12 * hourMs, n === 6 ? delivered : failed)
       assert.equal((await mended.row()).status, 'active')
+    })
+
+    it('is not worse for a test that fails, and better for one that succeeds', async () => {
+      const { call, row, owner, webhookId, emit, deliveries, run, answers } = await endpoint(delivered)
+      const test = async (outcome: Outcome) => {
+        answers(outcome)
+        const { id } = await emit(owner)
+        await fan(batch([{ eventId: id }]))
+        const [delivery] = await deliveries(id)
+        const lane = `${webhookId} test`
+        await db.write(async (tx) => {
+          const one = tx.updateTable('deliveries').where('id', '=', delivery?.id ?? '')
+          await one.set({ isTest: 1, lane }).execute()
+          await armLanes(tx, db, new Map([[lane, delivery?.nextAttemptAt ?? '']]))
+        })
+        await run()
+        assert.equal((await deliveries(id))[0]?.status, outcome.delivered ? 'delivered' : 'failed')
+      }
+      await test(failed)
+      assert.equal((await row()).failingSince, null)
+      await call(60_000, failed)
+      assert.notEqual((await row()).failingSince, null)
+      await test(failed)
+      assert.notEqual((await row()).failingSince, null)
+      await test(delivered)
+      assert.equal((await row()).failingSince, null)
+    })
+
+    it('is good once a call succeeded, also where another worker records a failure at the same time', async () => {
+      const the = await endpoint(delivered)
+      for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
+      const claims = await claimDue(
+        { db, limits, leaseMs: 30_000, share: { most: 10, underWay: new Map() } },
+        10,
+        clock.now,
+      )
+      const [bad, good] = claims.map((due, n) => {
+        const outcome = n === 0 ? failed : delivered
+        return { due, startedAt: new Date(clock.now).toISOString(), outcome }
+      }) as [Tried, Tried]
+      const options = {
+        ...{ db, queue, sealer: seal, now: () => clock.now, random: randomBytes },
+        ...{ limits, schedule: [0], jitter: () => 0.5 },
+      }
+      const [recorded, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const failing = db.write(async (tx) => {
+        await record(tx, options, [bad])
+        recorded.resolve()
+        await end.promise
+      })
+      await recorded.promise
+      const succeeding = db.write((tx) => record(tx, options, [good]))
+      if (engine.name === 'postgres') await eventually('the other waits for the lane', () => isWaiting(db))
+      end.resolve()
+      await Promise.all([failing, succeeding])
+      assert.equal((await the.row()).failingSince, null)
     })
 
     it('ends it at once when it answers 410, which is told too', async () => {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { Database } from '../../src/db/open.ts'
+import { claimDue } from '../../src/resources/webhooks/claim.ts'
 import { admit, afterTry, laneLimits, laneOf } from '../../src/resources/webhooks/lanes.ts'
 import type { OutboundPost } from '../../src/resources/webhooks/send.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -170,6 +171,34 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
+    it('count as begun only when they are: not those that somebody else holds, which are looked for again at once', async (t) => {
+      if (engine.name === 'sqlite') return t.skip('one writer at a time: nobody else holds anything')
+      const { rows, webhookId } = await waiting('https://held.test/', 3)
+      const [first] = await rows()
+      const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const holding = db.write(async (tx) => {
+        await tx
+          .updateTable('deliveries')
+          .set({ attempts: 0 })
+          .where('id', '=', first?.id ?? '')
+          .execute()
+        held.resolve()
+        await end.promise
+      })
+      await held.promise
+      const share = { most: 100, underWay: new Map() }
+      const claim = () => claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs, share }, 100, now)
+      const begun = await claim()
+      end.resolve()
+      await holding
+      const [state] = (await lane()).filter((one) => one.lane === webhookId)
+      assert.deepEqual([begun.length, state?.dueAt, state?.recent], [2, iso(now), JSON.stringify([now, now])])
+      assert.deepEqual(
+        (await claim()).map(({ id }) => id),
+        [first?.id],
+      )
+    })
+
     it('that failed ten times wait while one call at a time finds out, and keep their place in the schedule', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let answer: typeof failed | typeof delivered = failed
@@ -229,6 +258,37 @@ forEachEngine((engine) => {
       }
       latencies.sort((a, b) => a - b)
       assert.ok((latencies[18] as number) < 1_000, `p95 ${latencies[18]} ms`)
+      await node.stop(0)
+      clock.now = now
+    })
+
+    it('of one owner take a quarter of the hands, however many endpoints never answer', async () => {
+      const the = steps(db, queue)
+      const [greedy, other] = [newOwner(), newOwner()]
+      for (let n = 0; n < 12; n++) await the.subscribe(greedy, `https://greedy-${n}.test/`)
+      await the.subscribe(other, 'https://modest.test/')
+      const never = new Promise<never>(() => {})
+      const begun: string[] = []
+      const node = await start(
+        async ({ url }) => {
+          begun.push(url)
+          return url === 'https://modest.test/' ? delivered : never
+        },
+        { hands: 12 },
+      )
+      await fan(batch([{ eventId: (await the.emit(greedy)).id }]))
+      node.wake()
+      await eventually('the share is taken', async () => begun.length === 3)
+      await fan(batch([{ eventId: (await the.emit(other)).id }]))
+      node.wake()
+      await eventually('the other is called', async () => begun.includes('https://modest.test/'))
+      assert.equal(begun.length, 4)
+      clock.now += 1_000
+      node.wake()
+      await eventually('it has looked again', async () =>
+        (await lane()).every(({ dueAt }) => dueAt === null || dueAt > iso(clock.now)),
+      )
+      assert.equal(begun.length, 4)
       await node.stop(0)
       clock.now = now
     })

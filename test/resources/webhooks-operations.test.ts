@@ -150,11 +150,17 @@ forEachEngine((engine) => {
         )
       })
 
-      it('200 twice: the one before and the new one sign, none is readable at rest', async () => {
+      it('409 while the one before still signs, which is kept; 200 once its time is over; none is readable at rest', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await made(receiver.url)
-        const { secret: second } = await post(`/api/webhooks/${id}/rotate-secret`, undefined, 200)
-        const { secret: third } = await post(`/api/webhooks/${id}/rotate-secret`, undefined, 200)
+        const place = `/api/webhooks/${id}/rotate-secret`
+        const { secret: second, previousSecretExpiresAt } = await post(place, undefined, 200)
+        const { detail } = await refused(409, 'SECRET_ROTATION_IN_PROGRESS', 'POST', place)
+        assert.ok(detail.includes(previousSecretExpiresAt))
+        const both = await sentTo(id, receiver)
+        assert.deepEqual([isSigned(first, both), isSigned(second, both)], [true, true])
+        service.ahead.ms = dayMs + 1_000
+        const { secret: third } = await post(place, undefined, 200)
         const sent = await sentTo(id, receiver)
         assert.deepEqual(
           [first, second, third].map((one) => isSigned(one, sent)),
@@ -190,6 +196,8 @@ forEachEngine((engine) => {
         const both = await reported()
         assert.deepEqual([isSigned(first, both), isSigned(second.secret, both)], [true, true])
         assert.match(String(both.headers['webhook-signature']), /^v1,\S+ v1,\S+ v1a,\S+$/)
+        await refused(409, 'SECRET_ROTATION_IN_PROGRESS', 'POST', '/api/webhooks/secret/rotate')
+        assert.deepEqual((await call('GET', '/api/webhooks/secret')).json(), second)
         const third = await post('/api/webhooks/secret/rotate', { immediate: true }, 200)
         const one = await reported()
         assert.deepEqual(

@@ -94,6 +94,21 @@ forEachEngine((engine) => {
     }
 
     describe('POST /api/webhooks', () => {
+      it('409 for the hundred and first of an owner, until another one is deleted', async () => {
+        const who = someone()
+        const ids: string[] = []
+        for (let n = 0; n < 100; n++) {
+          const response = await post(fresh(), who)
+          assert.equal(response.statusCode, 201)
+          ids.push(response.json().id)
+        }
+        const refused = await post(fresh(), who)
+        assert.deepEqual([refused.statusCode, refused.json().code], [409, 'WEBHOOK_LIMIT_REACHED'])
+        assert.equal((await post(fresh(), { ...who, subject: '42' })).statusCode, 201)
+        assert.equal((await drop(ids[0] as string, who)).statusCode, 204)
+        assert.equal((await post(fresh(), who)).statusCode, 201)
+      })
+
       it('201 with Location, the registration and its secret', async () => {
         const body = fresh({ description: ' Ours ', headers: { Authorization: 'Bearer x' }, payloadStyle: 'envelope' })
         const response = await post(body)

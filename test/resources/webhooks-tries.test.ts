@@ -144,14 +144,29 @@ forEachEngine((engine) => {
       }
     })
 
-    it('whose secret cannot be opened is a failed try, and told to the operator', async () => {
+    it('that the service cannot make is none: told to the operator, and made a minute later', async () => {
       const told: unknown[] = []
-      const the = await one(delivered, { onError: (error) => told.push(error) })
-      const secretSealed = 'v1.AAAA'
-      await db.write((tx) => tx.updateTable('webhooks').set({ secretSealed }).where('id', '=', the.webhookId).execute())
+      const the = await one(delivered, { onError: (error) => told.push(error), limits: { ...limitsOfOne } })
+      const other = await the.emit(the.owner)
+      await fan(batch([{ eventId: other.id }]))
+      const { secretSealed } = await the.webhook(the.webhookId)
+      const seal = (text: string) =>
+        db.write((tx) =>
+          tx.updateTable('webhooks').set({ secretSealed: text }).where('id', '=', the.webhookId).execute(),
+        )
+      await seal('v1.AAAA')
       await the.run()
-      assert.deepEqual([the.sent.length, told.length, (await the.row()).attempts], [0, 1, 1])
-      assert.equal((await the.attempts(the.id))[0]?.error, 'not sent')
+      assert.deepEqual([the.sent.length, told.length], [0, 1], 'what waits beside it is not tried either')
+      const { status, attempts, leaseUntil } = await the.row()
+      assert.deepEqual([status, attempts, leaseUntil, await the.attempts(the.id)], ['pending', 0, null, []])
+      const [lane] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
+      assert.deepEqual([lane?.failures, lane?.dueAt], [0, new Date(start + 60_000).toISOString()])
+      assert.equal((await the.webhook(the.webhookId)).failingSince, null)
+      await seal(secretSealed)
+      clock.now = start + 60_000
+      await the.run()
+      assert.deepEqual([the.sent.length, told.length, (await the.row()).status], [2, 1, 'delivered'])
+      clock.now = start
     })
 
     it('that meets 410 ends the other deliveries of the registration too', async () => {

@@ -5,6 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, type TestContext } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import { builtIn } from '../../src/built-in.ts'
 import { theService } from '../../src/db/audit.ts'
 import { newId } from '../../src/db/ids.ts'
 import type { Database } from '../../src/db/open.ts'
@@ -12,11 +13,13 @@ import { sealer } from '../../src/db/seal.ts'
 import type { Delivery } from '../../src/db/tables.ts'
 import { recordEvent } from '../../src/queue/events.ts'
 import type { Batch, Queue, WorkTogether } from '../../src/queue/queue.ts'
+import { change } from '../../src/resources/webhooks/changes.ts'
 import { type Dispatch, type DispatchOptions, startDispatch } from '../../src/resources/webhooks/dispatch.ts'
 import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
 import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
 import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
 import { insert, newRegistration, remove } from '../../src/resources/webhooks/registrations.ts'
+import type { RegistrationPatch } from '../../src/resources/webhooks/rules.ts'
 import { type Owner, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import type { OutboundPost, Sender } from '../../src/resources/webhooks/send.ts'
 
@@ -76,6 +79,7 @@ interface Emitted {
   type?: string
   callbackUrl?: string
   body?: object
+  audience?: string
 }
 
 /** The steps that every test takes on the database of its suite. */
@@ -90,14 +94,27 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       await db.write((tx) => insert(tx, row, store, theService))
       return shown
     },
+    change: (owner: Owner, id: string, patch: RegistrationPatch) =>
+      change({ ...store, events: builtIn.events }, callerOf(owner), id, patch, {}, theService),
     unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}, theService),
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>
       db.read.selectFrom('attempts').selectAll().where('deliveryId', '=', deliveryId).orderBy('attempt').execute(),
-    emit: async (owner: Owner, { type = 'report.completed', callbackUrl, body = eventBody }: Emitted = {}) => {
+    emit: async (
+      owner: Owner,
+      { type = 'report.completed', callbackUrl, body = eventBody, audience }: Emitted = {},
+    ) => {
       const id = newId('msg', randomBytes)
       const createdAt = new Date().toISOString()
-      const event = { id, type, ...owner, body, callbackUrl: callbackUrl ?? null, createdAt }
+      const event = {
+        id,
+        type,
+        ...owner,
+        body,
+        callbackUrl: callbackUrl ?? null,
+        createdAt,
+        ...(audience && { audience }),
+      }
       await db.write((tx) => recordEvent(tx, queue as Queue, event))
       return event
     },

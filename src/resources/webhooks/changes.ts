@@ -7,6 +7,7 @@ import { Problem } from '../../http/problem.ts'
 import { applyMergePatch } from '../merge-patch.ts'
 import { abandonDeliveries } from './deliveries.ts'
 import { scopesHeard, toldOf } from './hearing.ts'
+import { resetLanes } from './lanes.ts'
 import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from './registrations.ts'
 import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
 import { headersPlace } from './secrets.ts'
@@ -34,12 +35,17 @@ export function change(
     const after: Webhook = { ...before, ...values, updatedAt, revision: before.revision + 1 }
     await tx.updateTable('webhooks').set(after).where('id', '=', id).execute()
     await followUp(tx, before, after)
+    if (isFresh(before, after)) await resetLanes(tx, db, id)
     const details = { changed: Object.keys(patch), ...('callbackUrl' in patch && { host: hostOf(after.callbackUrl) }) }
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.updated', target: id, details })
     return after
   }
   return db.write(unit).catch((error) => refuseDuplicate(db, error))
 }
+
+/** Whether what was known of an endpoint says nothing any more: it is enabled again, or is another one. */
+const isFresh = (before: Webhook, after: Webhook): boolean =>
+  after.callbackUrl !== before.callbackUrl || (after.status === 'active' && before.status !== 'active')
 
 /** The columns that a patch changes. */
 function valuesOf(
@@ -58,7 +64,7 @@ function valuesOf(
     ...(payloadStyle !== undefined && { payloadStyle: payloadStyle === 'envelope' ? 'envelope' : 'plain' }),
     ...(status !== undefined && { status: status === 'paused' ? 'paused' : 'active' }),
   }
-  if (isOther || (values.status === 'active' && before.status !== 'active')) Object.assign(values, inHealth)
+  if (isFresh(before, { ...before, ...values })) Object.assign(values, inHealth)
   if (!isOther && (event === undefined || event === before.event)) return values
   return { ...values, scopes: scopesAfter(before, event ?? before.event, caller, events) }
 }

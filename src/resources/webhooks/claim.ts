@@ -1,7 +1,8 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { Webhook } from '../../db/tables.ts'
-import { admit, armLanes, type LaneLimits } from './lanes.ts'
+import type { Owned, Webhook } from '../../db/tables.ts'
+import { ofPresentOwners } from './hearing.ts'
+import { type Admission, admit, firstWaiting, type LaneLimits } from './lanes.ts'
 import type { KeptSecret } from './secrets.ts'
 
 /** A claimed delivery with all that its call needs. */
@@ -12,6 +13,7 @@ export interface Due {
   lane: string
   eventId: string
   webhookId: string | null
+  /** Where its registration is now; what the row says, where there is none. */
   url: string
   body: string
   attempts: number
@@ -22,14 +24,15 @@ export interface Due {
   /** 1 for a test: tried once, whether its registration is active or not. */
   isTest: number
   type: string
+  /** Of the registration; of the request, where the address came with one. */
   ownerClient: string
   ownerSubject: string
-  /** The registration as it was when claimed; null when it is gone, or there was none. */
+  /** The registration as it was when claimed; null when it or its owner is gone, or there was none. */
   webhook: Called | null
 }
 
 /** What a call needs of a registration. */
-export type Called = Pick<Webhook, 'id' | 'status' | 'headers' | keyof KeptSecret>
+export type Called = Pick<Webhook, 'id' | 'status' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret>
 
 interface Looked {
   lane: string
@@ -38,6 +41,7 @@ interface Looked {
   recent: string
   inFlight: number
   waiting: string | null
+  owner: string | null
 }
 
 export interface ClaimOptions {
@@ -45,30 +49,57 @@ export interface ClaimOptions {
   limits: LaneLimits
   /** How long a sender has a delivery before another may claim it. */
   leaseMs: number
+  /** How many calls of one owner may be under way in this process, and how many of each are (`ownerKey`). */
+  share: { most: number; underWay: ReadonlyMap<string, number> }
 }
+
+/** Whose share of the hands a delivery takes. */
+export const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
+
+/** An owner whose share is taken stands back for so long, unless one of its calls ends before. */
+const shareTakenMs = 200
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
 /**
  * Claims up to `most` due deliveries, a few of each endpoint: the longest due lanes first, and of each no more than its
- * limits admit. What a slow or dead endpoint has waiting is not even looked at.
+ * limits and its owner's share admit. What a slow or dead endpoint has waiting is not even looked at.
  */
-export function claimDue({ db, limits, leaseMs }: ClaimOptions, most: number, nowMs: number): Promise<Due[]> {
+export function claimDue({ db, limits, leaseMs, share }: ClaimOptions, most: number, nowMs: number): Promise<Due[]> {
   return db.write(async (tx) => {
     const lanes = await dueLanes(tx, db, limits, most, nowMs)
     if (lanes.length === 0) return []
     const ids: string[] = []
-    const rows = lanes.map(({ lane, failures, openUntil, recent, inFlight, waiting }) => {
+    const underWay = new Map(share.underWay)
+    const admitted = lanes.map(({ failures, openUntil, recent, inFlight, waiting, lane, owner }) => {
       const due = JSON.parse(waiting ?? '[]') as string[]
-      const left = most - ids.length
-      const state = { failures, openUntil, recent: JSON.parse(recent), inFlight, waiting: Math.min(due.length, left) }
-      const { count, floorMs, recent: begun } = admit(state, nowMs, limits, leaseMs)
-      ids.push(...due.slice(0, count))
-      return [lane, iso(floorMs), JSON.stringify(begun)]
+      const taken = underWay.get(owner ?? '') ?? 0
+      const left = Math.min(due.length, most - ids.length)
+      const mine = Math.min(left, Math.max(0, share.most - taken))
+      const state = { failures, openUntil, recent: JSON.parse(recent), inFlight, waiting: mine }
+      const admission = admit(state, nowMs, limits, leaseMs)
+      ids.push(...due.slice(0, admission.count))
+      underWay.set(owner ?? '', taken + admission.count)
+      const isCut = mine < left && admission.count === mine
+      return {
+        lane,
+        ...admission,
+        floorMs: isCut ? Math.max(admission.floorMs, nowMs + shareTakenMs) : admission.floorMs,
+      }
     })
     const claimed = ids.length === 0 ? [] : await lease(tx, db, ids, iso(nowMs + leaseMs))
-    await arm(tx, db, rows)
+    await arm(tx, db, armed(admitted, claimed, nowMs))
     return claimed
+  })
+}
+
+/** When each lane is looked at next. Where others hold what was admitted, that is soon, and counts as not begun. */
+function armed(admitted: readonly (Admission & { lane: string })[], claimed: readonly Due[], nowMs: number) {
+  const leased = Map.groupBy(claimed, ({ lane }) => lane)
+  return admitted.map(({ lane, count, floorMs, recent }) => {
+    const missed = count - (leased.get(lane)?.length ?? 0)
+    const begun = missed === 0 ? recent : recent.slice(0, -missed)
+    return [lane, iso(missed === 0 ? floorMs : nowMs), JSON.stringify(begun)]
   })
 }
 
@@ -78,8 +109,10 @@ async function dueLanes(tx: Queryable, { engine }: Database, limits: LaneLimits,
   const first = sql`(select ${engine.jsonArray(sql`w.id`)} from (
     select id from deliveries where lane = l.lane and status = 'pending' and lease_until is null
       and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${limits.inFlight}) as w)`
+  const owner = sql`(select owner_client || ' ' || owner_subject from deliveries where lane = l.lane
+    and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
   const { rows } = await sql<Looked>`
-    select lane, failures, open_until, recent, ${first} as waiting,
+    select lane, failures, open_until, recent, ${first} as waiting, ${owner} as owner,
       (select count(*) from deliveries where lane = l.lane and lease_until is not null) as in_flight
     from delivery_lanes as l where due_at <= ${instant} order by due_at limit ${most} ${engine.lockFreeRows}`.execute(
     tx,
@@ -100,13 +133,14 @@ async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUn
   const fences = new Map(leased.map(({ id, fence }) => [id, fence]))
   const { rows } = await sql<Omit<Due, 'fence' | 'webhook'>>`
     select d.id, d.lane, d.event_id as "eventId", d.webhook_id as "webhookId", d.url, d.body, d.attempts, d.round,
-      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, e.owner_client as "ownerClient",
-      e.owner_subject as "ownerSubject"
+      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, d.owner_client as "ownerClient",
+      d.owner_subject as "ownerSubject"
     from deliveries as d join events as e on e.id = d.event_id where d.id in (${wanted})`.execute(tx.withoutPlugins())
   const webhooks = await registrationsOf(tx, { engine }, rows)
   return rows.flatMap((row) => {
     const fence = fences.get(row.id)
-    return fence === undefined ? [] : [{ ...row, fence, webhook: webhooks.get(row.webhookId ?? '') ?? null }]
+    const webhook = webhooks.get(row.webhookId ?? '') ?? null
+    return fence === undefined ? [] : [{ ...row, url: webhook?.callbackUrl ?? row.url, fence, webhook }]
   })
 }
 
@@ -119,16 +153,13 @@ async function registrationsOf(
   if (ids.size === 0) return new Map<string, Called>()
   const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
   const found = await sql<Called>`
-    select id, status, headers, secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
+    select id, status, callback_url as "callbackUrl", headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
+      secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
       previous_secret_expires_at as "previousSecretExpiresAt"
     from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
-  return new Map(found.rows.map((row) => [row.id, row]))
+  const present = await ofPresentOwners(tx, { engine }, found.rows)
+  return new Map(present.map((row) => [row.id, row]))
 }
-
-/** The earliest waiting delivery of a lane, or null. */
-export const firstWaiting: RawBuilder<string | null> = sql`(
-  select min(next_attempt_at) from deliveries
-  where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /** Sets when lanes are looked at next: when their first waiting delivery is due, but not before the given instant. */
 async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promise<void> {
@@ -137,31 +168,6 @@ async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promi
       else ${firstWaiting} end
     from (select value ->> 0 as lane, value ->> 1 as floor, value ->> 2 as recent
       from ${engine.jsonRows(JSON.stringify(rows))}) as a where a.lane = delivery_lanes.lane`.execute(tx)
-}
-
-/** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
-export function freeLapsed({ db }: Pick<ClaimOptions, 'db'>, nowMs: number): Promise<number> {
-  const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
-  return giveBack(db, lapsed, nowMs)
-}
-
-/** Gives back claims that this sender will not see through; a call that ends later changes nothing. */
-export function release(db: Database, claims: readonly Pick<Due, 'id' | 'fence'>[], nowMs: number): Promise<number> {
-  if (claims.length === 0) return Promise.resolve(0)
-  const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
-  const ours = sql`lease_until is not null and exists (
-    select 1 from ${held} where value ->> 0 = deliveries.id and cast(value ->> 1 as integer) = fence)`
-  return giveBack(db, ours, nowMs)
-}
-
-async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number): Promise<number> {
-  return db.write(async (tx) => {
-    const { rows } = await sql<{ lane: string }>`
-      update deliveries set lease_until = null, fence = fence + 1 where id in (
-        select id from deliveries where ${which} ${db.engine.lockFreeRows}) returning lane`.execute(tx)
-    await armLanes(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
-    return rows.length
-  })
 }
 
 /** When the next lane is due, in epoch ms; null when nothing waits anywhere. */

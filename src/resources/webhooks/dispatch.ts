@@ -1,7 +1,7 @@
-import { claimDue, type Due, freeLapsed, nextDue, release } from './claim.ts'
+import { claimDue, type Due, nextDue, ownerKey } from './claim.ts'
 import { type SigningOptions, signedCalls } from './deliver.ts'
-import type { Outcome } from './outcome.ts'
-import { type RecordOptions, record, type Tried } from './record.ts'
+import { type RecordOptions, recordTogether, type Tried } from './record.ts'
+import { freeLapsed, putOff, release } from './release.ts'
 import type { Sender } from './send.ts'
 
 export interface DispatchOptions extends RecordOptions, SigningOptions {
@@ -28,6 +28,7 @@ const lapsedLookMs = 5_000
 const mostRecorded = 256
 const errorPauseMs = 1_000
 const busyPauseMs = 10
+const faultPauseMs = 60_000
 
 interface State extends DispatchOptions {
   flying: Map<string, Due>
@@ -104,7 +105,7 @@ async function fill(state: State): Promise<number> {
   const { db, hands, flying } = state
   if (performance.now() >= state.lapsedLookAt) {
     state.lapsedLookAt = performance.now() + lapsedLookMs
-    await freeLapsed(state, state.now())
+    await freeLapsed(db, state.now())
   }
   const free = hands - flying.size
   if (free <= 0) return idlePollMs
@@ -114,7 +115,7 @@ async function fill(state: State): Promise<number> {
     if (due > state.now()) return Math.min(due - state.now(), idlePollMs)
   }
   state.eager = false
-  const claimed = await claimDue(state, free, state.now())
+  const claimed = await claimDue({ ...state, share: shareOf(state) }, free, state.now())
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
     flying.set(keyOf(due), due)
@@ -124,36 +125,46 @@ async function fill(state: State): Promise<number> {
   return claimed.length > 0 ? 0 : busyPauseMs
 }
 
+/** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
+function shareOf({ hands, flying }: State) {
+  const underWay = new Map<string, number>()
+  for (const due of flying.values()) underWay.set(ownerKey(due), (underWay.get(ownerKey(due)) ?? 0) + 1)
+  return { most: Math.max(1, Math.floor(hands / 4)), underWay }
+}
+
 const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
 
-/** True when its registration was deleted, paused or disabled in the meantime; a test needs it only to be there. */
+/** True when its registration was paused, disabled or deleted, or its owner; a test needs it only to be there. */
 const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
   webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
 
 async function send(state: State, due: Due): Promise<void> {
   const startedAt = new Date(state.now()).toISOString()
-  const outcome = isStopped(due) ? null : await outcomeOf(state, due)
-  state.ended.push({ due, startedAt, outcome })
+  try {
+    const outcome = isStopped(due) ? null : await state.sender.post(await state.signed(due))
+    state.ended.push({ due, startedAt, outcome })
+  } catch (error) {
+    return notSent(state, due, error)
+  }
   if (state.recording) return
   state.recording = true
   // What ends in this turn of the event loop is recorded together.
   setImmediate(() => void recordAll(state))
 }
 
-async function outcomeOf(state: State, due: Due): Promise<Outcome> {
-  try {
-    return await state.sender.post(await state.signed(due))
-  } catch (error) {
-    state.onError(error)
-    const none = { status: null, retryAfterSeconds: null, responseStart: null, durationMs: 0 }
-    return { ...none, delivered: false, gone: false, blocked: false, error: 'not sent' }
-  }
+/** What the service itself could not do, such as to open a secret, says nothing of the endpoint. */
+async function notSent(state: State, due: Due, error: unknown): Promise<void> {
+  state.onError(error)
+  if (!state.over) await putOff(state.db, due, state.now() + faultPauseMs).catch(state.onError)
+  state.flying.delete(keyOf(due))
+  wake(state)
+  tellWaiters(state)
 }
 
 async function recordAll(state: State): Promise<void> {
   while (state.ended.length > 0 && !state.over) {
     const batch = state.ended.splice(0, mostRecorded)
-    const recorded = recordBatch(state, batch).catch(state.onError)
+    const recorded = recordTogether(state, batch).catch(state.onError)
     // Where units of one turn share a transaction, the next claim is in the one that records.
     state.eager = true
     wake(state)
@@ -163,21 +174,6 @@ async function recordAll(state: State): Promise<void> {
   }
   state.recording = false
   tellWaiters(state)
-}
-
-/**
- * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
- * sent again once its lease has lapsed.
- */
-async function recordBatch(state: State, batch: readonly Tried[]): Promise<void> {
-  const { db, onError } = state
-  try {
-    await db.write((tx) => record(tx, state, batch))
-  } catch (error) {
-    if (batch.length === 1) throw error
-    onError(error)
-    for (const tried of batch) await db.write((tx) => record(tx, state, [tried])).catch(onError)
-  }
 }
 
 function tellWaiters(state: State): void {

@@ -10,24 +10,45 @@ const batch = 500
  */
 export async function expireDeliveries(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
-  const old = await db.read
-    .selectFrom('deliveries')
-    .select('id')
-    .where('completedAt', 'is not', null)
-    .where('completedAt', '<=', before)
-    .limit(batch)
-    .execute()
-  const ids = old.map(({ id }) => id)
-  await db.write(async (tx) => {
-    if (ids.length > 0) {
-      await tx.deleteFrom('attempts').where('deliveryId', 'in', ids).execute()
-      await tx.deleteFrom('deliveries').where('id', 'in', ids).execute()
-    }
-    const told = tx.selectFrom('deliveries').select('eventId')
-    await tx.deleteFrom('events').where('createdAt', '<=', before).where('id', 'not in', told).execute()
-    await forgetLanes(tx, before)
+  const count = await inBatches(() => removeEnded(db, before))
+  await inBatches(() => removeUntold(db, before))
+  await db.write((tx) => forgetLanes(tx, before))
+  return count
+}
+
+/** Goes on as long as batches are full, each in a transaction of its own, so that nobody waits for long. */
+async function inBatches(remove: () => Promise<number>): Promise<number> {
+  for (let count = 0; ; ) {
+    const removed = await remove()
+    count += removed
+    if (removed < batch) return count
+  }
+}
+
+/** The condition stands twice: one that was made due again since it was found stays. */
+function removeEnded({ write, engine }: Database, before: string): Promise<number> {
+  const isOld = sql`completed_at is not null and completed_at <= ${before}`
+  return write(async (tx) => {
+    const { rows } = await sql<{ id: string }>`
+      delete from deliveries where ${isOld} and id in (
+        select id from deliveries where ${isOld} limit ${batch} ${engine.lockFreeRows})
+      returning id`.execute(tx)
+    const ids = rows.map(({ id }) => id)
+    if (ids.length > 0) await tx.deleteFrom('attempts').where('deliveryId', 'in', ids).execute()
+    return ids.length
   })
-  return ids.length
+}
+
+function removeUntold({ write }: Database, before: string): Promise<number> {
+  return write(async (tx) => {
+    const { rows } = await sql`
+      delete from events where id in (
+        select id from events where created_at <= ${before}
+          and not exists (select 1 from deliveries where deliveries.event_id = events.id)
+        order by created_at limit ${batch})
+      returning id`.execute(tx)
+    return rows.length
+  })
 }
 
 /** A registration's lane counts its failures as long as it is there; others are of use while something waits or is sent. */

@@ -4,6 +4,7 @@ import type { Database, Queryable } from '../../db/open.ts'
 import type { EventsTable, Owned } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
 import type { WorkTogether } from '../../queue/queue.ts'
+import { ofPresentOwners } from './hearing.ts'
 import { armLanes, laneOf } from './lanes.ts'
 
 export interface FanOutOptions {
@@ -16,7 +17,7 @@ export interface FanOutOptions {
 
 type Event = Selectable<EventsTable>
 
-interface Target {
+interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
@@ -24,8 +25,8 @@ interface Target {
 
 /**
  * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
- * of its audience, and one for the address given with the request, unless a registration has the same. Running twice adds
- * nothing.
+ * of its audience, and one for the address given with the request, unless a registration has the same and takes the plain
+ * body. Running twice adds nothing.
  */
 export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
@@ -56,32 +57,35 @@ async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly 
 /** Finds the targets of events; what several events have in common is looked up once. */
 function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
-  const audiences = new Map<string, Promise<Target[]>>()
-  const registered = async (event: Event): Promise<Target[]> => {
+  const audiences = new Map<string, Promise<readonly Target[]>>()
+  const registered = async (event: Event): Promise<readonly Target[]> => {
     const { type, audience, exceptWebhook } = event
     if (audience === null) return heardBy((await owners).get(ownerKey(event)) ?? [], event)
     const key = JSON.stringify([type, audience, exceptWebhook])
-    const found = audiences.get(key) ?? ofAudience(tx, event, audience)
+    const found = audiences.get(key) ?? ofAudience(tx, db, event, audience)
     audiences.set(key, found)
     return found
   }
   const told = toldAlready(tx, db, events)
-  return async (event: Event): Promise<Target[]> => {
+  return async (event: Event): Promise<readonly Target[]> => {
     const targets = await registered(event)
     const { callbackUrl: url } = event
-    if (url === null || targets.some((one) => sameUrl(one.url, url)) || (await told).has(event.id)) return targets
-    return [...targets, { webhookId: null, url, payloadStyle: 'plain' }]
+    // Whoever gave an address with a request expects the plain body there.
+    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url ?? ''))
+    if (url === null || isCalled || (await told).has(event.id)) return targets
+    const { ownerClient, ownerSubject } = event
+    return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain' }]
   }
 }
 
-interface Registered extends Target, Owned {
+interface Registered extends Target {
   event: string
 }
 
 const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
 
 /** The active registrations of everybody who owns one of these events, by owner. */
-async function ofOwners(tx: Queryable, { engine }: Database, events: readonly Event[]) {
+async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
   if (owners.size === 0) return new Map<string, Registered[]>()
   const wanted = JSON.stringify(
@@ -90,9 +94,9 @@ async function ofOwners(tx: Queryable, { engine }: Database, events: readonly Ev
   const { rows } = await sql<Registered>`
     select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject from webhooks
     where status = 'active'
-      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${engine.jsonRows(wanted)})
+      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
     order by id`.execute(tx)
-  return Map.groupBy(rows, ownerKey)
+  return Map.groupBy(await ofPresentOwners(tx, db, rows), ownerKey)
 }
 
 const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Event): Target[] => {
@@ -103,7 +107,8 @@ const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Eve
 const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
-    .select(['webhooks.id as webhookId', 'callbackUrl as url', 'payloadStyle'])
+    .select(['webhooks.id as webhookId', 'ownerClient', 'ownerSubject'])
+    .select(['callbackUrl as url', 'payloadStyle'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)
@@ -113,17 +118,16 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
  * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
  * that is not kept here is another issuer's.
  */
-async function ofAudience(tx: Queryable, event: Event, audience: string): Promise<Target[]> {
+async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
   const found = await active(tx, event)
     .leftJoin('clients', 'clients.id', 'webhooks.ownerClient')
     .select(['webhooks.scopes as granted', 'clients.scopes as allowed', 'clients.revokedAt'])
     .execute()
   const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
-  return found
-    .filter(
-      ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
-    )
-    .map(({ webhookId, url, payloadStyle }) => ({ webhookId, url, payloadStyle }))
+  const may = found.filter(
+    ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
+  )
+  return ofPresentOwners(tx, db, may)
 }
 
 const sameUrl = (one: string, other: string): boolean =>
@@ -142,14 +146,16 @@ async function toldAlready(tx: Queryable, { engine }: Database, events: readonly
 const deliveryRow = (event: Event, target: Target, id: string): string[] => [
   ...[id, event.id, target.webhookId as string, target.url],
   ...[bodyFor(event, target.payloadStyle), laneOf(target, event.ownerClient)],
+  ...[target.ownerClient, target.ownerSubject],
 ]
 
 /** Adds deliveries that are due at once; those that an event has already are passed over. */
 async function addDeliveries(tx: Queryable, db: Database, rows: string[][], instant: string): Promise<void> {
   if (rows.length === 0) return
   const { rows: added } = await sql<{ lane: string }>`
-    insert into deliveries (id, event_id, webhook_id, url, body, lane, status, attempts, next_attempt_at, created_at)
-    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+    insert into deliveries (id, event_id, webhook_id, url, body, lane, owner_client, owner_subject,
+      status, attempts, next_attempt_at, created_at)
+    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
       'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(JSON.stringify(rows))} where true
     on conflict do nothing returning lane`.execute(tx)

@@ -1,6 +1,6 @@
-import type { ExpressionBuilder } from 'kysely'
-import type { Queryable } from '../../db/open.ts'
-import type { Tables, Webhook } from '../../db/tables.ts'
+import { type ExpressionBuilder, sql } from 'kysely'
+import type { Database, Queryable } from '../../db/open.ts'
+import type { Owned, Tables, Webhook } from '../../db/tables.ts'
 
 /** What a registration may be told of: the scopes of the token that made it, as far as its client has them still. */
 export async function scopesHeard(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
@@ -14,6 +14,27 @@ export async function scopesHeard(tx: Queryable, { scopes, ownerClient }: Webhoo
   if (client === undefined) return granted
   const allowed = client.revokedAt === null ? client.scopes.split(' ') : []
   return granted.filter((scope) => allowed.includes(scope))
+}
+
+const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
+
+/**
+ * Those of these registrations whose owner is there still: a client by itself, a subject of another issuer, or a user who
+ * was not deleted. What a deleted user has registered is told nothing more.
+ */
+export async function ofPresentOwners<Row extends Owned>(
+  tx: Queryable,
+  { engine }: Pick<Database, 'engine'>,
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  const isOfUser = ({ ownerClient, ownerSubject }: Owned) => ownerSubject !== ownerClient && isUserId(ownerSubject)
+  const subjects = [...new Set(rows.filter(isOfUser).map(({ ownerSubject }) => ownerSubject))]
+  if (subjects.length === 0) return rows
+  const wanted = engine.jsonRows(JSON.stringify(subjects.map((subject) => [subject])))
+  const { rows: users } = await sql<{ id: number }>`
+    select id from users where id in (select cast(value ->> 0 as integer) from ${wanted})`.execute(tx)
+  const present = new Set(users.map(({ id }) => String(id)))
+  return rows.filter((row) => !isOfUser(row) || present.has(row.ownerSubject))
 }
 
 /** Deliveries of events (all, or those of a type) that are their owner's own, or that these scopes may be told of. */

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
 
 /** What one endpoint is spared of. */
@@ -79,6 +79,19 @@ export const laneOf = ({ webhookId, url }: { webhookId: string | null; url: stri
 
 /** Tests have a lane of their own: whoever asks for one wants to know now, whatever waits. */
 export const testLaneOf = (webhookId: string): string => `${webhookId} test`
+
+/** The earliest waiting delivery of a lane, or null. */
+export const firstWaiting: RawBuilder<string | null> = sql`(
+  select min(next_attempt_at) from deliveries
+  where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
+
+/** Forgets how a registration's endpoint fared, and looks there as soon as something is due. */
+export async function resetLanes(tx: Queryable, { engine }: Database, webhookId: string): Promise<void> {
+  await sql`
+    update delivery_lanes set failures = 0, open_until = null, due_at = ${firstWaiting} where lane in (
+      select lane from delivery_lanes where lane in (${webhookId}, ${testLaneOf(webhookId)})
+      order by lane ${engine.lockRows})`.execute(tx)
+}
 
 /** Makes lanes look for what is due from the given instants on; within the transaction that makes it due. */
 export async function armLanes(tx: Queryable, { engine }: Database, due: ReadonlyMap<string, string>): Promise<void> {

@@ -51,7 +51,7 @@ export async function addTest(
     .values({ ...event, callbackUrl: null, audience: null })
     .execute()
   const deliveryId = newId('dlv', random)
-  const target = { webhookId, url, body: bodyFor(event, payloadStyle) }
+  const target = { webhookId, ownerClient, ownerSubject, url, body: bodyFor(event, payloadStyle) }
   const state = { status: 'pending', attempts: 0, isTest: 1, nextAttemptAt: createdAt, completedAt: null } as const
   await tx
     .insertInto('deliveries')

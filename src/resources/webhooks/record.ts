@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
-import { type Due, firstWaiting } from './claim.ts'
-import { type HealthOptions, lockRegistrations, recordHealth } from './health.ts'
-import { afterTry, type LaneHealth, type LaneLimits } from './lanes.ts'
+import type { Due } from './claim.ts'
+import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './health.ts'
+import { afterTry, firstWaiting, type LaneHealth, type LaneLimits } from './lanes.ts'
 import type { Outcome } from './outcome.ts'
 import { retryDelayMs } from './schedule.ts'
 
@@ -33,9 +33,32 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
   const held = await endClaims(tx, options, batch, webhooks, nowMs)
   const ours = batch.filter(({ due }) => held.has(due.id))
   await addAttempts(tx, options, ours)
-  const failures = await updateLanes(tx, options, ours, nowMs)
-  await recordHealth(tx, options, ours, webhooks, failures)
+  const telling = ours.filter(({ due }) => isPresentAddress(due, webhooks))
+  const failures = await updateLanes(tx, options, ours, new Set(telling), nowMs)
+  await recordHealth(tx, options, telling, webhooks, failures)
 }
+
+/**
+ * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
+ * sent again once its lease has lapsed.
+ */
+export async function recordTogether(
+  options: RecordOptions & { onError: (error: unknown) => void },
+  batch: readonly Tried[],
+): Promise<void> {
+  const { db, onError } = options
+  try {
+    await db.write((tx) => record(tx, options, batch))
+  } catch (error) {
+    if (batch.length === 1) throw error
+    onError(error)
+    for (const tried of batch) await db.write((tx) => record(tx, options, [tried])).catch(onError)
+  }
+}
+
+/** Whether it was the present address that was called: what another one did says nothing of it. */
+const isPresentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
+  url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
 /** Ends the claims that still hold, with the state of their deliveries; returns which those are. */
 async function endClaims(
@@ -54,10 +77,11 @@ async function endClaims(
     return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
   })
   const { engine } = options.db
-  // The state is said anew even where the registration has ended it a moment ago: a call under way may still succeed. A
-  // redelivery that was asked for meanwhile counts this try, and goes on by itself.
+  // What the registration has ended meanwhile may still have succeeded, but is not tried again. A redelivery that was asked
+  // for meanwhile counts this try, and goes on by itself.
   const unlessAnew = (column: string) =>
-    sql`${sql.ref(column)} = case when deliveries.round = a.round then ${sql.ref(`a.${column}`)}
+    sql`${sql.ref(column)} = case when deliveries.round = a.round
+      and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
       else ${sql.ref(`deliveries.${column}`)} end`
   const { rows: held } = await sql<{ id: string }>`
     update deliveries set lease_until = null, attempts = a.attempts,
@@ -73,7 +97,8 @@ async function endClaims(
 
 /** How long to wait before the next try; null when there is none. */
 function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
-  if (outcome === null || outcome.delivered || outcome.gone || due.isTest === 1) return null
+  if (outcome === null || outcome.delivered || due.isTest === 1) return null
+  if (outcome.gone && isPresentAddress(due, webhooks)) return null
   if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
   return retryDelayMs(schedule, due.attempts + 1 - due.triesBefore, outcome.retryAfterSeconds, jitter)
 }
@@ -92,8 +117,14 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
     from ${db.engine.jsonRows(JSON.stringify(rows))}`.execute(tx)
 }
 
-/** Counts failures in a row, and lets lanes look again; returns the counts by lane. */
-async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: readonly Tried[], nowMs: number) {
+/** Counts failures in a row, and lets lanes look again; returns the counts by lane, before and after. */
+async function updateLanes(
+  tx: Queryable,
+  { db, limits }: RecordOptions,
+  batch: readonly Tried[],
+  telling: ReadonlySet<Tried>,
+  nowMs: number,
+): Promise<Map<string, InARow>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries.keys()].map((lane) => [lane]))
   // One that was idle may have been forgotten since (`expire.ts`).
@@ -106,8 +137,8 @@ async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: 
     tx,
   )
   const after = found.map(({ lane, ...health }) => {
-    const step = (one: LaneHealth, { outcome }: Tried) =>
-      outcome === null ? one : afterTry(one, outcome.delivered, nowMs, limits)
+    const step = (one: LaneHealth, tried: Tried) =>
+      tried.outcome && telling.has(tried) ? afterTry(one, tried.outcome.delivered, nowMs, limits) : one
     return { lane, ...(tries.get(lane) ?? []).reduce<LaneHealth>(step, health) }
   })
   // Whoever was served stands behind those that waited meanwhile.
@@ -120,5 +151,6 @@ async function updateLanes(tx: Queryable, { db, limits }: RecordOptions, batch: 
     from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until,
       value ->> 3 as floor from ${db.engine.jsonRows(rows)}) as a
     where a.lane = delivery_lanes.lane`.execute(tx)
-  return new Map(after.map(({ lane, failures }) => [lane, failures]))
+  const before = new Map(found.map(({ lane, failures }) => [lane, failures]))
+  return new Map(after.map(({ lane, failures }) => [lane, { before: before.get(lane) ?? 0, after: failures }]))
 }

@@ -55,8 +55,21 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
   return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
 
-/** Adds a registration, and tells the audit log who did. */
+const mostOfOwner = 100
+
+/**
+ * Adds a registration, and tells the audit log who did. Throws WEBHOOK_LIMIT_REACHED: each costs every event that it hears.
+ * Several that are added at once may go beyond the limit by their number, which the rate of calls keeps small.
+ */
 export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
+  const { ownerClient, ownerSubject } = row
+  const others = tx
+    .selectFrom('webhooks')
+    .select('id')
+    .where((of) => of.and({ ownerClient, ownerSubject }))
+  if ((await others.limit(mostOfOwner).execute()).length === mostOfOwner) {
+    throw new Problem('WEBHOOK_LIMIT_REACHED', `There are ${mostOfOwner} webhooks of yours already: delete one first`)
+  }
   await tx.insertInto('webhooks').values(row).execute()
   const details = { event: row.event, host: hostOf(row.callbackUrl) }
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.created', target: row.id, details })

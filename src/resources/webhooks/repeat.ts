@@ -49,7 +49,7 @@ export interface Range {
   status?: 'delivered' | 'failed'
 }
 
-/** How many deliveries one replay takes. */
+/** How many deliveries one replay takes, unless a single instant holds more. */
 export const mostReplayed = 500
 
 /**
@@ -65,17 +65,30 @@ export async function replay(
 ): Promise<{ count: number; nextSince?: string }> {
   const webhook = await hold(tx, caller, id)
   refuseInactive(webhook)
-  const found = await endedWithin(tx, webhook, range)
-  const chosen = found.slice(0, mostReplayed)
+  const { chosen, nextSince } = await chosenOf(tx, webhook, range)
   const ids = chosen.map((delivery) => delivery.id)
   await makeDue(tx, queue, webhook, ids, new Date(now()).toISOString())
   const details = { count: chosen.length, ...range }
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
-  const next = found[mostReplayed]
-  return { count: chosen.length, ...(next && { nextSince: next.createdAt }) }
+  return { count: chosen.length, ...(nextSince && { nextSince }) }
 }
 
-async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, event, status }: Range) {
+/**
+ * What one replay takes, and where the next one begins: an instant is taken as a whole, even if it holds more, so that none
+ * is sent by both.
+ */
+async function chosenOf(tx: Queryable, webhook: Webhook, range: Range) {
+  const found = await endedWithin(tx, webhook, range, mostReplayed + 1)
+  const next = found[mostReplayed]
+  if (next === undefined) return { chosen: found }
+  const nextSince = next.createdAt
+  const earlier = found.filter(({ createdAt }) => createdAt < nextSince)
+  if (earlier.length > 0) return { chosen: earlier, nextSince }
+  const after = new Date(Date.parse(nextSince) + 1).toISOString()
+  return { chosen: await endedWithin(tx, webhook, { ...range, until: after }), nextSince: after }
+}
+
+async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, event, status }: Range, most?: number) {
   return tx
     .selectFrom('deliveries')
     .select(['deliveries.id', 'deliveries.createdAt'])
@@ -87,7 +100,7 @@ async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, even
     .where(status === undefined ? (row) => row('status', '<>', 'pending') : hasStatus(status))
     .orderBy('deliveries.createdAt')
     .orderBy('deliveries.id')
-    .limit(mostReplayed + 1)
+    .$if(most !== undefined, (some) => some.limit(most as number))
     .execute()
 }
 

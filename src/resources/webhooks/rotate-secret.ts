@@ -3,6 +3,7 @@ import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
+import { Problem } from '../../http/problem.ts'
 import { hold, type Store } from './registrations.ts'
 import { accountPlace, ensureSecret, type KeptSecret, type Owner, secretPlace } from './secrets.ts'
 import { newSecret } from './sign.ts'
@@ -15,8 +16,16 @@ interface Rotation {
   actor: AuditActor
 }
 
-/** A new secret, and the columns that keep it with the one it replaces. */
-function successor({ sealer, now, random }: Store, { secretSealed }: KeptSecret, place: string, immediate: boolean) {
+/**
+ * A new secret, and the columns that keep it with the one it replaces. Throws SECRET_ROTATION_IN_PROGRESS while that one
+ * signs beside an older one, whose time was promised, unless both are to end.
+ */
+function successor({ sealer, now, random }: Store, before: KeptSecret, place: string, immediate: boolean) {
+  const { secretSealed, previousSecretExpiresAt: end } = before
+  if (!immediate && end !== null && Date.parse(end) > now()) {
+    const detail = `The secret before this one signs until ${end}: rotate after that, or end both with "immediate"`
+    throw new Problem('SECRET_ROTATION_IN_PROGRESS', detail)
+  }
   const secret = newSecret(random)
   const previous = { previousSecretSealed: secretSealed, previousSecretExpiresAt: iso(now() + overlapMs) }
   const none = { previousSecretSealed: null, previousSecretExpiresAt: null }
@@ -25,7 +34,7 @@ function successor({ sealer, now, random }: Store, { secretSealed }: KeptSecret,
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
-/** Gives a registration a new secret. Throws as `hold`. */
+/** Gives a registration a new secret. Throws as `hold`, or SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateSecret(
   tx: Queryable,
   store: Store,
@@ -41,7 +50,7 @@ export async function rotateSecret(
   return { webhook: { ...before, ...changes }, secret }
 }
 
-/** Gives an account a new secret for the addresses that come with requests. */
+/** Gives an account a new secret for the addresses that come with requests. Throws SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateAccountSecret(
   tx: Queryable,
   store: Store,
@@ -54,7 +63,7 @@ export async function rotateAccountSecret(
     .updateTable('accountSecrets')
     .where('ownerClient', '=', owner.ownerClient)
     .where('ownerSubject', '=', owner.ownerSubject)
-  // Held from here on, so that of two rotations at once the later one keeps the earlier one's secret.
+  // Held from here on, so that of two rotations at once the later one sees the earlier one's secret.
   const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
   const before = await touch.executeTakeFirstOrThrow()
   const { secret, kept } = successor(store, before, accountPlace(owner), immediate)

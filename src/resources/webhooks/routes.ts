@@ -45,7 +45,8 @@ export const webhooks: Plugin = async (app, options) => {
 const creating: Plugin = async (app, options) => {
   const about = { tags, operationId: 'createWebhook', summary: 'Register a webhook' }
   const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
-  const config = { ...writes, limit: 'webhooks', problems: ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED'] } as const
+  const problems = ['DUPLICATE_RESOURCE', 'WEBHOOK_LIMIT_REACHED', 'CALLBACK_URL_BLOCKED'] as const
+  const config = { ...writes, limit: 'webhooks', problems } as const
   app.post(path, { config, schema }, async (request, reply) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)

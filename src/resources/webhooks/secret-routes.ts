@@ -24,7 +24,7 @@ const rotating: Plugin = async (app, options) => {
   const summary = 'Give a webhook a new secret; the old one signs besides for 24 hours'
   const about = { tags, operationId: 'rotateWebhookSecret', summary, params: schemas.ById }
   const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.CreatedWebhook } }
-  const problems = ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED'] as const
+  const problems = ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'SECRET_ROTATION_IN_PROGRESS'] as const
   const config = { ...writes, bodyOptional: true, problems }
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
@@ -55,7 +55,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   const summary = 'Give the account a new webhook secret; the old one signs besides for 24 hours'
   const about = { tags, operationId: 'rotateAccountSecret', summary }
   const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.Secret } }
-  const config = { ...writes, bodyOptional: true }
+  const config = { ...writes, bodyOptional: true, problems: ['SECRET_ROTATION_IN_PROGRESS'] } as const
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
     const rotation = { immediate, actor: actorOf(request) }

@@ -27,7 +27,7 @@ async function enterLanes(tx: Queryable, db: Database, ids: readonly string[]): 
   const rows = await tx
     .selectFrom('deliveries')
     .innerJoin('events', 'events.id', 'deliveries.eventId')
-    .select(['deliveries.id', 'webhookId', 'url', 'isTest', 'nextAttemptAt', 'ownerClient'])
+    .select(['deliveries.id', 'webhookId', 'url', 'isTest', 'nextAttemptAt', 'events.ownerClient'])
     .where('deliveries.id', 'in', ids)
     .where('deliveries.status', '=', 'pending')
     .orderBy('deliveries.id')

@@ -1,6 +1,6 @@
 import type { ReportKind } from '../kinds.ts'
 
-/** Every attempt to deliver an event to a webhook of the asker. */
+/** Every attempt to call a webhook of the asker, whoever caused the event, or an address of its requests. */
 export const deliveries: ReportKind = {
   name: 'deliveries',
   title: 'Webhook deliveries',
@@ -29,5 +29,5 @@ export const deliveries: ReportKind = {
     { name: 'webhookId', type: 'string', column: 'deliveries.webhook_id', op: '=', folded: false },
     { name: 'deliveryStatus', type: 'string', column: 'deliveries.status', op: '=', folded: false },
   ],
-  owned: { client: 'events.owner_client', subject: 'events.owner_subject', adminSeesAll: false },
+  owned: { client: 'deliveries.owner_client', subject: 'deliveries.owner_subject', adminSeesAll: false },
 }

@@ -1,0 +1,21 @@
+import { type Kysely, sql } from 'kysely'
+
+/**
+ * Deliveries belong to whoever owns the registration, or the event when the address came with a request: a registration
+ * that is deleted takes no owner away. What of a deleted registration told of somebody else's change is nobody's.
+ */
+export async function deliveryOwners(db: Kysely<unknown>): Promise<void> {
+  for (const column of ['owner_client', 'owner_subject']) {
+    await db.schema
+      .alterTable('deliveries')
+      .addColumn(column, 'text', (c) => c.notNull().defaultTo(''))
+      .execute()
+    const [of, name] = [sql.ref(`w.${column}`), sql.ref(column)]
+    await sql`
+      update deliveries set ${name} = coalesce(
+        (select ${of} from webhooks as w where w.id = deliveries.webhook_id),
+        (select ${sql.ref(`e.${column}`)} from events as e where e.id = deliveries.event_id and e.audience is null),
+        '')`.execute(db)
+  }
+  await sql`create index deliveries_owner on deliveries (owner_client, owner_subject, id)`.execute(db)
+}
