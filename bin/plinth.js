@@ -10,6 +10,8 @@ if (major < 24) {
   )
   process.exit(2)
 }
+// Names are looked up by half of these threads at most: with the usual four, two that nobody answers for hold up all others.
+process.env.UV_THREADPOOL_SIZE ??= '16'
 // Compiled code is kept from one start to the next: a quicker start in less memory.
 module.enableCompileCache?.()
 const { load } = await import('./code.js')

@@ -118,7 +118,8 @@ export const matrix: Record<string, Row> = {
   'POST /api/webhooks': { ...all(201), body: hook },
   'GET /api/webhooks/secret': all(200),
   'GET /api/webhooks/:id': { ...owned(200), ...webhooks },
-  'POST /api/webhooks/secret/rotate': all(200),
+  // Once more within a day of the last one, which only goes at once.
+  'POST /api/webhooks/secret/rotate': { ...all(200), body: () => ({ immediate: true }) },
   'PATCH /api/webhooks/:id': { ...owned(200), ...webhooks, body: () => ({ status: 'paused' }) },
   'DELETE /api/webhooks/:id': { ...owned(204), ...webhooks },
   'POST /api/webhooks/:id/test': { ...owned(202), ...webhooks },

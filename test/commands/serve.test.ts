@@ -48,6 +48,13 @@ const refusesConnections = (dataDir: string, base: string) =>
   )
 
 describe('plinth serve', () => {
+  it('has threads for slow lookups of names besides all else, unless it is told how many', async () => {
+    const tell = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
+    const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
+    assert.deepEqual([await threads(), await threads({ UV_THREADPOOL_SIZE: '5' })], ['16', '5'])
+  })
+
   it('makes what the first run lacks, says where it is, and keeps all of it on the second start', async () => {
     const { dataDir, port, env, base, see } = await place()
     const certificate = () => readFileSync(join(dataDir, 'certificates', 'server.pem'), 'utf8')
