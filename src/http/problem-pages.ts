@@ -48,7 +48,7 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'Set its status to active, then send the request again.',
   ],
   WEBHOOK_LIMIT_REACHED: [
-    'A client, or a user of it, may have a hundred webhooks, paused and disabled ones included.',
+    'A client, or a user of it, may have a thousand webhooks, paused and disabled ones included.',
     'Delete one that is needed no more, or register for several events at once: report.* or *.',
   ],
   SECRET_ROTATION_IN_PROGRESS: [

@@ -55,7 +55,7 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
   return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
 
-const mostOfOwner = 100
+const mostOfOwner = 1_000
 
 /**
  * Adds a registration, and tells the audit log who did. Throws WEBHOOK_LIMIT_REACHED: each costs every event that it hears.
