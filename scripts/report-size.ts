@@ -6,7 +6,7 @@
  *   node scripts/report-size.ts [rows of the small run, rows of the large one]
  *
  * It exits with 1 when a file is not whole, when memory exceeds 300 MiB or grows with the rows by more than 40 MiB, or when
- * the 99th percentile of the reads more than doubles.
+ * the 99th percentile of the reads more than doubles in the large run; the small one is little more than its beginning.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -72,7 +72,7 @@ async function oneFormat(service: Service, format: string, rows: number, idleMs:
   const whole = rowCount === rows && read === rows && digest === sha256
   if (!whole)
     failures.push(`${format}: ${rowCount} rows were told and ${read} read of ${rows}, digest ${digest} ${sha256}`)
-  if (p99 > slowdown * idleMs)
+  if (rows === large && p99 > slowdown * idleMs)
     failures.push(`${format}: p99 of reads rose from ${idleMs.toFixed(2)} to ${p99.toFixed(2)} ms`)
   say(
     `  ${format.padEnd(6)} ${seconds.toFixed(1)} s, ${whole ? 'whole' : 'NOT WHOLE'}; p99 of reads ${p99.toFixed(2)} ms`,
