@@ -15,7 +15,7 @@ import { Agent, get } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
-import { finished, pipeline } from 'node:stream/promises'
+import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { forgetPeak, memoryOf } from '../bench/memory.ts'
 import { type Service, startService } from '../bench/service.ts'
@@ -161,7 +161,6 @@ async function lines(file: string, rowOf: (line: string) => string): Promise<num
     const { id, email } = JSON.parse(text) as { id: number; email: string }
     if (email === `u${id}@example.com`) count++
   }
-  await finished(input).catch(() => {})
   return count
 }
 

@@ -92,13 +92,17 @@ async function syncFolder(folder: string): Promise<void> {
   await handle.sync().finally(() => handle.close())
 }
 
+/** Its writer may finish or discard a file meanwhile; any other failure is one. */
+function unlessGone(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}
+
 async function sweep(folder: string, before: number): Promise<number> {
   let removed = 0
   for (const name of await readdir(folder)) {
     if (!temporaryForm.test(name)) continue
     const path = join(folder, name)
-    // Its writer may finish or discard it meanwhile.
-    const found = await stat(path).catch(() => undefined)
+    const found = await stat(path).catch(unlessGone)
     if (!found || found.mtimeMs >= before) continue
     await rm(path, { force: true })
     removed += 1

@@ -10,6 +10,14 @@ import { browser, password, person, type Real, realServer } from './real.ts'
 
 const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
 
+/** A new user, and what is told of an invitation. */
+interface Answered {
+  id: number
+  email: string
+  sent: boolean
+  url: string
+}
+
 /** Calls the API as the bootstrap client, with these scopes. */
 async function call(real: Real, scope: string, path: string, body?: object) {
   const send = (url: string, headers: Record<string, string>, text?: string) =>
@@ -20,8 +28,7 @@ async function call(real: Real, scope: string, path: string, body?: object) {
   const { access_token } = (await granted.body.json()) as { access_token: string }
   const headers = { authorization: `Bearer ${access_token}`, ...(body && { 'content-type': 'application/json' }) }
   const answer = await send(path, headers, body && JSON.stringify(body))
-  // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
-  return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as any }
+  return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as Answered }
 }
 
 forEachEngine((engine) => {
@@ -33,7 +40,7 @@ forEachEngine((engine) => {
   const newUser = async () => {
     const email = `new${++real.people}@example.com`
     const { body } = await call(real, 'users:write', '/users', { name: 'New <Person>', email })
-    return { id: body.id as number, email }
+    return { id: body.id, email }
   }
 
   describe('POST /api/users/{id}/invitation', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { askToken, ended, killAll, newPlace, plinth, serving, visit } from './support.ts'
+import { askToken, ended, killAll, newPlace, plinth, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env, remove } = await newPlace()
 after(() => {
@@ -8,12 +8,7 @@ after(() => {
   remove()
 })
 
-/** Runs a command that must succeed; returns what it printed. */
-async function run(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await ended(plinth(args, env))
-  assert.deepEqual([code, stderr], [0, ''])
-  return stdout
-}
+const run = succeeding(env)
 
 describe('plinth migrate', () => {
   it('brings a new database up to date, and finds nothing to do after that', async () => {

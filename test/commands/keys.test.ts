@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { decodeProtectedHeader } from 'jose'
 import { eventually } from '../support/service.ts'
-import { askToken, ended, killAll, newPlace, plinth, serving, visit } from './support.ts'
+import { askToken, ended, killAll, newPlace, plinth, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
 // Tokens are asked for again and again until they are signed with another key.
@@ -12,12 +12,7 @@ after(() => {
   remove()
 })
 
-/** Runs a command that must succeed; returns what it printed. */
-async function run(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await ended(plinth(args, env))
-  assert.deepEqual([code, stderr], [0, ''])
-  return stdout
-}
+const run = succeeding(env)
 
 /** Runs a command that must fail; returns why it says it did. */
 async function fail(...args: string[]): Promise<string> {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -70,6 +71,15 @@ export const ended = async (running: Running): Promise<Ended> => {
   }, limitMs)
   return Promise.race([running.ended, late]).finally(() => clearTimeout(timer))
 }
+
+/** Runs commands that must succeed, in this environment; each returns what it printed. */
+export const succeeding =
+  (env: Environment) =>
+  async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await ended(plinth(args, env))
+    assert.deepEqual([code, stderr], [0, ''])
+    return stdout
+  }
 
 export function killAll(): void {
   for (const child of started) child.kill('SIGKILL')
