@@ -2,24 +2,23 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Bench, Measurement } from './bench.ts'
+import { compareExports, type Exported } from './compare-exports.ts'
 import { countProducts } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'
-import { withRatio } from './measured.ts'
-import { forgetPeak, memoryOf } from './memory.ts'
+import { memoryOf } from './memory.ts'
 import { meterOf } from './meter.ts'
-import { quietest } from './quietest.ts'
-import { type Exported, serviceExport, sideLine } from './report.ts'
+import { serviceExport } from './report.ts'
 
-type Export = (bench: Bench, count: number) => Promise<Exported>
+const aboutNdjson = { name: 'report-ndjson', title: 'NDJSON report of products', floor: 0.5, reference: 'own CSV' }
 
 /** NDJSON against the service's own CSV: what the other text format costs more. */
 const ndjson: Measurement = {
   name: 'report-ndjson',
   measure: (bench) =>
-    compare(bench, { name: 'report-ndjson', title: 'NDJSON report of products', floor: 0.5, reference: 'own CSV' }, [
-      ({ service }, count) => serviceExport(service, 'csv', count),
-      ({ service }, count) => serviceExport(service, 'ndjson', count),
-    ]),
+    compareExports(bench, aboutNdjson, countProducts(bench.service.databaseFile), {
+      reference: ({ service }, count) => serviceExport(service, 'csv', count),
+      service: ({ service }, count) => serviceExport(service, 'ndjson', count),
+    }),
 }
 
 const title = 'XLSX report of products'
@@ -30,39 +29,15 @@ const xlsx: Measurement = {
   measure: async (bench) => {
     const name = 'report-xlsx'
     if (!process.env.BENCH_EXCELJS) return { name, title, skipped: 'BENCH_EXCELJS names no folder of exceljs' }
-    return compare(bench, { name, title, floor: 3, reference: 'exceljs, streaming' }, [
-      excelExport,
-      ({ service }, count) => serviceExport(service, 'xlsx', count),
-    ])
+    const about = { name, title, floor: 3, reference: 'exceljs, streaming' }
+    return compareExports(bench, about, countProducts(bench.service.databaseFile), {
+      reference: excelExport,
+      service: ({ service }, count) => serviceExport(service, 'xlsx', count),
+    })
   },
 }
 
 export const formatRows: Measurement[] = [ndjson, xlsx]
-
-interface About {
-  name: string
-  title: string
-  floor: number
-  reference: string
-}
-
-async function compare(bench: Bench, about: About, [reference, service]: [Export, Export]) {
-  const { options, say } = bench
-  const count = countProducts(bench.service.databaseFile)
-  say(`${about.title}: ${count.toLocaleString('en')} rows`)
-  forgetPeak(bench.service.pid)
-  const measured = (side: string, measureOnce: Export) =>
-    quietest(async () => {
-      const exported = await measureOnce(bench, count)
-      say(`  ${side.padEnd(9)} ${sideLine(exported)}`)
-      return exported
-    })
-  const rounds = []
-  for (let round = 1; round <= options.rounds; round++) {
-    rounds.push({ reference: await measured('reference', reference), service: await measured('service', service) })
-  }
-  return withRatio({ ...about, unit: 'rows' as const, rounds, memory: memoryOf(bench.service.pid) })
-}
 
 /** The same columns by exceljs, from the start of its process to its end; its peak of memory is told. */
 async function excelExport({ place, pin, service, say }: Bench, count: number): Promise<Exported> {

@@ -1,17 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { closeSync, createReadStream, openSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import type { Bench, Measurement } from './bench.ts'
-import { pinned, serverCore } from './machine.ts'
-import { withRatio } from './measured.ts'
-import { forgetPeak, memoryOf } from './memory.ts'
-import { meterOf } from './meter.ts'
-import { quietest } from './quietest.ts'
-import { type Exported, expectLines, serviceExport, sideLine } from './report.ts'
-import { type Service, startService } from './service.ts'
+import type { Measurement } from './bench.ts'
+import { commandExport, compareExports, type Export } from './compare-exports.ts'
+import { serviceExport } from './report.ts'
+import { startService } from './service.ts'
 
-const about = { name: 'report-postgres', title: 'CSV report of products, PostgreSQL', floor: 0.7 }
+const title = 'CSV report of products, PostgreSQL'
+const about = { name: 'report-postgres', title, floor: 0.7, reference: 'psql, COPY' }
 
 /** The CSV report where the database is PostgreSQL, against `psql` with COPY; BENCH_DATABASE_URL names the server. */
 export const postgresRow: Measurement = {
@@ -28,7 +22,10 @@ export const postgresRow: Measurement = {
         name: 'postgres',
         database: { url, fill: (rows) => fill(url, rows) },
       })
-      const row = await compare(bench, service, url)
+      const row = await compareExports({ ...bench, service }, about, bench.options.rows, {
+        reference: copied(url),
+        service: ({ service }, rows) => serviceExport(service, 'csv', rows),
+      })
       await service.stop()
       return row
     } finally {
@@ -37,49 +34,13 @@ export const postgresRow: Measurement = {
   },
 }
 
-async function compare({ options, place, pin, say }: Bench, service: Service, url: string) {
-  const { rows } = options
-  say(`${about.title}: ${rows.toLocaleString('en')} rows`)
-  forgetPeak(service.pid)
-  const measured = (side: string, measureOnce: () => Promise<Exported>) =>
-    quietest(async () => {
-      const exported = await measureOnce()
-      say(`  ${side.padEnd(9)} ${sideLine(exported)}`)
-      return exported
-    })
-  const rounds = []
-  for (let round = 1; round <= options.rounds; round++) {
-    rounds.push({
-      reference: await measured('reference', () => copied({ place, pin }, url, rows)),
-      service: await measured('service', () => serviceExport(service, 'csv', rows)),
-    })
+/** The same columns by the command line. */
+const copied =
+  (url: string): Export =>
+  (bench, count) => {
+    const query = 'select id, name, price, created_at, updated_at from products order by id'
+    return commandExport(bench, ['psql', url, '-qc', `copy (${query}) to stdout (format csv, header)`], count)
   }
-  return withRatio({
-    ...{ ...about, rounds, memory: memoryOf(service.pid) },
-    ...{ unit: 'rows' as const, reference: 'psql, COPY' },
-  })
-}
-
-/** The same columns by the command line, from the start of the process to its end. */
-async function copied({ place, pin }: Pick<Bench, 'place' | 'pin'>, url: string, rows: number): Promise<Exported> {
-  const file = join(place.folder, 'reference-copy.csv')
-  const output = openSync(file, 'w')
-  const query = 'select id, name, price, created_at, updated_at from products order by id'
-  const command = ['psql', url, '-qc', `copy (${query}) to stdout (format csv, header)`]
-  const start = performance.now()
-  const child = place.start(pinned(pin, serverCore, command), { stdio: ['ignore', output, 'inherit'] })
-  const meter = meterOf(child.pid as number)
-  const looking = setInterval(meter.look, 10)
-  const [code] = await once(child, 'exit')
-  const perSecond = (rows * 1_000) / (performance.now() - start)
-  clearInterval(looking)
-  closeSync(output)
-  if (code !== 0) throw new Error(`psql ended with ${code}`)
-  const used = meter.read(rows)
-  await expectLines(createReadStream(file), rows + 1)
-  rmSync(file)
-  return { perSecond, wholePerSecond: perSecond, ...used }
-}
 
 function fill(url: string, rows: number): void {
   psql(

@@ -1,16 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { closeSync, createReadStream, openSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
 import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench, Measurement } from './bench.ts'
+import { commandExport, compareExports, type Exported, expectLines } from './compare-exports.ts'
 import { countProducts } from './fill.ts'
-import { pinned, serverCore } from './machine.ts'
-import { withRatio } from './measured.ts'
-import { forgetPeak, memoryOf } from './memory.ts'
 import { meterOf } from './meter.ts'
-import { quietest } from './quietest.ts'
 import type { Service } from './service.ts'
 import { answerOf, ask } from './target.ts'
 
@@ -31,62 +25,19 @@ interface Task {
 }
 
 async function measure(bench: Bench) {
-  const { options, service, say } = bench
   if (spawnSync('sqlite3', ['-version']).status !== 0) return { name, title, skipped: 'sqlite3 is not installed' }
-  const count = countProducts(service.databaseFile)
-  say(`${title}: ${count.toLocaleString('en')} rows`)
-  forgetPeak(service.pid)
-  const rounds = []
-  for (let round = 1; round <= options.rounds; round++) {
-    const undisturbed = (side: string, measureOnce: typeof shellExport) =>
-      quietest(async () => {
-        const exported = await measureOnce(bench, count)
-        say(`  ${round} ${side.padEnd(9)} ${sideLine(exported)}`)
-        return exported
-      })
-    rounds.push({
-      reference: await undisturbed('reference', shellExport),
-      service: await undisturbed('service', ({ service }, rows) => serviceExport(service, 'csv', rows)),
-    })
-  }
-  const about = { name, title, floor: 0.7, unit: 'rows' as const, reference: 'sqlite3 -csv' }
-  return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
+  const about = { name, title, floor: 0.7, reference: 'sqlite3 -csv' }
+  return compareExports(bench, about, countProducts(bench.service.databaseFile), {
+    reference: shellExport,
+    service: ({ service }, rows) => serviceExport(service, 'csv', rows),
+  })
 }
 
-/** Rows per second of the export itself, and from asking for it to having been told. */
-export interface Exported extends ReturnType<ReturnType<typeof meterOf>['read']> {
-  perSecond: number
-  wholePerSecond: number
-  [more: string]: unknown
-}
-
-const thousands = (value: number) => Math.round(value).toLocaleString('en').padStart(9)
-const percent = (share: number) => `${Math.round(share * 100)} %`.padStart(5)
-
-/** What a line of progress shows of one export. */
-export const sideLine = ({ perSecond, wholePerSecond, serverShare, othersShare, serverUs }: Exported) =>
-  `${thousands(perSecond)} rows/s   ${thousands(wholePerSecond)} from order to end   ` +
-  `process ${percent(serverShare)} (${serverUs.toFixed(2)} µs each, others ${percent(othersShare)})`
-
-/** The same columns by the command line, from the start of the process to its end. */
-async function shellExport({ place, pin, service }: Bench, count: number): Promise<Exported> {
-  const file = join(place.folder, 'reference.csv')
-  const output = openSync(file, 'w')
+/** The same columns by the command line. */
+function shellExport(bench: Bench, count: number): Promise<Exported> {
   const query = 'select id, name, price, created_at, updated_at from products order by id'
-  const command = ['sqlite3', '-readonly', '-csv', '-header', service.databaseFile, query]
-  const start = performance.now()
-  const child = place.start(pinned(pin, serverCore, command), { stdio: ['ignore', output, 'inherit'] })
-  const meter = meterOf(child.pid as number)
-  const looking = setInterval(meter.look, 10)
-  const [code] = await once(child, 'exit')
-  const perSecond = (count * 1_000) / (performance.now() - start)
-  clearInterval(looking)
-  closeSync(output)
-  if (code !== 0) throw new Error(`sqlite3 ended with ${code}`)
-  const used = meter.read(count)
-  await expectLines(createReadStream(file), count + 1)
-  rmSync(file)
-  return { perSecond, wholePerSecond: perSecond, ...used }
+  const file = bench.service.databaseFile
+  return commandExport(bench, ['sqlite3', '-readonly', '-csv', '-header', file, query], count)
 }
 
 /** One task from POST to completed; its result is downloaded, and its lines are counted where it has any. */
@@ -119,12 +70,4 @@ async function untilCompleted(service: Service, headers: Record<string, string>,
     if (task.status === 'failed') throw new Error(`The report failed: ${body}`)
   }
   throw new Error('The report took too long')
-}
-
-export async function expectLines(stream: AsyncIterable<Buffer>, expected: number): Promise<void> {
-  let lines = 0
-  for await (const chunk of stream) {
-    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines++
-  }
-  if (lines !== expected) throw new Error(`The file has ${lines} lines instead of ${expected}`)
 }
