@@ -1,11 +1,10 @@
-import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { freePort } from '../src/free-port.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import type { Service } from './service.ts'
 import { answerOf, type Target } from './target.ts'
-import { environment, type Workplace } from './workplace.ts'
+import { environment, startReady, type Workplace } from './workplace.ts'
 
 /** Bodies that the service has answered with; the reference answers the same bytes. */
 export interface Samples {
@@ -28,11 +27,7 @@ export async function startReference(
   const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"page":${page},"created":${created}}` }
   const env = environment({ ...settings, ...(tls && { BARE_PEM: service.pemFile }) })
   const command = pinned(pin, serverCore, [process.execPath, program])
-  const child = place.start(command, { env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-  const died = once(child, 'exit').then(() => Promise.reject(new Error('The reference did not start')))
-  await Promise.race([once(child, 'message'), died])
-  died.catch(() => {})
-  child.disconnect()
+  const child = await startReady(place, command, env)
   const reference = { name: 'reference' as const, pid: child.pid as number, port, tls }
   const json = { 'content-type': 'application/json' }
   const body = '{"name":"x","price":1.15}'

@@ -1,5 +1,4 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto'
-import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { freePort } from '../src/free-port.ts'
 import type { Bench, Measurement } from './bench.ts'
@@ -10,7 +9,7 @@ import { forgetPeak, memoryOf } from './memory.ts'
 import { inTurns } from './requests.ts'
 import { client } from './service.ts'
 import { answerOf, proxied, requestText, type Target } from './target.ts'
-import { environment } from './workplace.ts'
+import { environment, startReady } from './workplace.ts'
 
 const program = resolve(import.meta.dirname, 'bare-provider.ts')
 
@@ -49,11 +48,7 @@ async function startProvider({ place, pin, service }: Bench) {
   const settings = { BARE_PORT: `${port}`, BARE_BITS: `${bits}`, BARE_CLIENT: client.id, BARE_SECRET: client.secret }
   const command = pinned(pin, serverCore, [process.execPath, program])
   // What it says is about settings that a real one needs.
-  const child = place.start(command, { env: environment(settings), stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
-  const died = once(child, 'exit').then(() => Promise.reject(new Error('The reference did not start')))
-  await Promise.race([once(child, 'message'), died])
-  died.catch(() => {})
-  child.disconnect()
+  const child = await startReady(place, command, environment(settings), 'ignore')
   const reference: Target = { name: 'reference', pid: child.pid as number, port, tls: false }
   return { child, reference }
 }

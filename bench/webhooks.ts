@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +11,7 @@ import { meterOf } from './meter.ts'
 import { quietest } from './quietest.ts'
 import { runToEnd } from './service.ts'
 import { deliveredSince, fillWebhooks, sampleCalls } from './webhook-fill.ts'
-import { environment, type Workplace } from './workplace.ts'
+import { environment, startReady, type Workplace } from './workplace.ts'
 
 const title = 'signed webhook deliveries, durable'
 const program = (name: string) => resolve(import.meta.dirname, name)
@@ -51,12 +50,7 @@ async function measure(bench: Bench) {
 async function startReceiver(place: Workplace, pin: boolean) {
   const port = await freePort()
   const command = pinned(pin, loadCore, [process.execPath, program('webhook-receiver.ts')])
-  const env = environment({ RECEIVER_PORT: String(port) })
-  const child = place.start(command, { env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-  const died = once(child, 'exit').then(() => Promise.reject(new Error('The receiver did not start')))
-  await Promise.race([once(child, 'message'), died])
-  died.catch(() => {})
-  child.disconnect()
+  const child = await startReady(place, command, environment({ RECEIVER_PORT: String(port) }))
   return { port, child }
 }
 

@@ -35,6 +35,23 @@ export function openWorkplace(): Workplace {
   }
 }
 
+/** Starts a program of ours that tells when it is ready; throws when it ends before. */
+export async function startReady(
+  { start }: Pick<Workplace, 'start'>,
+  command: string[],
+  env: NodeJS.ProcessEnv,
+  output: 'inherit' | 'ignore' = 'inherit',
+): Promise<ChildProcess> {
+  const child = start(command, { env, stdio: ['ignore', output, output, 'ipc'] })
+  const ended = new AbortController()
+  child.once('exit', () => ended.abort(new Error(`${command.join(' ')} did not start`)))
+  await once(child, 'message', { signal: ended.signal }).catch(() => {
+    throw ended.signal.reason
+  })
+  child.disconnect()
+  return child
+}
+
 /** Ends a process by its own id, kindly first. */
 async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
