@@ -50,7 +50,10 @@ async function excelExport({ place, pin, service, say }: Bench, count: number): 
   let peakMiB = 0
   const looking = setInterval(() => {
     meter.look()
-    if (child.exitCode === null) peakMiB = Math.max(peakMiB, memoryOf(child.pid as number).peakMiB)
+    if (child.exitCode !== null) return
+    // One that has just ended has no memory any more: not a number, and so not greater.
+    const now = memoryOf(child.pid as number).peakMiB
+    if (now > peakMiB) peakMiB = now
   }, 50)
   const [code] = await once(child, 'exit')
   clearInterval(looking)
