@@ -14,7 +14,7 @@ export interface Options {
   json: string | null
   /** Whether a missed floor makes the run fail. */
   check: boolean
-  /** Whether to leave a CPU profile of the service, which costs it some speed. */
+  /** Whether to leave CPU profiles of service and reference, which cost them some speed. */
   profile: boolean
 }
 
@@ -32,7 +32,7 @@ export const usage = `Measures the service as a share of what the same core does
   --tls             HTTPS for both, instead of plain HTTP behind a proxy
   --json FILE       where the figures go (bench/results/<date>.json)
   --check           exit with 1 when a floor is missed
-  --profile         runs the service under --cpu-prof and leaves the profile in bench/results
+  --profile         runs both under --cpu-prof and leaves the profiles in bench/results/{service,reference}
   --help            this text
 `
 

@@ -4,7 +4,7 @@ import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import type { Service } from './service.ts'
 import { answerOf, type Target } from './target.ts'
-import { environment, startReady, type Workplace } from './workplace.ts'
+import { environment, profiling, startReady, type Workplace } from './workplace.ts'
 
 /** Bodies that the service has answered with; the reference answers the same bytes. */
 export interface Samples {
@@ -18,7 +18,7 @@ const program = resolve(import.meta.dirname, 'bare.ts')
 /** Starts bare Fastify and makes sure that it answers the samples, byte for byte. */
 export async function startReference(
   place: Workplace,
-  { tls }: Options,
+  { tls, profile }: Options,
   pin: boolean,
   service: Service,
   { read, page, created }: Samples,
@@ -27,7 +27,7 @@ export async function startReference(
   const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"page":${page},"created":${created}}` }
   const env = environment({ ...settings, ...(tls && { BARE_PEM: service.pemFile }) })
   const command = pinned(pin, serverCore, [process.execPath, program])
-  const child = await startReady(place, command, env)
+  const child = await startReady(place, command, { ...env, ...(profile && profiling('reference')) })
   const reference = { name: 'reference' as const, pid: child.pid as number, port, tls }
   const json = { 'content-type': 'application/json' }
   const body = '{"name":"x","price":1.15}'

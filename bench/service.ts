@@ -7,7 +7,7 @@ import { fill } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import { answerOf, ask, type Target } from './target.ts'
-import { environment, type Workplace } from './workplace.ts'
+import { environment, profiling, type Workplace } from './workplace.ts'
 
 /** The service under test, and the way to its files. */
 export interface Service extends Target {
@@ -65,7 +65,7 @@ export async function startService(
   const log = openSync(logFile, 'a')
   // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
   const command = pinned(pin, serverCore, [program, 'serve'])
-  const child = place.start(command, { env: { ...env, ...(profile && profiling) }, stdio: ['ignore', log, log] })
+  const child = place.start(command, { env: { ...env, ...(profile && profiling('service')) }, stdio: ['ignore', log, log] })
   const service = {
     ...{ name: 'service' as const, pid: child.pid as number, port, tls, databaseFile },
     pemFile: join(dataDir, 'certificates/server.pem'),
@@ -85,8 +85,6 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
 })
-
-const profiling = { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${join(import.meta.dirname, 'results')}` }
 
 /** Runs a command to its end; throws when it fails. */
 export async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {

@@ -9,7 +9,7 @@ import { forgetPeak, memoryOf } from './memory.ts'
 import { inTurns } from './requests.ts'
 import { client } from './service.ts'
 import { answerOf, proxied, requestText, type Target } from './target.ts'
-import { environment, startReady } from './workplace.ts'
+import { environment, profiling, startReady } from './workplace.ts'
 
 const program = resolve(import.meta.dirname, 'bare-provider.ts')
 
@@ -42,13 +42,14 @@ function runOnce({ options, place, pin }: Bench, { port, tls, pid }: Target, sec
   return drive(place, pin, { port, tls, requests, connections, warmSeconds: 0.5, seconds, serverPid: pid }, 200)
 }
 
-async function startProvider({ place, pin, service }: Bench) {
+async function startProvider({ options, place, pin, service }: Bench) {
   const port = await freePort()
   const bits = await modulusBits(service)
   const settings = { BARE_PORT: `${port}`, BARE_BITS: `${bits}`, BARE_CLIENT: client.id, BARE_SECRET: client.secret }
   const command = pinned(pin, serverCore, [process.execPath, program])
   // What it says is about settings that a real one needs.
-  const child = await startReady(place, command, environment(settings), 'ignore')
+  const env = { ...environment(settings), ...(options.profile && profiling('reference')) }
+  const child = await startReady(place, command, env, 'ignore')
   const reference: Target = { name: 'reference', pid: child.pid as number, port, tls: false }
   return { child, reference }
 }
