@@ -65,7 +65,10 @@ export async function startService(
   const log = openSync(logFile, 'a')
   // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
   const command = pinned(pin, serverCore, [program, 'serve'])
-  const child = place.start(command, { env: { ...env, ...(profile && profiling('service')) }, stdio: ['ignore', log, log] })
+  const child = place.start(command, {
+    env: { ...env, ...(profile && profiling('service')) },
+    stdio: ['ignore', log, log],
+  })
   const service = {
     ...{ name: 'service' as const, pid: child.pid as number, port, tls, databaseFile },
     pemFile: join(dataDir, 'certificates/server.pem'),

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type CorsOptions, corsHeaders } from './cors.ts'
 import { type DeprecationOptions, deprecationTold } from './deprecation.ts'
 import { type ErrorsOptions, render, toProblem } from './errors.ts'
+import { responseClass } from './header-section.ts'
 import { type HttpsOptions, transport } from './https.ts'
 import { answerParserError } from './parser-errors.ts'
 import { requestId } from './request-id.ts'
@@ -25,7 +26,10 @@ export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions
 export function serverOptions(settings: ServerSettings) {
   const { requestTimeout, ...arriving } = { ...patience, ...settings.patience }
   // That a Host is there is a policy's to check, so that its absence gets an answer like all others.
-  const server = { ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false }
+  const server = {
+    ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
+    ServerResponse: responseClass,
+  }
   const { tls } = settings
   return {
     ...(tls ? { https: { ...tls, ...server, minVersion: 'TLSv1.2' as const } } : { http: server }),

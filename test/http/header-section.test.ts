@@ -1,0 +1,112 @@
+import { deepEqual, equal, match, throws } from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type RequestListener, ServerResponse } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { describe, it } from 'node:test'
+import { responseClass } from '../../src/http/header-section.ts'
+
+/** The whole answer of a server that answers once, as it is on the wire, without the date. */
+async function wire(answering: RequestListener, made: typeof ServerResponse = responseClass, method = 'GET') {
+  const server = createServer({ ServerResponse: made }, answering).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.write(`${method} / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
+  const answer = await text(socket)
+  server.close()
+  return answer.replace(/^date: .*\r\n/im, '')
+}
+
+/** Fields in order: where one stands says nothing (RFC 9110 §5.3). */
+function parts(answer: string) {
+  const [head = '', body] = answer.split('\r\n\r\n')
+  const [status, ...fields] = head.split('\r\n')
+  return { status, fields: fields.map((line) => line.replace(/^[^:]+/, (name) => name.toLowerCase())).sort(), body }
+}
+
+const usual = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x-field-${at}`, `value ${at}`]))
+
+const answers: Record<string, RequestListener> = {
+  'twenty fields and a text': (_, response) => response.writeHead(200, { ...usual, 'content-length': '2' }).end('ok'),
+  'no fields': (_, response) => response.writeHead(204).end(),
+  'a 304': (_, response) => response.writeHead(304, { etag: '"1"', vary: 'Accept' }).end(),
+  'numbers and lists': (_, response) => response.writeHead(200, { 'x-one': 1, 'x-many': ['a', 'b'] }).end('ok'),
+  'two cookies': (_, response) => response.writeHead(200, { 'set-cookie': ['a=1', 'b=2'] }).end(),
+  'the end of a connection': (_, response) => response.writeHead(200, { connection: 'close', 'x-one': 'a' }).end('ok'),
+  'a text of unknown length': (_, response) => {
+    response.writeHead(200, { 'x-one': 'a' }).write('first')
+    response.end('last')
+  },
+  'a trailer': (_, response) => {
+    response.writeHead(200, { 'transfer-encoding': 'chunked', trailer: 'digest' }).write('part')
+    response.addTrailers({ digest: 'x' })
+    response.end()
+  },
+  'a field in ISO 8859-1': (_, response) => response.writeHead(200, { 'x-one': 'caf\u00e9', 'x-two': 'b' }).end(),
+  'a file name': (_, response) =>
+    response.writeHead(200, { 'content-disposition': 'attachment; filename="a.csv"', 'content-length': '0' }).end(),
+  'fields set before': (_, response) => {
+    response.setHeader('x-one', 'before').setHeader('x-two', 'before')
+    response.writeHead(200, { 'x-one': 'after', 'x-three': 'after' }).end('ok')
+  },
+  'a status of its own words': (_, response) => response.writeHead(200, 'Fine', { 'x-one': 'a' }).end('ok'),
+  'fields as a list': (_, response) => response.writeHead(200, ['x-one', 'a', 'x-two', 'b']).end('ok'),
+}
+
+describe('the header section of an answer', () => {
+  it('is written by this project: Node.js keeps it where that expects it', () => {
+    equal(responseClass === ServerResponse, false)
+  })
+
+  for (const [name, answering] of Object.entries(answers)) {
+    it(`is what Node.js writes for ${name}`, async () => {
+      const expected = parts(await wire(answering, ServerResponse))
+      deepEqual(parts(await wire(answering)), expected)
+      // Once more, when its fields are known.
+      deepEqual(parts(await wire(answering)), expected)
+      deepEqual(
+        parts(await wire(answering, responseClass, 'HEAD')),
+        parts(await wire(answering, ServerResponse, 'HEAD')),
+      )
+    })
+  }
+
+  it('has each value as it is now, whatever it was before', async () => {
+    const seen: string[] = []
+    for (const value of ['one', 'two', 'two', 'one', '']) {
+      const { fields } = parts(await wire((_, response) => response.writeHead(200, { 'x-changing': value }).end()))
+      seen.push(...fields.filter((line) => line.startsWith('x-changing')))
+    }
+    deepEqual(seen, ['x-changing: one', 'x-changing: two', 'x-changing: two', 'x-changing: one', 'x-changing: '])
+  })
+})
+
+describe('T-HTTP-10 what would end a field or the head is refused', () => {
+  const refused = (headers: Record<string, string>, code: string) =>
+    wire((_, response) => {
+      throws(() => response.writeHead(200, headers), { code })
+      response.destroy()
+    }).catch(() => '')
+
+  for (const value of ['a\r\nx-evil: 1', 'a\nb', 'a\rb', 'a\0b', '\u0100', 'a\x7fb', '\r\n\r\nHTTP/1.1 200 OK']) {
+    it(`as the value ${JSON.stringify(value)}, also of a field that was fine before`, async () => {
+      match(await wire((_, response) => response.writeHead(200, { 'x-echo': 'fine' }).end()), /x-echo: fine\r\n/)
+      equal(await refused({ 'x-echo': value }, 'ERR_INVALID_CHAR'), '')
+    })
+  }
+
+  for (const name of ['x evil', 'x:evil', 'x\r\nevil', '']) {
+    it(`as the name ${JSON.stringify(name)}`, async () => {
+      equal(await refused({ [name]: 'a' }, 'ERR_INVALID_HTTP_TOKEN'), '')
+    })
+  }
+
+  it('as a second head of the same answer', async () => {
+    const twice = wire((_, response) => {
+      response.writeHead(200, { 'x-one': 'a' }).write('a')
+      throws(() => response.writeHead(200, { 'x-one': 'b' }), { code: 'ERR_HTTP_HEADERS_SENT' })
+      response.end()
+    })
+    match(await twice, /x-one: a\r\n/)
+  })
+})
