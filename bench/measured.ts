@@ -15,8 +15,10 @@ export interface Measured {
   /** The least ratio that is good enough. */
   floor: number
   rounds: { reference: Side; service: Side }[]
-  /** Of medians. */
+  /** The median of the rounds' ratios: a slow moment of the machine slows both sides of a round. */
   ratio: number
+  /** The same of CPU time per request or row. */
+  cpuRatio: number
   /** The least and the greatest ratio of one round. */
   ratios: [least: number, greatest: number]
   memory: Memory
@@ -30,13 +32,14 @@ export interface Skipped {
 
 export type Row = Measured | Skipped
 
-type Taken = Omit<Measured, 'ratio' | 'ratios'>
+type Taken = Omit<Measured, 'ratio' | 'cpuRatio' | 'ratios'>
 
 /** A row with what follows from its rounds. */
 export function withRatio(taken: Taken): Measured {
   const ratios = taken.rounds.map(({ reference, service }) => service.perSecond / reference.perSecond)
-  const ratio = medianOf(taken, 'service') / medianOf(taken, 'reference')
-  return { ...taken, ratio, ratios: [Math.min(...ratios), Math.max(...ratios)] }
+  const cpuRatios = taken.rounds.map(({ reference, service }) => Number(reference.serverUs) / Number(service.serverUs))
+  const [ratio, cpuRatio] = [median(ratios), median(cpuRatios)]
+  return { ...taken, ratio, cpuRatio, ratios: [Math.min(...ratios), Math.max(...ratios)] }
 }
 
 /** The median over the rounds of one figure of one side. */

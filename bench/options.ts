@@ -22,8 +22,8 @@ export const usage = `Measures the service as a share of what the same core does
 
   npm run bench -- [options]
 
-  --rounds N        rounds of reference and service in turn; medians are compared (3)
-  --seconds N       length of one measurement (5)
+  --rounds N        rounds of reference and service in turn; the median of their ratios counts (7)
+  --seconds N       length of one measurement (2)
   --connections N   keep-alive connections of the load generator (32)
   --rows N          products in the database, and rows of the report (1000000)
   --only NAME       one row: get, not-modified, list, token, report, report-postgres,
@@ -41,8 +41,8 @@ export function readOptions(args: string[]): Options | null {
   const { values } = parseArgs({
     args,
     options: {
-      rounds: { type: 'string', default: '3' },
-      seconds: { type: 'string', default: '5' },
+      rounds: { type: 'string', default: '7' },
+      seconds: { type: 'string', default: '2' },
       connections: { type: 'string', default: '32' },
       rows: { type: 'string', default: '1000000' },
       only: { type: 'string' },

@@ -31,7 +31,7 @@ function cells(row: Measured): string[] {
     ratios.map((value) => value.toFixed(2)).join('–'),
     floor.toFixed(2),
     ratio < floor ? 'BELOW FLOOR' : 'ok',
-    cpuRatio(row).toFixed(2),
+    row.cpuRatio.toFixed(2),
     memory.rssMiB.toFixed(0),
     memory.peakMiB.toFixed(0),
   ]
@@ -45,11 +45,8 @@ const disturbed = ({ rounds }: Measured) =>
 
 /** What the marks of the table mean. */
 export const legend =
-  'ratio: of the medians; ~: somebody else used the core of the servers; CPU ratio: of the CPU time per request or row,\n' +
+  'ratio: the median of the rounds; ~: somebody else used the core of the servers; CPU ratio: of the CPU time per request or row,\n' +
   'which that hardly moves; RSS and peak: memory of the service after the row and at most during it, MiB'
-
-/** CPU time per request or row of the reference as a share of the service's: hardly moved by who else uses the machine. */
-const cpuRatio = (row: Measured) => medianOf(row, 'reference', 'serverUs') / medianOf(row, 'service', 'serverUs')
 
 /** How busy each side was: the server has to be the busier one for a ratio to mean anything. */
 export function busy(rows: Row[]): string {
