@@ -10,10 +10,10 @@ interface EndedToken {
   accountId?: string | undefined
 }
 
-/** Tokens granted and revoked, each; and those refused, which anybody can cause, as counts. */
+/** Tokens granted and revoked, each; those a client gets for itself, and those refused, which anybody can cause, as counts. */
 export function auditTokens(
   provider: Provider,
-  audit: Pick<Audit, 'note' | 'tally'>,
+  audit: Pick<Audit, 'note' | 'repeated' | 'tally'>,
   address: (message: KoaContextWithOIDC['req']) => string,
 ): void {
   const sender = (ctx: KoaContextWithOIDC) => ({ ...requestOf(ctx), address: address(ctx.req) })
@@ -22,7 +22,8 @@ export function auditTokens(
     const grant = String(params?.grant_type)
     const scope = String((ctx.body as { scope?: string } | undefined)?.scope ?? '')
     const subject = entities.Account?.accountId ?? ctx.oidc.client?.clientId ?? null
-    audit.note({ ...sender(ctx), subject, event: 'token.granted', details: { grant, scope } })
+    const tell = grant === 'client_credentials' ? audit.repeated : audit.note
+    tell({ ...sender(ctx), subject, event: 'token.granted', details: { grant, scope } })
   })
   provider.on('authorization.success', (ctx) => {
     const { params, session } = ctx.oidc

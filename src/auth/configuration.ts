@@ -37,7 +37,7 @@ export interface AuthorizationServerOptions {
   address: PasswordGrantOptions['address']
   frame: Frame
   /** Is told of the tokens that were granted, refused and revoked. */
-  audit?: Pick<Audit, 'note' | 'tally'>
+  audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
   /** Is told of each failure that is not the caller's. */
   report: (error: unknown) => void
 }

@@ -7,6 +7,8 @@ export function withBody(raw: IncomingMessage, body: Buffer | undefined): Incomi
   const headers = { ...raw.headers }
   delete headers['transfer-encoding']
   if (body) headers['content-length'] = String(body.length)
-  const message = Object.assign(Readable.from(body ? [body] : []), { method, url, headers, socket })
+  const message = Object.assign(new Readable({ read: () => {} }), { method, url, headers, socket })
+  if (body) message.push(body)
+  message.push(null)
   return Object.assign(message, { httpVersion, httpVersionMajor, httpVersionMinor }) as unknown as IncomingMessage
 }

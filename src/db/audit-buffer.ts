@@ -12,6 +12,8 @@ export interface Audit {
    * minute is over; past 60 kinds only their number.
    */
   tally: (entry: AuditEntry) => void
+  /** Counts in the same way what a client may do over and over; past 1,000 kinds each is an entry. */
+  repeated: (entry: AuditEntry) => void
   /** Resolves when everything told so far is durable; part of an orderly stop. */
   flush: () => Promise<void>
 }
@@ -28,6 +30,7 @@ export interface AuditSources {
 const flushMs = 1_000
 const minuteMs = 60_000
 const kindsAMinute = 60
+const repeatedKinds = 1_000
 const entriesABatch = 500
 /** More than that is not kept in memory while the database is away: what is lost is counted. */
 const entriesKept = 10_000
@@ -35,13 +38,15 @@ const entriesKept = 10_000
 /** Opens the audit log. */
 export function openAudit(sources: AuditSources): Audit {
   const { sealer, now } = sources
-  const { note, write } = batches(sources, () => tallies.tick())
-  const tallies = counted(note, now)
+  const { note, write } = batches(sources, () => [tallies.tick(), repetitions.tick()].includes(true))
+  const tallies = counted(note, now, kindsAMinute, null)
+  const repetitions = counted(note, now, repeatedKinds, note)
   const flush = () => {
     tallies.end()
+    repetitions.end()
     return write()
   }
-  return { record: auditRecorder(sealer, now), note, tally: tallies.tally, flush }
+  return { record: auditRecorder(sealer, now), note, tally: tallies.tally, repeated: repetitions.tally, flush }
 }
 
 /** Entries that wait to be written, a batch each second while there are any; `tick` comes before each batch. */
@@ -84,8 +89,8 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
   return { note, write }
 }
 
-/** Counts what anybody can cause, minute by minute. */
-function counted(note: (entry: AuditEntry) => void, now: () => number) {
+/** Counts minute by minute; what comes after `kinds` kinds is for `beyond`, or only its number is told. */
+function counted(note: Audit['note'], now: () => number, kinds: number, beyond: Audit['note'] | null) {
   const seen = new Map<string, { entry: AuditEntry; more: number }>()
   let [startedAt, overflown] = [0, 0]
 
@@ -108,7 +113,7 @@ function counted(note: (entry: AuditEntry) => void, now: () => number) {
     const kind = JSON.stringify({ ...entry, requestId: null })
     const known = seen.get(kind)
     if (known) known.more++
-    else if (seen.size >= kindsAMinute) overflown++
+    else if (seen.size >= kinds) beyond ? beyond(entry) : overflown++
     else {
       seen.set(kind, { entry, more: 0 })
       note(entry)

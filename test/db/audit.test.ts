@@ -173,6 +173,18 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.event, found.at(-1)?.details], ['audit.overflow', '{"entries":9940}'])
     })
 
+    it('counts what a client does over and over, and loses none of 1,100 kinds', async () => {
+      const { repeated, flush } = buffer()
+      const granted = (n: number) => ({ event: 'token.granted', clientId: `cli_${n}` }) as const
+      for (let n = 0; n < 1_100; n++) repeated({ ...granted(n), requestId: `r${n}` })
+      for (let n = 0; n < 20; n++) repeated({ ...granted(0), requestId: 'again' })
+      await flush()
+      const found = await rows()
+      assert.equal(found.length, 1_101)
+      assert.equal(new Set(found.map(({ clientId }) => clientId)).size, 1_100)
+      assert.deepEqual([found.at(-1)?.clientId, found.at(-1)?.details], ['cli_0', '{"more":20}'])
+    })
+
     it('is kept while the store is away, up to 10,000 entries, and what is lost is told', async () => {
       let away = true
       const failing: Database = { ...db, write: (unit) => (away ? Promise.reject(new Error('away')) : db.write(unit)) }
