@@ -11,7 +11,7 @@ import { meterOf } from './meter.ts'
 import { quietest } from './quietest.ts'
 import { runToEnd } from './service.ts'
 import { deliveredSince, fillWebhooks, sampleCalls } from './webhook-fill.ts'
-import { environment, startReady, type Workplace } from './workplace.ts'
+import { environment, profiling, startReady, type Workplace } from './workplace.ts'
 
 const title = 'signed webhook deliveries, durable'
 const program = (name: string) => resolve(import.meta.dirname, name)
@@ -66,7 +66,7 @@ async function bareLoop({ place, pin }: Bench, port: number, count: number) {
 }
 
 /** Fills a database, starts a service that does nothing but work, and waits until every outcome is recorded. */
-async function deliveries({ place, pin }: Bench, receiverPort: number, count: number) {
+async function deliveries({ options, place, pin }: Bench, receiverPort: number, count: number) {
   const dataDir = join(place.folder, `webhooks-${randomBytes(4).toString('hex')}`)
   const port = await freePort()
   const masterKey = randomBytes(32).toString('hex')
@@ -74,7 +74,9 @@ async function deliveries({ place, pin }: Bench, receiverPort: number, count: nu
   await runToEnd(place, [plinth, 'migrate'], env)
   const database = join(dataDir, 'plinth.db')
   await fillWebhooks(database, Buffer.from(masterKey, 'hex'), { port: receiverPort, endpoints, count })
-  const child = place.start(pinned(pin, serverCore, [plinth, 'serve']), { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const started = { ...env, ...(options.profile && profiling('service')) }
+  const command = pinned(pin, serverCore, [plinth, 'serve'])
+  const child = place.start(command, { env: started, stdio: ['ignore', 'ignore', 'inherit'] })
   // What the start costs is none of the deliveries'.
   const before = await untilDelivered(database, count / 10, count, child)
   const meter = meterOf(child.pid as number)
