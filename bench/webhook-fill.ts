@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { theService } from '../src/db/audit.ts'
-import { newId } from '../src/db/ids.ts'
+import { newOrderedId } from '../src/db/ids.ts'
 import { openDatabase } from '../src/db/open.ts'
 import { sealer } from '../src/db/seal.ts'
 import { recordEvent } from '../src/queue/events.ts'
@@ -44,8 +44,9 @@ export async function fillWebhooks(
     await Promise.all(
       events.map((n) => {
         const owner = { ownerClient: `cli_${n % endpoints}`, ownerSubject: `cli_${n % endpoints}` }
-        const about = { id: newId('msg', randomBytes), type: 'report.completed', callbackUrl: null }
-        const event = { ...about, ...owner, body: bodyOf(n), createdAt: new Date().toISOString() }
+        const createdAt = new Date().toISOString()
+        const about = { id: newOrderedId('msg', randomBytes, createdAt), type: 'report.completed', callbackUrl: null }
+        const event = { ...about, ...owner, body: bodyOf(n), createdAt }
         return db.write((tx) => recordEvent(tx, queue, event))
       }),
     )
@@ -58,7 +59,7 @@ export async function fillWebhooks(
 export function sampleCalls(port: number, endpoints: number) {
   return Array.from({ length: endpoints }, (_, n) => {
     const body = JSON.stringify(bodyOf(n))
-    const id = newId('msg', randomBytes)
+    const id = newOrderedId('msg', randomBytes, new Date().toISOString())
     const timestampSeconds = Math.floor(Date.now() / 1_000)
     const headers = {
       'content-type': 'application/json',

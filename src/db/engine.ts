@@ -40,6 +40,14 @@ const field = (error: unknown, name: string): unknown =>
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
 
+/** Where SQLite has it, elements come in a form whose parts are found without reading their text once more. */
+const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
+
+function isAtLeast(version: string | undefined, major: number, minor: number): boolean {
+  const [ours = 0, its = 0] = (version ?? '').split('.').map(Number)
+  return ours > major || (ours === major && its >= minor)
+}
+
 export const sqlite: Engine = {
   name: 'sqlite',
   identityType: 'integer',
@@ -57,7 +65,7 @@ export const sqlite: Engine = {
         `create trigger ${table}_no_${change} before ${change} on ${table}
          begin select raise(abort, '${table} is append-only'); end`,
     ),
-  jsonRows: (json) => sql`json_each(${json})`,
+  jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
   // One writer at a time: nobody else holds anything.
   lockRows: sql``,

@@ -1,4 +1,4 @@
-import { newId, type RandomBytes } from '../db/ids.ts'
+import { newOrderedId, type RandomBytes } from '../db/ids.ts'
 import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
 import type { Caller } from '../http/identify.ts'
@@ -38,7 +38,7 @@ export function announcer({ queue, random }: Sources, declaration: Declaration):
   const audience = audienceOf(declaration)
   return (tx, happening, row, { clientId, subject }, now) =>
     recordEvent(tx, queue, {
-      ...{ id: newId('msg', random), type: `${declaration.noun}.${happening}`, audience, createdAt: now },
+      ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${happening}`, audience, createdAt: now },
       ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null },
       body: happening === 'deleted' ? { id: row.id } : plainView(row as Row, declaration),
     })

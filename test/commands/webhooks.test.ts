@@ -50,7 +50,7 @@ describe('plinth webhooks', () => {
     )
     const triggered = await run('trigger', 'report.completed')
     assert.deepEqual([triggered.code, triggered.stderr], [0, ''])
-    assert.match(triggered.stdout, new RegExp(`^report\\.completed  msg_\\S{22}  to ${id}: answered 200 in \\d+ ms\n$`))
+    assert.match(triggered.stdout, new RegExp(`^report\\.completed  msg_\\S{31}  to ${id}: answered 200 in \\d+ ms\n$`))
     const [{ headers, bytes }] = calls as [(typeof calls)[0]]
     assert.deepEqual([headers['webhook-event'], headers['content-type']], ['report.completed', 'application/json'])
     assert.match(String(headers['user-agent']), /^Plinth\//)

@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.match(String(headers['webhook-signature']), /^v1,\S+$/)
       const { webhookId, status, attempts, nextAttemptAt } = delivery!
       assert.deepEqual({ webhookId, status, attempts, nextAttemptAt }, expected(id, 'delivered', 1))
-      assert.match(delivery!.id, /^dlv_[\w-]{22}$/)
+      assert.match(delivery!.id, /^dlv_[0-9a-v]{9}[\w-]{22}$/)
       const [attempt] = await the.attempts(delivery!.id)
       assert.deepEqual([attempt!.attempt, attempt!.statusCode, attempt!.error], [1, 204, null])
     })

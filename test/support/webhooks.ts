@@ -7,7 +7,7 @@ import { afterEach, type TestContext } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { builtIn } from '../../src/built-in.ts'
 import { theService } from '../../src/db/audit.ts'
-import { newId } from '../../src/db/ids.ts'
+import { newOrderedId } from '../../src/db/ids.ts'
 import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
 import type { Delivery } from '../../src/db/tables.ts'
@@ -104,8 +104,8 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       owner: Owner,
       { type = 'report.completed', callbackUrl, body = eventBody, audience }: Emitted = {},
     ) => {
-      const id = newId('msg', randomBytes)
       const createdAt = new Date().toISOString()
+      const id = newOrderedId('msg', randomBytes, createdAt)
       const event = {
         id,
         type,

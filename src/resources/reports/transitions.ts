@@ -1,4 +1,4 @@
-import { newId, type RandomBytes } from '../../db/ids.ts'
+import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
@@ -119,7 +119,7 @@ export async function end(transitions: Transitions, tx: Queryable, taskId: strin
     .where('status', 'in', unfinished)
     .returningAll()
     .executeTakeFirst()
-  if (task) await recordEvent(tx, queue, eventOf(task, newId('msg', random), at))
+  if (task) await recordEvent(tx, queue, eventOf(task, newOrderedId('msg', random, at), at))
   return task
 }
 

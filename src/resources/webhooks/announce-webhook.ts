@@ -1,4 +1,4 @@
-import { newId, type RandomBytes } from '../../db/ids.ts'
+import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
@@ -25,7 +25,14 @@ export async function announceWebhook(
   createdAt: string,
 ): Promise<void> {
   await recordEvent(tx, queue, {
-    ...{ id: newId('msg', random), type: kind, ownerClient, ownerSubject, audience: null, exceptWebhook: id },
+    ...{
+      id: newOrderedId('msg', random, createdAt),
+      type: kind,
+      ownerClient,
+      ownerSubject,
+      audience: null,
+      exceptWebhook: id,
+    },
     ...{ body: { webhookId: id, event, since, reason }, callbackUrl: null, createdAt },
   })
 }

@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import { newId, type RandomBytes } from '../../db/ids.ts'
+import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { EventsTable, Owned } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
@@ -39,7 +39,7 @@ export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogethe
       const rows: string[][] = []
       for (const event of events) {
         for (const target of await targets(event)) {
-          rows.push(deliveryRow(event, target, newId('dlv', random)))
+          rows.push(deliveryRow(event, target, newOrderedId('dlv', random, instant)))
         }
       }
       await addDeliveries(tx, db, rows, instant)

@@ -1,5 +1,5 @@
 import { type ExpressionBuilder, sql } from 'kysely'
-import { newId, type RandomBytes } from '../../db/ids.ts'
+import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Queryable } from '../../db/open.ts'
 import type { Delivery, Tables, Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
@@ -44,13 +44,20 @@ export async function addTest(
   { type, body }: Test,
   createdAt: string,
 ): Promise<string> {
-  const event = { id: newId('msg', random), type, ownerClient, ownerSubject, body: JSON.stringify(body), createdAt }
+  const event = {
+    id: newOrderedId('msg', random, createdAt),
+    type,
+    ownerClient,
+    ownerSubject,
+    body: JSON.stringify(body),
+    createdAt,
+  }
   // No fan-out: nobody else is told.
   await tx
     .insertInto('events')
     .values({ ...event, callbackUrl: null, audience: null })
     .execute()
-  const deliveryId = newId('dlv', random)
+  const deliveryId = newOrderedId('dlv', random, createdAt)
   const target = { webhookId, ownerClient, ownerSubject, url, body: bodyFor(event, payloadStyle) }
   const state = { status: 'pending', attempts: 0, isTest: 1, nextAttemptAt: createdAt, completedAt: null } as const
   await tx
