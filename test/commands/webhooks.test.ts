@@ -57,7 +57,7 @@ describe('plinth webhooks', () => {
     // The very bytes: they still verify, with what only the listener and the service know.
     assert.throws(() => new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA').verify(bytes, headers as never))
     assert.equal(JSON.parse(bytes.toString()).status, 'completed')
-    assert.match(listening.stdout(), /Z {2}report\.completed {2}msg_\S{22} {2}→ 200 in \d+ ms\n/)
+    assert.match(listening.stdout(), /Z {2}report\.completed {2}msg_\S{31} {2}→ 200 in \d+ ms\n/)
 
     status = 503
     const failed = await run('trigger', 'report.failed', '--webhook', String(id))
@@ -66,7 +66,7 @@ describe('plinth webhooks', () => {
       [1, true],
       failed.stderr,
     )
-    await eventually('it shows that', async () => /report\.failed {2}msg_\S{22} {2}→ 503/.test(listening.stdout()))
+    await eventually('it shows that', async () => /report\.failed {2}msg_\S{31} {2}→ 503/.test(listening.stdout()))
 
     listening.child.kill('SIGTERM')
     const { code, stdout, stderr } = await ended(listening)
