@@ -10,7 +10,7 @@ export interface Side {
 export interface Measured {
   name: string
   title: string
-  unit: 'requests' | 'rows' | 'deliveries'
+  unit: 'requests' | 'rows' | 'deliveries' | 'calls'
   reference: string
   /** The least ratio that is good enough. */
   floor: number

@@ -26,8 +26,8 @@ export const usage = `Measures the service as a share of what the same core does
   --seconds N       length of one measurement (2)
   --connections N   keep-alive connections of the load generator (32)
   --rows N          products in the database, and rows of the report (1000000)
-  --only NAME       one row: get, not-modified, list, token, report, report-postgres,
-                    report-ndjson, report-xlsx, webhooks, create,
+  --only NAME       one row: get, not-modified, list, token, remembered-token, report,
+                    report-postgres, report-ndjson, report-xlsx, webhooks, create,
                     get-counted, not-modified-counted, greedy or overload
   --tls             HTTPS for both, instead of plain HTTP behind a proxy
   --json FILE       where the figures go (bench/results/<date>.json)

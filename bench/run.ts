@@ -7,6 +7,7 @@ import type { Row } from './measured.ts'
 import { memoryOf } from './memory.ts'
 import { type Options, readOptions, usage } from './options.ts'
 import { startReference } from './reference.ts'
+import { rememberedRow } from './remembered.ts'
 import { reportRow } from './report.ts'
 import { formatRows } from './report-formats.ts'
 import { postgresRow } from './report-postgres.ts'
@@ -19,7 +20,7 @@ import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
 /** The one that adds rows comes behind those that read them; the last start services of their own. */
-const reads = [get, notModified, list, tokenRow]
+const reads = [get, notModified, list, tokenRow, rememberedRow]
 const measurements = [
   ...reads,
   reportRow,

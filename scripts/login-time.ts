@@ -17,8 +17,10 @@ import { passwords } from '../src/auth/passwords.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { openDatabase } from '../src/db/open.ts'
 import { sealer as makeSealer } from '../src/db/seal.ts'
+import { generator } from '../src/demo/catalogue.ts'
 
 const tries = Number(process.argv[2] ?? 500)
+const seed = 4711
 const folder = mkdtempSync(join(tmpdir(), 'plinth-login-time-'))
 const db = await openDatabase(`file:${join(folder, 'plinth.db')}`)
 await migrate(db)
@@ -38,9 +40,10 @@ const login = loginJudge({
 })
 
 const times: Record<'known' | 'nobody', number[]> = { known: [], nobody: [] }
+const random = generator(seed)
 const order = Array.from({ length: tries * 2 }, (_, n) => (n % 2 ? 'known' : 'nobody') as keyof typeof times)
 for (let at = order.length - 1; at > 0; at--) {
-  const other = randomBytes(4).readUInt32LE() % (at + 1)
+  const other = Math.floor(random() * (at + 1))
   ;[order[at], order[other]] = [order[other] as 'known', order[at] as 'known']
 }
 for (const kind of order) {

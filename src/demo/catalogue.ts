@@ -29,7 +29,7 @@ export function catalogue(seed = demoSeed): Catalogue {
 }
 
 /** Mulberry32: small, and the same on every machine; numbers in [0, 1). */
-function generator(seed: number): Random {
+export function generator(seed: number): Random {
   let state = seed | 0
   return () => {
     state = (state + 0x6d2b79f5) | 0
