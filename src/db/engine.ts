@@ -1,4 +1,6 @@
 import { type ColumnDefinitionBuilder, type RawBuilder, sql } from 'kysely'
+import type { CellType } from './long-read.ts'
+import { csvFields } from './postgres-csv.ts'
 
 /** Every difference between the two database engines, as data. Callers never ask which engine they run on. */
 export interface Engine {
@@ -19,6 +21,8 @@ export interface Engine {
   jsonRows: (json: string) => RawBuilder<{ value: string }>
   /** The values of an expression over all rows, as the text of a JSON array; null, or an empty one, without rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
+  /** What the engine's own writer of CSV is to be given for the cells of a row; undefined where it would not do. */
+  csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
   /** Behind a select: keeps others from changing its rows until the end of the transaction; `free` passes over held ones. */
   lockRows: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
@@ -67,6 +71,8 @@ export const sqlite: Engine = {
     ),
   jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
+  // It has none but that of its command line.
+  csvFields: () => undefined,
   // One writer at a time: nobody else holds anything.
   lockRows: sql``,
   lockFreeRows: sql``,
@@ -112,6 +118,7 @@ export const postgres: Engine = {
   ],
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
+  csvFields,
   lockRows: sql`for no key update`,
   lockFreeRows: sql`for no key update skip locked`,
   unlogged: (table) => [`alter table ${table} set unlogged`],

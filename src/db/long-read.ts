@@ -19,6 +19,8 @@ export interface LongRead {
   firstPage: Statement
   nextPage: Statement
   count: Statement
+  /** The whole with cells as CSV is to show them, where the engine writes it itself. */
+  csv?: Statement
   /** One for each column of a row; key cells that are no column stand behind them. */
   types: readonly CellType[]
   /** Where in a row the key cells stand. */
@@ -46,7 +48,7 @@ export interface LongReadOptions {
 const pageRows = 1_000
 
 /** Compiles a long read for the database's engine. */
-export function longRead({ read }: Pick<Database, 'read'>, options: LongReadOptions): LongRead {
+export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, options: LongReadOptions): LongRead {
   const { cells, from, where, order } = options
   const plain = read.withoutPlugins()
   const shown = cells.map(({ term }) => term)
@@ -59,8 +61,19 @@ export function longRead({ read }: Pick<Database, 'read'>, options: LongReadOpti
     return { sql: text, values: parameters }
   }
   const page = sql`${sorted} limit ${pageRows}`
+  const whole = sql`select ${sql.join(shown)} from ${from}`
+  const names = cells.map((_, at) => sql.ref(`cell_${at + 1}`))
+  const fields = engine.csvFields(cells.map(({ type }, at) => ({ cell: names[at] as RawBuilder<unknown>, type })))
   return {
-    whole: statement(sql`select ${sql.join(shown)} from ${from}`, where, sorted),
+    whole: statement(whole, where, sorted),
+    // Read from the whole, since a field names its cell more than once.
+    ...(fields && {
+      csv: statement(
+        sql`select ${sql.join(fields)} from (${whole}`,
+        where,
+        sql`${sorted}) as whole (${sql.join(names)})`,
+      ),
+    }),
     firstPage: statement(selection, where, page),
     nextPage: statement(selection, [...where, behind(order)], page),
     count: statement(sql`select count(*) from ${from}`, where),

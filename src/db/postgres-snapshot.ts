@@ -1,7 +1,7 @@
 import pg from 'pg'
-import { copyRows } from './copy-rows.ts'
+import { copyCsv, copyRows } from './copy-rows.ts'
 import type { LongRead, Statement } from './long-read.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { CsvBlock, Snapshot } from './snapshot.ts'
 
 const settings = {
   connectionTimeoutMillis: 3_000,
@@ -16,19 +16,26 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   client.on('error', () => {})
   await client.connect()
   await client.query('begin isolation level repeatable read read only')
-  await client.query('set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0')
+  // Whatever the database's own settings are: as long as it takes, and numbers with all their digits.
+  await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
+    set local extra_float_digits = 1`)
   return {
     count: async ({ count }) => {
       const { rows } = await client.query({ text: count.sql, values: [...count.values], rowMode: 'array' })
       return Number((rows[0] as unknown[])[0])
     },
     pages: (read) => pages(client, read),
+    csv: ({ csv }) => csv && csvBlocks(client, csv),
     close: () => client.end(),
   }
 }
 
 async function* pages(client: pg.Client, { whole, types }: LongRead): AsyncIterable<unknown[][]> {
   yield* copyRows(client, `copy (${await settled(client, whole)}) to stdout`, types)
+}
+
+async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvBlock> {
+  yield* copyCsv(client, `copy (${await settled(client, csv)}) to stdout (format csv)`)
 }
 
 /**

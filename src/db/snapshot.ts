@@ -1,11 +1,22 @@
 import type { LongRead } from './long-read.ts'
 
+/** Whole records of a CSV file (RFC 4180) and how many rows they are; the bytes stay until the next block is asked for. */
+export interface CsvBlock {
+  rows: number
+  bytes: Uint8Array
+}
+
 /** A read-only view of one moment of a database, on a connection of its own; made for long reads in a thread. */
 export interface Snapshot {
   /** How many rows a read has. */
   count: (read: LongRead) => Promise<number>
   /** The rows in order, as arrays of cells, page by page; the next page is read when it is asked for. */
   pages: (read: LongRead) => AsyncIterable<unknown[][]>
+  /**
+   * The rows in order as records of CSV, which the database writes itself: null is an empty field, and text that
+   * spreadsheets take for a formula starts with `'`. Undefined where it would not write them so.
+   */
+  csv?: (read: LongRead) => AsyncIterable<CsvBlock> | undefined
   close: () => Promise<void>
 }
 

@@ -1,8 +1,9 @@
 import type { LongRead } from '../../db/long-read.ts'
-import type { Snapshot } from '../../db/snapshot.ts'
+import type { CsvBlock, Snapshot } from '../../db/snapshot.ts'
 import { Problem } from '../../http/problem.ts'
 import type { FinishedResult, ResultStore } from '../../results/store.ts'
-import type { Pages, ReportColumn, ReportFormat } from './formats/format.ts'
+import { csv, csvFile } from './formats/csv.ts'
+import type { ReportColumn, ReportFormat } from './formats/format.ts'
 import { formats } from './formats.ts'
 
 /** What a report is made of, as plain data: it can be sent to a thread. */
@@ -35,7 +36,8 @@ export type OnProgress = (share: number) => void | Promise<void>
 
 /**
  * Makes one report: rows flow from the snapshot through the format into the store, each page when the one before it was
- * taken. Throws a `Problem` for what trying again would not change, and leaves no result then.
+ * taken; CSV comes as it is from a database that writes it. Throws a `Problem` for what trying again would not change,
+ * and leaves no result then.
  */
 export async function produce(
   order: Order,
@@ -45,11 +47,9 @@ export async function produce(
   const format = formats.get(order.format) as ReportFormat
   const rowCount = await snapshot.count(order.read)
   refuseTooLarge(rowCount, Math.min(format.mostRows ?? most.rows, most.rows))
-  const { title, columns, madeAt, pdfFont } = order
   const writer = await results.create(order.resultKey)
   try {
-    const pages = counted(snapshot.pages(order.read), rowCount, onProgress)
-    for await (const chunk of format.render({ title, columns, rowCount, madeAt, font: pdfFont }, pages)) {
+    for await (const chunk of rendered(order, format, { snapshot, rowCount, onProgress })) {
       await writer.write(chunk)
       if (writer.sizeBytes() > most.bytes) throw tooLarge(`more than ${most.bytes.toLocaleString('en')} bytes`)
     }
@@ -66,11 +66,31 @@ function refuseTooLarge(rowCount: number, most: number): void {
 
 const tooLarge = (what: string) => new Problem('VALIDATION_ERROR', `The report is too large: it has ${what}`)
 
-async function* counted(pages: Pages, total: number, onProgress: OnProgress): Pages {
+interface Source {
+  snapshot: Snapshot
+  rowCount: number
+  onProgress: OnProgress
+}
+
+/** The file in pieces, each made when the one before it was taken. */
+function rendered(order: Order, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
+  const { title, columns, madeAt, pdfFont, read } = order
+  const { snapshot, rowCount } = source
+  const written = format === csv ? snapshot.csv?.(read) : undefined
+  if (written) return csvFile(columns, counted(written, source))
+  const sheet = { title, columns, rowCount, madeAt, font: pdfFont }
+  return format.render(sheet, counted(snapshot.pages(read), source))
+}
+
+/** Tells of the progress after each part of the rows. */
+async function* counted<Part extends unknown[][] | CsvBlock>(
+  parts: AsyncIterable<Part>,
+  { rowCount, onProgress }: Source,
+): AsyncIterable<Part> {
   let rows = 0
-  for await (const page of pages) {
-    yield page
-    rows += page.length
-    await onProgress(rows / total)
+  for await (const part of parts) {
+    yield part
+    rows += Array.isArray(part) ? part.length : part.rows
+    await onProgress(rows / rowCount)
   }
 }

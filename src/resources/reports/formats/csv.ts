@@ -1,4 +1,5 @@
-import type { ReportFormat } from './format.ts'
+import type { CsvBlock } from '../../../db/snapshot.ts'
+import type { ReportColumn, ReportFormat } from './format.ts'
 
 /** What a cell must not hold bare: separators and quotes, or a start that spreadsheets take for a formula. */
 const special = /[",\r\n]|^[=+\-@\t\r]/
@@ -12,10 +13,21 @@ export const csv: ReportFormat = {
   extension: 'csv',
   render: async function* ({ columns }, pages) {
     const isText = columns.map(({ type }) => type === 'string' || type === 'json')
-    yield `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`
+    yield header(columns)
     for await (const rows of pages) yield lines(rows, isText)
   },
 }
+
+/** The same file, of records that the database wrote. */
+export async function* csvFile(
+  columns: readonly ReportColumn[],
+  blocks: AsyncIterable<CsvBlock>,
+): AsyncIterable<Uint8Array | string> {
+  yield header(columns)
+  for await (const { bytes } of blocks) yield bytes
+}
+
+const header = (columns: readonly ReportColumn[]) => `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`
 
 const textCell = (text: string): string => (special.test(text) ? escaped(text) : text)
 
