@@ -23,28 +23,15 @@ const harmless: Field = (cell) => sql`case
   when ascii(${text(cell)}) in (${formulaStarts}) then '''' || ${text(cell)}
   else nullif(${text(cell)}, '') end`
 
-const double: Field = (cell) => sql`cast(${cell} as double precision)`
-const size: Field = (cell) => sql`abs(${double(cell)})`
-
-/**
- * As JavaScript writes a double (ECMA-262, Number::toString), which differs from PostgreSQL in where exponents begin, how
- * they are padded, and in -0. Both write the fewest digits that read back as the same double; from 2^54 on, these may be
- * other digits.
- */
-const number: Field = (cell) => sql`case
-  when ${size(cell)} >= 1e-4 and ${size(cell)} < 1e15 then ${text(double(cell))}
-  when ${double(cell)} = 0 then '0'
-  when ${size(cell)} >= 1e-6 and ${size(cell)} < 1e21 then ${text(sql`cast(${text(double(cell))} as numeric)`)}
-  else replace(${text(double(cell))}, 'e-0', 'e-') end`
-
-const time: Field = (cell) => sql`nullif(${text(cell)}, '')`
+/** Its shortest text that reads back as the same double, as JavaScript's; where exponents begin is the server's matter. */
+const number: Field = (cell) => sql`cast(${cell} as double precision)`
 
 const fields: Record<CellType, Field> = {
   integer: (cell) => cell,
   number,
   string: harmless,
-  instant: time,
-  date: time,
+  instant: text,
+  date: text,
   // Tables keep truth as 1 or 0.
   boolean: (cell) => sql`case when cast(${cell} as integer) = 1 then 'true' when ${cell} is not null then 'false' end`,
   json: harmless,
