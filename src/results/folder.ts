@@ -7,6 +7,8 @@ import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
+/** Small: what has been sent stays in memory until it is collected, which its bytes do not hasten. */
+const readBytes = 16_384
 
 /** Keeps results in a folder of its own (0700, files 0600), which it creates. */
 export function folderResults(folder: string): ResultStore {
@@ -23,7 +25,7 @@ export function folderResults(folder: string): ResultStore {
       const temporary = temporaryOf(key)
       return fileWriter(await open(temporary, 'wx', 0o600), { temporary, path, folder })
     },
-    open: async (key, range) => (await open(pathOf(key))).createReadStream(range),
+    open: async (key, range) => (await open(pathOf(key))).createReadStream({ ...range, highWaterMark: readBytes }),
     remove: async (key) => rm(pathOf(key), { force: true }),
     abandon: async (key) => {
       checkKey(key)
