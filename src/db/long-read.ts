@@ -45,7 +45,7 @@ export interface LongReadOptions {
   order: readonly OrderTerm[]
 }
 
-const pageRows = 1_000
+const pageRows = 250
 
 /** Compiles a long read for the database's engine. */
 export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, options: LongReadOptions): LongRead {
