@@ -1,6 +1,5 @@
 #!/usr/bin/env -S MALLOC_ARENA_MAX=2 node --max-semi-space-size=4 --heap-growing-percent=40
 import * as module from 'node:module'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 
 // Plain JavaScript on purpose: an older Node must be able to read this file to say what is wrong.
@@ -14,10 +13,11 @@ if (major < 24) {
 }
 // Names are looked up by half of these threads at most: with the usual four, two that nobody answers for hold up all others.
 process.env.UV_THREADPOOL_SIZE ??= '16'
-// Compiled code is kept from one start to the next, for threads, too: a quicker start in less memory. It is kept where only
-// this user writes: what lies there is run.
-const cacheFolder = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
-process.env.NODE_COMPILE_CACHE ??= join(cacheFolder, 'plinth')
-module.enableCompileCache?.()
+// Compiled code is kept from one start to the next, for threads, too: a quicker start in less memory. Only where nobody else
+// writes, as what lies there is run: without a home it is not kept.
+const { XDG_CACHE_HOME, HOME } = process.env
+const cacheFolder = XDG_CACHE_HOME || (HOME && join(HOME, '.cache'))
+if (cacheFolder) process.env.NODE_COMPILE_CACHE ??= join(cacheFolder, 'plinth')
+if (process.env.NODE_COMPILE_CACHE) module.enableCompileCache?.()
 const { load } = await import('./code.js')
 await load('main')
