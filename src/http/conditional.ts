@@ -71,8 +71,7 @@ export const conditional = fastifyPlugin(
 
 /** A 304 carries validators and caching headers but nothing that describes content (RFC 9110 §15.4.5). */
 function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
-  if (reply.hasHeader('content-type')) reply.removeHeader('content-type')
-  if (reply.hasHeader('content-length')) reply.removeHeader('content-length')
+  reply.removeHeader('content-type').removeHeader('content-length')
   // Fastify's hook of HEAD routes runs later: it fails on null and sends the length of anything but a stream.
   return method === 'HEAD' ? Readable.from([]) : null
 }

@@ -62,7 +62,7 @@ function parted(headers: OutgoingHttpHeaders): { text: string; others: OutgoingH
     const line = lines.get(name)
     if (line !== undefined && line.value === value) text += line.text
     else {
-      const made = lineOf(name, value)
+      const made = lineOf(name, value, line)
       if (made === null) others[name] = value
       else text += made
     }
@@ -70,10 +70,9 @@ function parted(headers: OutgoingHttpHeaders): { text: string; others: OutgoingH
   return { text, others }
 }
 
-/** The line of a field; null where Node.js is to judge or to act. */
-function lineOf(name: string, value: OutgoingHttpHeader | undefined): string | null {
+/** Makes the line of a field, in place of the one it had; null where Node.js is to judge or to act. */
+function lineOf(name: string, value: OutgoingHttpHeader | undefined, line: Line | undefined): string | null {
   if (typeof value !== 'string' || !fieldValue.test(value)) return null
-  const line = lines.get(name)
   const text = `${name}: ${value}\r\n`
   if (line) {
     line.value = value
