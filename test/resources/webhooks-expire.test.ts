@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
 import { expireDeliveries } from '../../src/resources/webhooks/expire.ts'
@@ -13,11 +13,9 @@ forEachEngine((engine) => {
   describe('the delivery log', () => {
     let db: Database
     const clock = { now: start }
-    before(async () => {
-      db = await engine.database()
+    const { one, fan } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    const { one, fan } = dispatching(() => db, clock)
     const now = () => clock.now
     const count = async (table: 'deliveries' | 'attempts' | 'events' | 'deliveryLanes') =>
       (await db.read.selectFrom(table).selectAll().execute()).length
@@ -40,7 +38,6 @@ forEachEngine((engine) => {
       assert.equal(await expireDeliveries(db, now), 1)
       assert.deepEqual([await count('deliveries'), await count('attempts'), await count('events')], [1, 0, 1])
       assert.equal((await the.deliveries(id))[0]?.status, 'pending')
-      clock.now = start
     })
 
     it('goes on until nothing is left that is too old, however much it is', async () => {
@@ -76,7 +73,6 @@ forEachEngine((engine) => {
       end.resolve()
       await Promise.all([sending, expiring])
       assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
-      clock.now = start
     })
 
     it('keeps the lane of a registration and of what waits, and forgets the others', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { after, before, beforeEach, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { sql } from 'kysely'
 import type { Database } from '../../src/db/open.ts'
 import { claimDue } from '../../src/resources/webhooks/claim.ts'
@@ -28,14 +28,9 @@ forEachEngine((engine) => {
   describe('the health of a registration', () => {
     let db: Database
     const clock = { now: start }
-    before(async () => {
-      db = await engine.database()
+    const { one, fan, queue } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    beforeEach(() => {
-      clock.now = start
-    })
-    const { one, fan, queue } = dispatching(() => db, clock)
 
     /** An endpoint that answers as told; `call` sends one more event after so long, tried once. */
     async function endpoint(first: Outcome) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { Database } from '../../src/db/open.ts'
 import { claimDue } from '../../src/resources/webhooks/claim.ts'
@@ -95,11 +95,9 @@ forEachEngine((engine) => {
   describe('deliveries to an endpoint', () => {
     let db: Database
     const clock = { now }
-    before(async () => {
-      db = await engine.database()
+    const { start, fan, queue } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    const { start, fan, queue } = dispatching(() => db, clock)
 
     /** So many events for an address that is registered by nobody else. */
     async function waiting(url: string, count: number) {

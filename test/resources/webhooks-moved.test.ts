@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, afterEach, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import type { Database } from '../../src/db/open.ts'
 import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -14,14 +14,9 @@ forEachEngine((engine) => {
   describe('a webhook whose address is changed', () => {
     let db: Database
     const clock = { now: start }
-    before(async () => {
-      db = await engine.database()
+    const { one } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    afterEach(() => {
-      clock.now = start
-    })
-    const { one } = dispatching(() => db, clock)
 
     /** A delivery to a registration that moves while its first call is under way, which then ends so. */
     async function moving(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
@@ -86,11 +81,9 @@ forEachEngine((engine) => {
   describe('the lane of a webhook', () => {
     let db: Database
     const clock = { now: start }
-    before(async () => {
-      db = await engine.database()
+    const { one } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    const { one } = dispatching(() => db, clock)
 
     for (const [what, from, patch] of [
       ['is enabled again', 'disabled', { status: 'active' }],

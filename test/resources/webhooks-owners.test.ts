@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import type { Database } from '../../src/db/open.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, newOwner, outcomes } from '../support/webhooks.ts'
@@ -8,11 +8,9 @@ forEachEngine((engine) => {
   describe('the owner of a webhook', () => {
     let db: Database
     const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
-    before(async () => {
-      db = await engine.database()
+    const { one, fan } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    const { one, fan } = dispatching(() => db, clock)
 
     it('owns its deliveries, whoever caused the event and whatever becomes of the registration (T-API-01)', async () => {
       const the = await one(outcomes.delivered)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import type { Database } from '../../src/db/open.ts'
 import type { Delivery } from '../../src/db/tables.ts'
 import { LeaseLost } from '../../src/queue/queue.ts'
@@ -15,11 +15,13 @@ forEachEngine((engine) => {
   describe('one try of a delivery', () => {
     let db: Database
     const clock = { now: start }
-    before(async () => {
-      db = await engine.database()
+    const {
+      start: dispatch,
+      one,
+      fan,
+    } = dispatching(engine, clock, (opened) => {
+      db = opened
     })
-    after(() => db.close())
-    const { start: dispatch, one, fan } = dispatching(() => db, clock)
 
     it('is repeated after the delay of the schedule, until that is used up', async () => {
       const the = await one(failed)
@@ -34,7 +36,6 @@ forEachEngine((engine) => {
       await the.run()
       const { status, attempts, nextAttemptAt } = await the.row()
       assert.deepEqual({ status, attempts, nextAttemptAt }, { status: 'failed', attempts: 3, nextAttemptAt: null })
-      clock.now = start
     })
 
     for (const [jitter, seconds] of [
@@ -78,7 +79,6 @@ forEachEngine((engine) => {
       )
       assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['delivered', 1])
       await lost.stop(0)
-      clock.now = start
     })
 
     it('that ends after its lease was lost changes nothing (F-ZOMBIE)', async () => {
@@ -95,7 +95,6 @@ forEachEngine((engine) => {
       await zombie.settled()
       assert.deepEqual([await the.row(), await the.attempts(the.id), await the.webhook(the.webhookId)], before)
       assert.equal((await the.row()).status, 'delivered')
-      clock.now = start
     })
 
     it('is not made again once it is delivered', async () => {
@@ -166,7 +165,6 @@ forEachEngine((engine) => {
       clock.now = start + 60_000
       await the.run()
       assert.deepEqual([the.sent.length, told.length, (await the.row()).status], [2, 1, 'delivered'])
-      clock.now = start
     })
 
     it('that meets 410 ends the other deliveries of the registration too', async () => {

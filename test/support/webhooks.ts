@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterEach, type TestContext } from 'node:test'
+import { after, afterEach, before, type TestContext } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { builtIn } from '../../src/built-in.ts'
 import { theService } from '../../src/db/audit.ts'
@@ -22,6 +22,7 @@ import { insert, newRegistration, remove } from '../../src/resources/webhooks/re
 import type { RegistrationPatch } from '../../src/resources/webhooks/rules.ts'
 import { type Owner, webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import type { OutboundPost, Sender } from '../../src/resources/webhooks/send.ts'
+import type { EngineUnderTest } from './engines.ts'
 
 export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
 export const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
@@ -148,10 +149,22 @@ export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => (
 })
 
 /**
- * The senders of a suite on a clock that the test drives, which call nobody: a call ends as the test says. Deliveries of
- * one test are none of the next.
+ * The senders of a suite on a database of its own, told as `opened`, and a clock that the test drives. They call nobody: a
+ * call ends as the test says. Each test begins at the same time and without deliveries.
  */
-export function dispatching(db: () => Database, clock: { now: number }) {
+export function dispatching(
+  engine: Pick<EngineUnderTest, 'database'>,
+  clock: { now: number },
+  opened: (db: Database) => void,
+) {
+  let known: Database
+  const db = () => known
+  const startMs = clock.now
+  before(async () => {
+    known = await engine.database()
+    opened(known)
+  })
+  after(() => known.close())
   const running: Dispatch[] = []
   const errors: unknown[] = []
   const now = () => clock.now
@@ -162,6 +175,7 @@ export function dispatching(db: () => Database, clock: { now: number }) {
     stop: async () => {},
   }
   afterEach(async () => {
+    clock.now = startMs
     for (const dispatch of running.splice(0)) await dispatch.stop(50)
     for (const table of ['attempts', 'deliveries', 'deliveryLanes'] as const) {
       await db().write((tx) => tx.deleteFrom(table).execute())
