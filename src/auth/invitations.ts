@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { type AuditActor, passwordChanged, type RecordAudit } from '../db/audit.ts'
+import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { Problem } from '../http/problem.ts'
 import { openAccount, type Role, setPasswordHash } from './accounts.ts'
@@ -40,8 +41,6 @@ export interface InvitationOptions {
 const lifeMs = 30 * 60_000
 const tokenBytes = 32
 const keyOf = (token: string) => hash('sha256', token, 'base64url')
-const instant = (ms: number) => new Date(ms).toISOString()
-
 /** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
@@ -50,7 +49,7 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
     if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
     const token = Buffer.from(random(tokenBytes)).toString('base64url')
     const at = now()
-    const row = { tokenHash: keyOf(token), expiresAt: instant(at + lifeMs) }
+    const row = { tokenHash: keyOf(token), expiresAt: iso(at + lifeMs) }
     await openAccount(tx, userId, role, at)
     await tx
       .insertInto('invitations')
@@ -88,7 +87,7 @@ function open(db: Queryable, token: string, nowMs: number) {
     .innerJoin('users', 'users.id', 'invitations.userId')
     .select(['users.id as userId', 'users.name', 'users.email'])
     .where('tokenHash', '=', keyOf(token))
-    .where('expiresAt', '>', instant(nowMs))
+    .where('expiresAt', '>', iso(nowMs))
 }
 
 /** Of several that use one link at once, the one whose DELETE finds it sets the password. */
@@ -96,7 +95,7 @@ async function use(tx: Queryable, token: string, passwordHash: string, nowMs: nu
   const used = await tx
     .deleteFrom('invitations')
     .where('tokenHash', '=', keyOf(token))
-    .where('expiresAt', '>', instant(nowMs))
+    .where('expiresAt', '>', iso(nowMs))
     .returning('userId')
     .executeTakeFirst()
   if (used) await setPasswordHash(tx, used.userId, passwordHash, nowMs)
@@ -105,5 +104,5 @@ async function use(tx: Queryable, token: string, passwordHash: string, nowMs: nu
 
 /** Removes invitations that nobody used in time. */
 export async function sweepInvitations(db: Database, now: () => number): Promise<void> {
-  await db.write((tx) => tx.deleteFrom('invitations').where('expiresAt', '<', instant(now())).execute())
+  await db.write((tx) => tx.deleteFrom('invitations').where('expiresAt', '<', iso(now())).execute())
 }

@@ -1,3 +1,4 @@
+import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import { networkOf } from '../http/client-address.ts'
@@ -30,8 +31,6 @@ export const tryLimits: TryLimits = { perMinuteAndNetwork: 20, perHourAndAccount
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const quarterMs = 900_000
-const instant = (ms: number) => new Date(ms).toISOString()
-
 interface Counter {
   count: number
   endsAt: string
@@ -65,7 +64,7 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
 
 /** Removes counters whose time is over. */
 export async function sweepLoginTries(db: Database, now: () => number): Promise<void> {
-  await db.write((tx) => tx.deleteFrom('loginTries').where('endsAt', '<', instant(now())).execute())
+  await db.write((tx) => tx.deleteFrom('loginTries').where('endsAt', '<', iso(now())).execute())
 }
 
 /** Counts one more in a fixed window; the milliseconds until it ends when there were too many. */
@@ -80,11 +79,11 @@ async function delayed(tx: Queryable, key: string, free: number, at: number): Pr
   const left = blockedUntil === null ? 0 : Date.parse(blockedUntil) - at
   const tries = left > 0 ? count - 1 : count
   const delayMs = tries < free ? 0 : Math.min(quarterMs, 1_000 * 2 ** (tries - free))
-  const until = left > 0 ? blockedUntil : delayMs > 0 ? instant(at + delayMs) : null
+  const until = left > 0 ? blockedUntil : delayMs > 0 ? iso(at + delayMs) : null
   const change = {
     count: tries,
     blockedUntil: until,
-    endsAt: instant(Math.max(at, Date.parse(until ?? instant(at))) + quarterMs),
+    endsAt: iso(Math.max(at, Date.parse(until ?? iso(at))) + quarterMs),
   }
   await tx.updateTable('loginTries').set(change).where('key', '=', key).execute()
   return Math.max(0, left)
@@ -92,10 +91,10 @@ async function delayed(tx: Queryable, key: string, free: number, at: number): Pr
 
 /** Counts one more in the counter's time, or begins anew after it; its row stays locked until the transaction ends. */
 async function increase(tx: Queryable, key: string, windowMs: number, at: number): Promise<Counter> {
-  await tx.deleteFrom('loginTries').where('key', '=', key).where('endsAt', '<=', instant(at)).execute()
+  await tx.deleteFrom('loginTries').where('key', '=', key).where('endsAt', '<=', iso(at)).execute()
   return tx
     .insertInto('loginTries')
-    .values({ key, count: 1, endsAt: instant(at + windowMs), blockedUntil: null })
+    .values({ key, count: 1, endsAt: iso(at + windowMs), blockedUntil: null })
     .onConflict((conflict) => conflict.column('key').doUpdateSet((eb) => ({ count: eb('loginTries.count', '+', 1) })))
     .returning(['count', 'endsAt', 'blockedUntil'])
     .executeTakeFirstOrThrow()

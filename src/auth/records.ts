@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
 import type { AuthRecordsTable } from '../db/auth-tables.ts'
+import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { clientRecords } from './client-records.ts'
 
@@ -24,8 +25,6 @@ const sweepBatch = 1_000
 const sweepDelayMs = 60_000
 /** Later than every instant. */
 const never = '9999'
-const instant = (ms: number) => new Date(ms).toISOString()
-
 /** What oidc-provider remembers, in `auth_records`; its clients come from `clients` and are read only. */
 export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
@@ -33,7 +32,7 @@ export function records(sources: RecordSources): AdapterFactory {
 
 /** Deletes what expired a minute ago or more, in batches so that nobody waits long, and returns how many there were. */
 export async function sweepExpired(db: Database, now: () => number): Promise<number> {
-  const before = instant(now() - sweepDelayMs)
+  const before = iso(now() - sweepDelayMs)
   for (let swept = 0; ; ) {
     const batch = await db.write(async (tx) => {
       const due = tx.selectFrom('authRecords').select(['kind', 'id']).where('expiresAt', '<', before).limit(sweepBatch)
@@ -54,7 +53,7 @@ function recordsOf(kind: string, { db, now }: RecordSources): Adapter {
       .selectAll()
       .where('kind', '=', kind)
       .where(column, '=', column === 'id' ? keyOf(kind, value) : value)
-      .where((eb) => eb.or([eb('expiresAt', 'is', null), eb('expiresAt', '>', instant(now()))]))
+      .where((eb) => eb.or([eb('expiresAt', 'is', null), eb('expiresAt', '>', iso(now()))]))
       .executeTakeFirst()
     return row && payloadOf(row, column === 'id' ? value : row.id, now())
   }
@@ -62,12 +61,12 @@ function recordsOf(kind: string, { db, now }: RecordSources): Adapter {
     find: (id) => find('id', id),
     findByUid: (uid) => find('uid', uid),
     findByUserCode: (userCode) => find('userCode', userCode),
-    upsert: (id, payload, seconds) => upsert(db, kind, id, payload, seconds && instant(now() + seconds * 1_000)),
+    upsert: (id, payload, seconds) => upsert(db, kind, id, payload, seconds && iso(now() + seconds * 1_000)),
     consume: (id) => consume(db, kind, id, now()),
     destroy: async (id) => {
       await (accessTokenKinds.includes(kind) ? mark(db, kind, id, now(), never) : remove(db, kind, id))
     },
-    revokeByGrantId: (grantId) => revokeByGrantId(db, grantId, instant(now())),
+    revokeByGrantId: (grantId) => revokeByGrantId(db, grantId, iso(now())),
   }
 }
 
@@ -84,7 +83,7 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
 }
 
 /** From then on a use of the token forgives a use before it; never, where none is forgiven. */
-const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? instant(nowMs - refreshGraceMs) : never)
+const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
 async function upsert(
@@ -146,7 +145,7 @@ async function mark(db: Database, kind: string, id: string, nowMs: number, since
   const { numUpdatedRows } = await db.write((tx) =>
     tx
       .updateTable('authRecords')
-      .set((eb) => ({ consumedAt: eb.fn.coalesce('consumedAt', eb.val(instant(nowMs))) }))
+      .set((eb) => ({ consumedAt: eb.fn.coalesce('consumedAt', eb.val(iso(nowMs))) }))
       .where('kind', '=', kind)
       .where('id', '=', keyOf(kind, id))
       .where((eb) => eb.or([eb('consumedAt', 'is', null), eb('consumedAt', '>', since)]))
@@ -175,7 +174,7 @@ export async function endAccess(tx: Queryable, userId: number, nowMs: number): P
   await own.where('kind', 'not in', accessTokenKinds).execute()
   const tokens = tx
     .updateTable('authRecords')
-    .set({ consumedAt: instant(nowMs) })
+    .set({ consumedAt: iso(nowMs) })
     .where('userId', '=', userId)
   await tokens.where('consumedAt', 'is', null).execute()
 }

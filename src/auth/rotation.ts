@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type AuditActor, auditRecorder } from '../db/audit.ts'
+import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import { unsealed } from './keys.ts'
@@ -53,11 +54,9 @@ export interface Rotated {
   retired: string[]
 }
 
-const instant = (ms: number) => new Date(ms).toISOString()
-
 /** What time asks for: a successor a day before its turn, and the end of keys whose last token has ended. */
 export function planByTime(keys: readonly StoredKey[], now: number): Plan {
-  const at = instant(now)
+  const at = iso(now)
   const current = keys.find(({ activeFrom }) => activeFrom <= at)
   const hasSuccessor = keys.some(({ activeFrom }) => activeFrom > at)
   const retired = keys.filter((key) => {
@@ -66,15 +65,15 @@ export function planByTime(keys: readonly StoredKey[], now: number): Plan {
   })
   const turn = Date.parse(current?.activeFrom ?? at) + lifeMs
   if (hasSuccessor || now < turn - publishedAheadMs) return { retired }
-  return { activeFrom: instant(Math.max(turn, now + publishedAheadMs)), retired }
+  return { activeFrom: iso(Math.max(turn, now + publishedAheadMs)), retired }
 }
 
 /** What somebody asks for. A key that waits for its turn has signed nothing: a new one at once takes its place. */
 export function planByWish(keys: readonly StoredKey[], now: number, { immediately, discard }: RotationWish): Plan {
-  const at = instant(now)
+  const at = iso(now)
   const waiting = keys.filter(({ activeFrom }) => activeFrom > at)
   if (!immediately && !discard)
-    return waiting.length > 0 ? { retired: [] } : { activeFrom: instant(now + publishedAheadMs), retired: [] }
+    return waiting.length > 0 ? { retired: [] } : { activeFrom: iso(now + publishedAheadMs), retired: [] }
   return { activeFrom: at, retired: discard ? [...keys] : waiting }
 }
 
@@ -96,7 +95,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined) throw new Error('There are no keys yet: the first start makes them')
   // Made before the transaction, in which nothing but the database may be waited for; in vain when nothing is due.
-  const spare = await makeKey(sealer, instant(now()), '')
+  const spare = await makeKey(sealer, iso(now()), '')
   return db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)
     const keys = await storedKeys(tx)

@@ -1,9 +1,8 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
+import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
-
-const iso = (ms: number) => new Date(ms).toISOString()
 
 /** The queue in the embedded database: one table, a lease per claimed job, the row's fence as fencing token. */
 export function embeddedStore(db: Database, now: () => number): JobStore {

@@ -1,6 +1,6 @@
+import { iso } from '../../db/iso.ts'
 import type { Database } from '../../db/open.ts'
 import type { ResultStore } from '../../results/store.ts'
-import { instant } from './tasks.ts'
 
 export interface ExpireOptions {
   db: Database
@@ -23,7 +23,7 @@ async function expireResults({ db, results, now }: ExpireOptions): Promise<numbe
     .selectFrom('tasks')
     .select(['id', 'resultKey'])
     .where('resultKey', 'is not', null)
-    .where('expiresAt', '<=', instant(now()))
+    .where('expiresAt', '<=', iso(now()))
     .limit(batch)
     .execute()
   for (const { id, resultKey } of expired) {
@@ -43,7 +43,7 @@ async function removeOldTasks({ db, now, taskSeconds }: ExpireOptions): Promise<
           .select('id')
           .where('status', 'in', ['completed', 'failed'])
           .where('resultKey', 'is', null)
-          .where('completedAt', '<=', instant(now() - taskSeconds * 1_000))
+          .where('completedAt', '<=', iso(now() - taskSeconds * 1_000))
           .limit(batch),
       )
       .executeTakeFirst(),

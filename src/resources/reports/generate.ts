@@ -1,3 +1,4 @@
+import { iso } from '../../db/iso.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
@@ -6,7 +7,7 @@ import { formats } from './formats.ts'
 import type { Produce } from './in-thread.ts'
 import { columnsOf, type ReportKind, readOf } from './kinds.ts'
 import type { Order } from './produce.ts'
-import { askedOf, instant } from './tasks.ts'
+import { askedOf } from './tasks.ts'
 import { begin, giveBack, isCurrent, mostAttempts, progressOf, settle, type Transitions } from './transitions.ts'
 
 export interface GenerateOptions extends Transitions {
@@ -60,7 +61,7 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
     await abandon(options, task.id, resultKey)
     throw error
   })
-  const expiresAt = instant(now() + resultSeconds * 1_000)
+  const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
   const completed = await settle(options, job, task.id, ending).catch(async (error) => {
     // After any other failure the commit may have happened all the same, and the result be the task's.
@@ -81,7 +82,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   }
   const asked = askedOf(task)
   return {
-    ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: instant(now()) },
+    ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: iso(now()) },
     columns: columnsOf(kind, asked).map(({ name, type }) => ({ name, type })),
     read: readOf(db, kind, asked, { clientId, subject, isAdmin: asAdmin === 1 }),
   }

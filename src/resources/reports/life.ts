@@ -1,9 +1,10 @@
+import { iso } from '../../db/iso.ts'
 import type { Queryable } from '../../db/open.ts'
 import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
 import type { ResultStore } from '../../results/store.ts'
-import { instant, isFinished } from './tasks.ts'
+import { isFinished } from './tasks.ts'
 import { type Ending, end, type Transitions } from './transitions.ts'
 
 const cancelled: Ending = {
@@ -29,7 +30,7 @@ export async function remove(
   demands: RowPrecondition,
 ): Promise<void> {
   const { db, results, now } = transitions
-  const at = instant(now())
+  const at = iso(now())
   const task = await db.write(async (tx) => {
     const change = { expiresAt: at, updatedAt: at }
     const marking = tx.updateTable('tasks').set((row) => ({ ...change, revision: row('revision', '+', 1) }))

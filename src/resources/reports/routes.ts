@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
 import type { RandomBytes } from '../../db/ids.ts'
+import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
@@ -21,17 +22,7 @@ import { listTasks, TaskListQuery } from './listing.ts'
 import { newsOf } from './news.ts'
 import { parametersSchema } from './parameters.ts'
 import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
-import {
-  askedOf,
-  createTask,
-  findTask,
-  instant,
-  isFinished,
-  pollSeconds,
-  readTask,
-  statusPath,
-  taskView,
-} from './tasks.ts'
+import { askedOf, createTask, findTask, isFinished, pollSeconds, readTask, statusPath, taskView } from './tasks.ts'
 import type { TaskWatch } from './watch.ts'
 
 export interface ReportsOptions {
@@ -103,7 +94,7 @@ async function accept(
   const owner = callerOf(request)
   const wanted = await judge(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
   judgeAddition(request)
-  const at = instant(now())
+  const at = iso(now())
   return once(request, reply, db.write, async (tx: Queryable) => {
     const task = await createTask(tx, queue, wanted, owner, at)
     const headers = { location: statusPath(task), 'retry-after': '1' }

@@ -8,9 +8,6 @@ import type { Asked } from './kinds.ts'
 import type { TaskView } from './schemas.ts'
 import { takeTurn } from './turns.ts'
 
-/** Epoch milliseconds as the fixed-width text that instants are stored and shown as. */
-export const instant = (ms: number): string => new Date(ms).toISOString()
-
 /** What a client asks for, and under which prefix of the API. */
 export interface NewTask {
   id: string

@@ -1,9 +1,10 @@
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
+import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
 import type { Job, Queue } from '../../queue/queue.ts'
-import { instant, outcomeOf } from './tasks.ts'
+import { outcomeOf } from './tasks.ts'
 
 /** What a worker moves a task with. */
 export interface Transitions {
@@ -21,7 +22,7 @@ const unfinished = ['pending', 'in_progress'] as const
 
 /** Starts an attempt and counts it; undefined when the task is finished, gone, or has had all its attempts. */
 export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
-  const at = instant(now())
+  const at = iso(now())
   return db.write((tx) =>
     tx
       .updateTable('tasks')
@@ -42,7 +43,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
 
 /** Takes an attempt back that a stopping service cut short, unless the next one has begun already. */
 export async function giveBack({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
-  const updatedAt = instant(now())
+  const updatedAt = iso(now())
   await db.write((tx) =>
     tx
       .updateTable('tasks')
@@ -63,7 +64,7 @@ export function progressOf({ db, now }: Transitions, { id, attempts, progress }:
     if (reached <= shown || now() - shownMs < progressEveryMs) return
     shown = reached
     shownMs = now()
-    const updatedAt = instant(shownMs)
+    const updatedAt = iso(shownMs)
     await db.write((tx) =>
       tx
         .updateTable('tasks')
@@ -111,7 +112,7 @@ export function settle(transitions: Transitions, job: Job, taskId: string, endin
 /** Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended or is gone. */
 export async function end(transitions: Transitions, tx: Queryable, taskId: string, ending: Ending) {
   const { queue, now, random } = transitions
-  const at = instant(now())
+  const at = iso(now())
   const task = await tx
     .updateTable('tasks')
     .set((row) => ({ ...ending, completedAt: at, revision: row('revision', '+', 1), updatedAt: at }))

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { iso } from '../../db/iso.ts'
 import { actorOf } from '../../http/actor.ts'
 import { callerOf } from '../../http/identify.ts'
 import { instantOf } from '../../http/instant.ts'
@@ -117,5 +118,3 @@ function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
   return { since: from, until: to }
 }
-
-const iso = (ms: number) => new Date(ms).toISOString()

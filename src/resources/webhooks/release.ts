@@ -1,11 +1,10 @@
 import { type RawBuilder, sql } from 'kysely'
+import { iso } from '../../db/iso.ts'
 import type { Database } from '../../db/open.ts'
 import type { Due } from './claim.ts'
 import { armLanes, firstWaiting } from './lanes.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
-
-const iso = (ms: number) => new Date(ms).toISOString()
 
 /** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
 export function freeLapsed(db: Database, nowMs: number): Promise<number> {

@@ -1,4 +1,5 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
+import { iso } from '../../db/iso.ts'
 import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
@@ -31,8 +32,6 @@ function successor({ sealer, now, random }: Store, before: KeptSecret, place: st
   const none = { previousSecretSealed: null, previousSecretExpiresAt: null }
   return { secret, kept: { secretSealed: sealer.seal(secret, place), ...(immediate ? none : previous) } }
 }
-
-const iso = (ms: number) => new Date(ms).toISOString()
 
 /** Gives a registration a new secret. Throws as `hold`, or SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateSecret(
