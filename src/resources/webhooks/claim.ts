@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Owned, Webhook } from '../../db/tables.ts'
 import { ofPresentOwners } from './hearing.ts'
@@ -49,17 +50,15 @@ export interface ClaimOptions {
   limits: LaneLimits
   /** How long a sender has a delivery before another may claim it. */
   leaseMs: number
-  /** How many calls of one owner may be under way in this process, and how many of each are (`ownerKey`). */
+  /** How many calls of one owner may be under way in this process, and how many of each are (`shareKey`). */
   share: { most: number; underWay: ReadonlyMap<string, number> }
 }
 
 /** Whose share of the hands a delivery takes. */
-export const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
+export const shareKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
 
 /** An owner whose share is taken stands back for so long, unless one of its calls ends before. */
 const shareTakenMs = 200
-
-const iso = (ms: number) => new Date(ms).toISOString()
 
 /**
  * Claims up to `most` due deliveries, a few of each endpoint: the longest due lanes first, and of each no more than its

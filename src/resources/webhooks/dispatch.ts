@@ -1,4 +1,4 @@
-import { claimDue, type Due, nextDue, ownerKey } from './claim.ts'
+import { claimDue, type Due, nextDue, shareKey } from './claim.ts'
 import { type SigningOptions, signedCalls } from './deliver.ts'
 import { type RecordOptions, recordTogether, type Tried } from './record.ts'
 import { freeLapsed, putOff, release } from './release.ts'
@@ -128,7 +128,7 @@ async function fill(state: State): Promise<number> {
 /** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
 function shareOf({ hands, flying }: State) {
   const underWay = new Map<string, number>()
-  for (const due of flying.values()) underWay.set(ownerKey(due), (underWay.get(ownerKey(due)) ?? 0) + 1)
+  for (const due of flying.values()) underWay.set(shareKey(due), (underWay.get(shareKey(due)) ?? 0) + 1)
   return { most: Math.max(1, Math.floor(hands / 4)), underWay }
 }
 
