@@ -10,6 +10,8 @@ import type { Counters } from './http/limits/stores.ts'
 export interface LimitCountersOptions {
   db: Database
   redisUrl: string | null
+  /** How long the store that nodes share may take to answer, ms; 50 for Redis and 500 for PostgreSQL unless told. */
+  timeoutMs?: number
   now: () => number
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown, what: string) => void
@@ -20,6 +22,7 @@ export interface OpenCounters extends Counters {
 }
 
 const connections = 4
+const postgresTimeoutMs = 500
 
 /**
  * Where calls are counted: in Redis where it is named; else together in PostgreSQL, where other nodes may be; else in this
@@ -43,7 +46,8 @@ async function countersOver(options: LimitCountersOptions, own: Database | null)
   const closeOwn = async () => void (await own?.close())
   if (redisUrl !== null) return inRedis({ ...options, redisUrl }, record, windows, closeOwn)
   if (own === null) return { record, shared: null, close: closeOwn }
-  const gate = breaker({ timeoutMs: 500, probe: own.ping, later: options.later, ...told(options, 'PostgreSQL') })
+  const { timeoutMs = postgresTimeoutMs, later } = options
+  const gate = breaker({ timeoutMs, probe: own.ping, later, ...told(options, 'PostgreSQL') })
   const guarded = guardedBy(gate, windows)
   const close = async () => {
     gate.close()
@@ -58,8 +62,8 @@ async function inRedis(
   windows: LimitWindows,
   closeOwn: () => Promise<void>,
 ): Promise<OpenCounters> {
-  const { redisUrl: url, later, now, onError } = options
-  const redis = await openRedis({ url, later, ...told(options, 'Redis') })
+  const { redisUrl: url, timeoutMs, later, now, onError } = options
+  const redis = await openRedis({ url, timeoutMs, later, ...told(options, 'Redis') })
   const inRedis = windowsOf(redis.limiter, now)
   const saved = (error: unknown) => onError(error, 'quotas could not be saved')
   const { quotas, close } = redisQuotas({ redis, record, later, onError: saved })

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { breaker } from './breaker.ts'
 import { type Limiter, uncountable } from './limit-windows.ts'
 
-/** Counting in Redis or Valkey: nobody waits for it longer than `commandMs`, nothing is queued while it is away. */
+/** Counting in Redis or Valkey: nobody waits for it longer than `timeoutMs`, nothing is queued while it is away. */
 export interface RedisCounters {
   /** Calls in windows, by rate-limiter-flexible. */
   limiter: Limiter
@@ -25,13 +25,15 @@ export interface QuotaAsked {
 
 export interface RedisOptions {
   url: string
+  /** How long an answer may take before Redis counts as down. */
+  timeoutMs?: number
   later: (ms: number, run: () => void) => () => void
   /** Is told when Redis stops answering, and when it answers again. */
   onDown: (error: unknown) => void
   onUp: () => void
 }
 
-const commandMs = 50
+const usualTimeoutMs = 50
 const longestRetryMs = 1_000
 
 const quotaScript = `
@@ -55,7 +57,8 @@ type Scripted = Redis & {
 }
 
 /** Connects in the background and again whenever the connection ends; the client is loaded where it is used. */
-export async function openRedis({ url, later, onDown, onUp }: RedisOptions): Promise<RedisCounters> {
+export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
+  const { url, timeoutMs = usualTimeoutMs, later, onDown, onUp } = options
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])
   const redis = new Redis(url, {
     keyPrefix: 'plinth:',
@@ -65,7 +68,7 @@ export async function openRedis({ url, later, onDown, onUp }: RedisOptions): Pro
     retryStrategy: (times) => Math.min(times * 50, longestRetryMs),
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
-  const gate = breaker({ timeoutMs: commandMs, probe: () => redis.ping(), later, onDown, onUp })
+  const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
   // What matters of it is told by the command that fails.
   redis.on('error', () => {})
   await connected(redis, later)
