@@ -17,6 +17,7 @@ import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/
 import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
 import type { Scopes } from './scopes.ts'
+import { SigningKey } from './signing-key.ts'
 
 export interface AuthorizationServerOptions {
   /** The origin it is reached at, such as `https://localhost:8443`: every URL it makes starts with it. */
@@ -48,7 +49,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api): Co
   const adapter = records(options)
   return {
     adapter,
-    jwks: keys.jwks as Configuration['jwks'],
+    jwks: { keys: keys.jwks.keys.map((jwk) => new SigningKey(jwk)) },
     routes: endpoints,
     cookies: cookies(keys.cookieKeys),
     scopes: Object.keys(options.scopes),
@@ -88,6 +89,7 @@ function features(api: Api, frame: Frame): Configuration['features'] {
     dPoP: { enabled: false },
     pushedAuthorizationRequests: { enabled: false },
     clientCredentials: { enabled: true },
+    externalSigningSupport: { enabled: true, ack: 'experimental-01' },
     // Ours takes the tokens of this service, which have an audience; the provider's refuses them.
     userinfo: { enabled: false },
     introspection: { enabled: true, allowedPolicy: mayIntrospect },

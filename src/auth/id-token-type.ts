@@ -1,15 +1,13 @@
-import { createPrivateKey, type JsonWebKeyInput, sign } from 'node:crypto'
-import { promisify } from 'node:util'
+import type { JWK } from 'jose'
 import type Provider from 'oidc-provider'
 import type { SigningKeys } from './keys.ts'
+import { SigningKey } from './signing-key.ts'
 
-const signed = promisify(sign)
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
 /** Lets ID tokens say `typ: JWT` in their header (RFC 7519 §5.1), as this interface promises; the provider leaves it out. */
 export function typeIdTokens(provider: Provider, { jwks }: SigningKeys): void {
-  const [jwk] = jwks.keys
-  const key = createPrivateKey({ key: jwk, format: 'jwk' } as JsonWebKeyInput)
+  const key = new SigningKey(jwks.keys[0] as JWK)
   const { prototype } = provider.IdToken
   const issue = prototype.issue
   prototype.issue = async function (context) {
@@ -18,6 +16,6 @@ export function typeIdTokens(provider: Provider, { jwks }: SigningKeys): void {
     const [header = '', payload = ''] = token.split('.')
     const { alg, ...fields } = JSON.parse(Buffer.from(header, 'base64url').toString())
     const input = `${encoded({ alg, typ: 'JWT', ...fields })}.${payload}`
-    return `${input}.${(await signed('sha256', Buffer.from(input), key)).toString('base64url')}`
+    return `${input}.${(await key.sign(Buffer.from(input))).toString('base64url')}`
   }
 }

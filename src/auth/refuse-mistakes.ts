@@ -1,4 +1,5 @@
 import type { AdapterFactory, Configuration } from 'oidc-provider'
+import { SigningKey } from './signing-key.ts'
 
 const leastKeyLength = 32
 const leastModulusBits = 2_048
@@ -14,13 +15,13 @@ export function refuseMistakes(settings: Configuration): void {
 
 function mistakes({ adapter, cookies, jwks, features, pkce, clientBasedCORS }: Configuration): string[] {
   const keys = (cookies?.keys ?? []) as readonly unknown[]
-  const signing = (jwks?.keys ?? []) as readonly { n?: string; d?: string; kid?: string }[]
+  const signing = (jwks?.keys ?? []) as readonly PublicParts[]
   const bits = (modulus = '') => Buffer.from(modulus, 'base64url').length * 8
   const rules: [broken: boolean, mistake: string][] = [
     [keys.length === 0, 'cookies would not be signed'],
     [keys.some((key) => String(key).length < leastKeyLength), 'a cookie key is too short'],
     [signing.length === 0, 'tokens would be signed with keys that everybody knows'],
-    [signing.some(({ n, d }) => d === undefined || bits(n) < leastModulusBits), 'a signing key is weak or not private'],
+    [signing.some((key) => !isPrivate(key) || bits(key.n) < leastModulusBits), 'a signing key is weak or not private'],
     [typeof adapter !== 'function', 'everything would be kept in memory'],
     [typeof adapter === 'function' && !isWhole(adapter as AdapterFactory), 'the store cannot consume or revoke'],
     [features?.devInteractions?.enabled !== false, 'any password would do'],
@@ -31,6 +32,13 @@ function mistakes({ adapter, cookies, jwks, features, pkce, clientBasedCORS }: C
   ]
   return rules.filter(([broken]) => broken).map(([, mistake]) => mistake)
 }
+
+interface PublicParts {
+  n?: string
+}
+
+/** Ours are made of private keys only, and show nothing of them. */
+const isPrivate = (key: PublicParts): boolean => key instanceof SigningKey
 
 function isWhole(adapter: AdapterFactory): boolean {
   const store = adapter('AuthorizationCode')

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { describe, it } from 'node:test'
+import type { JWK } from 'jose'
 import type { Configuration } from 'oidc-provider'
 import { fetch } from 'undici'
 import { formSource, pageFrame } from '../../src/auth/pages/frame.ts'
 import { html } from '../../src/auth/pages/html.ts'
 import { textOn } from '../../src/auth/pages/style.ts'
 import { refuseMistakes } from '../../src/auth/refuse-mistakes.ts'
+import { SigningKey } from '../../src/auth/signing-key.ts'
 import { clientAddress } from '../../src/http/client-address.ts'
 import { onSqlite } from '../support/engines.ts'
 import { realServer } from './real.ts'
@@ -111,12 +114,15 @@ onSqlite((engine) => {
   })
 })
 
+const signingKey = (modulusLength: number) =>
+  new SigningKey(generateKeyPairSync('rsa', { modulusLength }).privateKey.export({ format: 'jwk' }) as JWK)
+
 describe('refuseMistakes', () => {
   const store = () => ({ consume: () => {}, revokeByGrantId: () => {}, upsert: () => {}, find: () => {} })
   const safe = {
     adapter: store,
     cookies: { keys: ['k'.repeat(43)] },
-    jwks: { keys: [{ n: Buffer.alloc(256, 1).toString('base64url'), d: 'x' }] },
+    jwks: { keys: [signingKey(2_048)] },
     features: { devInteractions: { enabled: false }, resourceIndicators: { enabled: true } },
     pkce: { required: () => true },
   }
@@ -129,8 +135,8 @@ describe('refuseMistakes', () => {
     [{ cookies: { keys: [] } }, /cookies would not be signed/],
     [{ cookies: { keys: ['short'] } }, /a cookie key is too short/],
     [{ jwks: undefined }, /keys that everybody knows/],
-    [{ jwks: { keys: [{ n: 'AAAA', d: 'x' }] } }, /weak or not private/],
-    [{ jwks: { keys: [{ n: Buffer.alloc(256).toString('base64url') }] } }, /weak or not private/],
+    [{ jwks: { keys: [signingKey(1_024)] } }, /weak or not private/],
+    [{ jwks: { keys: [{ n: signingKey(2_048).n }] } }, /weak or not private/],
     [{ adapter: undefined }, /kept in memory/],
     [{ adapter: () => ({ ...store(), consume: undefined }) }, /cannot consume or revoke/],
     [{ adapter: () => ({ ...store(), revokeByGrantId: undefined }) }, /cannot consume or revoke/],
@@ -143,4 +149,9 @@ describe('refuseMistakes', () => {
   for (const [change, message] of wrong) {
     it(`the start ends with ${message}`, () => assert.throws(() => check(change), message))
   }
+
+  it('a signing key made of a public key only', () => {
+    const { kty, n, e } = signingKey(2_048)
+    assert.throws(() => new SigningKey({ kty, n, e } as JWK), /key/i)
+  })
 })
