@@ -40,7 +40,9 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
     reply.hijack()
     reply.raw.setHeader('cache-control', cacheControl)
-    for (const [name, value] of Object.entries(reply.getHeaders())) {
+    const headers = reply.getHeaders()
+    for (const name in headers) {
+      const value = headers[name]
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
     await answering()(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
