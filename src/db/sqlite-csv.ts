@@ -1,0 +1,58 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { CellType } from './long-read.ts'
+
+type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
+
+/** Stands for a number whose text SQLite might write otherwise than JavaScript. */
+const unknownNumber = '\x1a'
+
+/**
+ * The cells of a row as a record of CSV, and its text to look at (`isSure`): SQLite quotes for commas alone, since each
+ * further look at each text would cost more than one look at the text of a whole page. Undefined for JSON, which is
+ * full of quotes.
+ */
+export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
+  if (cells.some(({ type }) => type === 'json')) return undefined
+  const texts = cells.filter(({ type }) => type === 'string').map(({ cell }) => cell)
+  const shown = cells.map(({ cell, type }) => fields[type](cell))
+  return {
+    record: sql`concat(${sql.join(shown, sql.raw(", ',', "))}, char(13, 10))`,
+    looked: texts.length === 1 ? sql`${texts[0]}` : sql`concat(${sql.join([sql`''`, ...texts])})`,
+  }
+}
+
+/** Whether the records of a page are what the format makes of its rows. */
+export const isSure = (records: string, looked: string): boolean =>
+  !(records.includes(unknownNumber) || looked.includes('"') || looked.includes('\n') || looked.includes('\r'))
+
+const bare: Field = (cell) => cell
+
+/** What spreadsheets take for the start of a formula lies before the letters, which are known at one look. */
+const text: Field = (cell) => sql`case
+  when ${cell} >= 'A' and instr(${cell}, ',') = 0 then ${cell}
+  when ${cell} < 'A' and unicode(${cell}) in (9, 43, 45, 61, 64) then
+    case when instr(${cell}, ',') > 0 then '"''' || ${cell} || '"' else '''' || ${cell} end
+  when instr(${cell}, ',') > 0 then '"' || ${cell} || '"'
+  else ${cell} end`
+
+/**
+ * The text is JavaScript's where the number is the nearest one to a decimal of at most 15 digits: both write just those.
+ * Beyond four decimals SQLite begins an exponent.
+ */
+const number: Field = (cell) => sql`case
+  when ${cell} = cast(${cell} as integer) and ${cell} between -9007199254740991 and 9007199254740991
+    then cast(${cell} as integer)
+  when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then ${cell}
+  when cast(${cell} * 10000 - 0.5 as integer) / 10000.0 = ${cell} and ${cell} between -1e11 and 0 then ${cell}
+  when ${cell} is not null then char(26) end`
+
+const fields: Record<CellType, Field> = {
+  integer: bare,
+  number,
+  string: text,
+  instant: bare,
+  date: bare,
+  // Tables keep truth as 1 or 0.
+  boolean: (cell) => sql`case when ${cell} = 1 then 'true' when ${cell} is not null then 'false' end`,
+  json: text,
+}
