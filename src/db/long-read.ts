@@ -105,7 +105,7 @@ function pageAsText(
 ) {
   // An aggregate sees the rows of an ordered and limited select in its order.
   return sql`select count(*), ${descending ? sql`min` : sql`max`}(csv_key),
-    group_concat(csv_record, ''), group_concat(csv_looked, '')
+    group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_looked, '')
     from (select ${term} as csv_key, ${record} as csv_record, ${looked} as csv_looked from ${from}`
 }
 
