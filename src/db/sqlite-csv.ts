@@ -3,11 +3,8 @@ import type { CellType } from './long-read.ts'
 
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
-/** Stands for a number whose text SQLite might write otherwise than JavaScript. */
-const unknownNumber = '\x1a'
-
 /**
- * The cells of a row as a record of CSV, and its text to look at (`isSure`): SQLite quotes for commas alone, since each
+ * The cells of a row as a record of CSV, and its text to look at (`sqliteSnapshot`): SQLite quotes for commas alone, since each
  * further look at each text would cost more than one look at the text of a whole page. Undefined for JSON, which is
  * full of quotes.
  */
@@ -22,10 +19,6 @@ export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: Cel
   }
 }
 
-/** Whether the records of a page are what the format makes of its rows. */
-export const isSure = (records: string, looked: string): boolean =>
-  !(records.includes(unknownNumber) || looked.includes('"') || looked.includes('\n') || looked.includes('\r'))
-
 const bare: Field = (cell) => sql`coalesce(${cell}, '')`
 
 /** What spreadsheets take for the start of a formula lies before the letters, which are known at one look. */
@@ -38,7 +31,8 @@ const text: Field = (cell) => sql`case
 
 /**
  * The text is JavaScript's where the number is the nearest one to a decimal of at most 15 digits: both write just those.
- * Beyond four decimals SQLite begins an exponent. What most numbers are is looked for first.
+ * Beyond four decimals SQLite begins an exponent. What most numbers are is looked for first. U+001A stands for a number
+ * that SQLite might write otherwise.
  */
 const number: Field = (cell) => sql`case
   when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then
