@@ -20,7 +20,9 @@ export async function* copyRows(
 /** The records of `copy … to stdout (format csv)`, each ended by CRLF (RFC 4180), held up in the same way. */
 export async function* copyCsv(client: pg.Client, text: string): AsyncIterable<CsvBlock> {
   const next = copying(client, text, '\r\n')
-  for (let block = await next(); block !== undefined; block = await next()) yield block
+  for (let block = await next(); block !== undefined; block = await next()) {
+    yield { rows: block.rows, records: block.bytes }
+  }
 }
 
 /** Reads lines of the text format: cells between tabs, `\N` for null, backslashes before what would end a cell. */

@@ -1,5 +1,4 @@
 import type pg from 'pg'
-import type { CsvBlock } from './snapshot.ts'
 
 /** What `pg` calls on a query that speaks the protocol by itself. */
 interface Submittable {
@@ -20,7 +19,8 @@ interface Socket {
 }
 
 /** Whole rows, each with its line end, at the start of a buffer that is used again. */
-export interface Block extends CsvBlock {
+export interface Block {
+  rows: number
   bytes: Buffer
 }
 

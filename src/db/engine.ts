@@ -1,6 +1,7 @@
 import { type ColumnDefinitionBuilder, type RawBuilder, sql } from 'kysely'
 import type { CellType } from './long-read.ts'
 import { csvFields } from './postgres-csv.ts'
+import { csvRecord } from './sqlite-csv.ts'
 
 /** Every difference between the two database engines, as data. Callers never ask which engine they run on. */
 export interface Engine {
@@ -23,6 +24,10 @@ export interface Engine {
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
   /** What the engine's own writer of CSV is to be given for the cells of a row; undefined where it would not do. */
   csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
+  /** A row as a record of CSV in one text, and what of it is still to be looked at; undefined where that is no faster. */
+  csvRecord: (
+    cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],
+  ) => { record: RawBuilder<unknown>; looked: RawBuilder<unknown> } | undefined
   /** Behind a select: keeps others from changing its rows until the end of the transaction; `free` passes over held ones. */
   lockRows: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
@@ -73,6 +78,7 @@ export const sqlite: Engine = {
   jsonArray: (expression) => sql`json_group_array(${expression})`,
   // It has none but that of its command line.
   csvFields: () => undefined,
+  csvRecord,
   // One writer at a time: nobody else holds anything.
   lockRows: sql``,
   lockFreeRows: sql``,
@@ -119,6 +125,7 @@ export const postgres: Engine = {
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   csvFields,
+  csvRecord: () => undefined,
   lockRows: sql`for no key update`,
   lockFreeRows: sql`for no key update skip locked`,
   unlogged: (table) => [`alter table ${table} set unlogged`],

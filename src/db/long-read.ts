@@ -21,6 +21,11 @@ export interface LongRead {
   count: Statement
   /** The whole with cells as CSV is to show them, where the engine writes it itself. */
   csv?: Statement
+  /**
+   * Pages as one row: how many rows they are, the key of the last one, their records of CSV, and the text to look at
+   * before these are believed. Where the engine makes them faster than rows, and the order has one term.
+   */
+  csvPages?: { first: Statement; next: Statement }
   /** One for each column of a row; key cells that are no column stand behind them. */
   types: readonly CellType[]
   /** Where in a row the key cells stand. */
@@ -60,8 +65,11 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
     const { sql: text, parameters } = sql`${selected} ${met} ${rest}`.compile(plain)
     return { sql: text, values: parameters }
   }
-  const page = sql`${sorted} limit ${pageRows}`
+  // No parameter: SQLite would prepare the statement anew for each page, since the plan hangs on it.
+  const page = sql`${sorted} limit ${sql.raw(String(pageRows))}`
   const whole = sql`select ${sql.join(shown)} from ${from}`
+  const record = order.length === 1 && engine.csvRecord(cells.map(({ term, type }) => ({ cell: term, type })))
+  const csvPage = record && pageAsText(record, order[0] as OrderTerm, from)
   const names = cells.map((_, at) => sql.ref(`cell_${at + 1}`))
   const fields = engine.csvFields(cells.map(({ type }, at) => ({ cell: names[at] as RawBuilder<unknown>, type })))
   return {
@@ -74,6 +82,12 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
         sql`${sorted}) as whole (${sql.join(names)})`,
       ),
     }),
+    ...(csvPage && {
+      csvPages: {
+        first: statement(csvPage, where, sql`${page})`),
+        next: statement(csvPage, [...where, behind(order)], sql`${page})`),
+      },
+    }),
     firstPage: statement(selection, where, page),
     nextPage: statement(selection, [...where, behind(order)], page),
     count: statement(sql`select count(*) from ${from}`, where),
@@ -81,6 +95,18 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
     keyAt: order.map((key) => key.cell ?? cells.length + keys.indexOf(key)),
     pageRows,
   }
+}
+
+/** The beginning of it: the rest of the page's select and a closing bracket are to follow. */
+function pageAsText(
+  { record, looked }: { record: RawBuilder<unknown>; looked: RawBuilder<unknown> },
+  { term, descending }: OrderTerm,
+  from: RawBuilder<unknown>,
+) {
+  // An aggregate sees the rows of an ordered and limited select in its order.
+  return sql`select count(*), ${descending ? sql`min` : sql`max`}(csv_key),
+    group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_looked, '')
+    from (select ${term} as csv_key, ${record} as csv_record, ${looked} as csv_looked from ${from}`
 }
 
 const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)

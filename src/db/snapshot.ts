@@ -1,9 +1,9 @@
 import type { LongRead } from './long-read.ts'
 
-/** Whole records of a CSV file (RFC 4180) and how many rows they are; the bytes stay until the next block is asked for. */
+/** Whole records of a CSV file (RFC 4180) and how many rows they are; bytes stay until the next block is asked for. */
 export interface CsvBlock {
   rows: number
-  bytes: Uint8Array
+  records: Uint8Array | string
 }
 
 /** A read-only view of one moment of a database, on a connection of its own; made for long reads in a thread. */
@@ -14,9 +14,10 @@ export interface Snapshot {
   pages: (read: LongRead) => AsyncIterable<unknown[][]>
   /**
    * The rows in order as records of CSV, which the database writes itself: null is an empty field, and text that
-   * spreadsheets take for a formula starts with `'`. Undefined where it would not write them so.
+   * spreadsheets take for a formula starts with `'`. Pages that it might write otherwise come as rows. Undefined where
+   * it would not write them so at all.
    */
-  csv?: (read: LongRead) => AsyncIterable<CsvBlock> | undefined
+  csv?: (read: LongRead) => AsyncIterable<CsvBlock | unknown[][]> | undefined
   close: () => Promise<void>
 }
 

@@ -12,20 +12,24 @@ export const csv: ReportFormat = {
   mediaType: 'text/csv; charset=utf-8; header=present',
   extension: 'csv',
   render: async function* ({ columns }, pages) {
-    const isText = columns.map(({ type }) => type === 'string' || type === 'json')
+    const isText = textColumns(columns)
     yield header(columns)
     for await (const rows of pages) yield lines(rows, isText)
   },
 }
 
-/** The same file, of records that the database wrote. */
+/** The same file, of records that the database wrote, and of rows where it did not. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
-  blocks: AsyncIterable<CsvBlock>,
+  blocks: AsyncIterable<CsvBlock | unknown[][]>,
 ): AsyncIterable<Uint8Array | string> {
+  const isText = textColumns(columns)
   yield header(columns)
-  for await (const { bytes } of blocks) yield bytes
+  for await (const block of blocks) yield Array.isArray(block) ? lines(block, isText) : block.records
 }
+
+const textColumns = (columns: readonly ReportColumn[]) =>
+  columns.map(({ type }) => type === 'string' || type === 'json')
 
 const header = (columns: readonly ReportColumn[]) => `${columns.map(({ name }) => textCell(name)).join(',')}\r\n`
 
