@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { atMost } from './at-most.ts'
 import { fold } from './fold.ts'
 
 export interface Sort {
@@ -80,7 +81,7 @@ export function pageSql(columns: readonly string[], query: ListQuery, source: Pa
   const limit = filters.length + (after?.length ?? 0)
   const table = sql.table(source.table)
   const shown = sql.join(columns.map((field) => sql`${sql.ref(snake(field))} as ${sql.ref(field)}`))
-  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(directed)} limit ${limit}`
+  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(directed)} limit ${atMost(limit)}`
   if (plan !== 'sort') return sql`select ${shown} ${page}`
   // The ids are sorted within the index, and only the rows of the page are looked up.
   const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
@@ -90,7 +91,7 @@ export function pageSql(columns: readonly string[], query: ListQuery, source: Pa
 /** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */
 export function countSql(filters: readonly Filter[], source: PageSource) {
   const passing = whereAll(conditionsOf(filters, source, 'free'))
-  const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${filters.length}`
+  const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${atMost(filters.length)}`
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
 

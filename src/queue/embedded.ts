@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
+import { atMost } from '../db/at-most.ts'
 import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
@@ -93,7 +94,7 @@ function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
     .where('leaseUntil', 'is', null)
     .where('runAt', '<=', instant)
   const { perGroup } = queues[queue]
-  if (perGroup === null) return waiting.select('id').orderBy('runAt').orderBy('id').limit(limit)
+  if (perGroup === null) return waiting.select('id').orderBy('runAt').orderBy('id').limit(atMost(limit))
   const running = sql`(select count(*) from jobs as r where r.queue = jobs.queue and r.group_id = jobs.group_id
     and r.lease_until is not null)`
   const place = sql<number>`row_number() over (partition by group_id order by turn, run_at, id) + ${running}`
@@ -105,7 +106,7 @@ function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
     .orderBy('turn')
     .orderBy('runAt')
     .orderBy('id')
-    .limit(limit)
+    .limit(atMost(limit))
 }
 
 async function nextDue(db: Database, queue: QueueName): Promise<number | null> {
