@@ -54,8 +54,19 @@ export interface ClaimOptions {
   share: { most: number; underWay: ReadonlyMap<string, number> }
 }
 
+/** True when its registration was paused, disabled or deleted, or its owner; a test needs it only to be there. */
+export const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
+  webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
+
+/** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
+export function shareOf(hands: number, flying: Iterable<Due>): ClaimOptions['share'] {
+  const underWay = new Map<string, number>()
+  for (const due of flying) underWay.set(shareKey(due), (underWay.get(shareKey(due)) ?? 0) + 1)
+  return { most: Math.max(1, Math.floor(hands / 4)), underWay }
+}
+
 /** Whose share of the hands a delivery takes. */
-export const shareKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
+const shareKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
 
 /** An owner whose share is taken stands back for so long, unless one of its calls ends before. */
 const shareTakenMs = 200
