@@ -50,7 +50,10 @@ export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogethe
 
 async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
   const ids = engine.jsonRows(JSON.stringify((payloads as { eventId: string }[]).map(({ eventId }) => [eventId])))
-  const { rows } = await sql<Event>`select * from events where id in (select value ->> 0 from ${ids})`.execute(tx)
+  const { rows } = await sql<Event>`
+    select id, type, owner_client as "ownerClient", owner_subject as "ownerSubject", audience, body,
+      callback_url as "callbackUrl", except_webhook as "exceptWebhook", created_at as "createdAt"
+    from events where id in (select value ->> 0 from ${ids})`.execute(tx.withoutPlugins())
   return rows
 }
 
@@ -158,7 +161,7 @@ async function addDeliveries(tx: Queryable, db: Database, rows: string[][], inst
     select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
       'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(JSON.stringify(rows))} where true
-    on conflict do nothing returning lane`.execute(tx)
+    on conflict do nothing returning lane`.execute(tx.withoutPlugins())
   await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
 }
 
