@@ -60,23 +60,24 @@ async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly 
 /** Finds the targets of events; what several events have in common is looked up once. */
 function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
-  const audiences = new Map<string, Promise<readonly Target[]>>()
-  const registered = async (event: Event): Promise<readonly Target[]> => {
-    const { type, audience, exceptWebhook } = event
-    if (audience === null) return heardBy((await owners).get(ownerKey(event)) ?? [], event)
-    const key = JSON.stringify([type, audience, exceptWebhook])
-    const found = audiences.get(key) ?? ofAudience(tx, db, event, audience)
-    audiences.set(key, found)
+  const registrations = new Map<string, Promise<readonly Target[]>>()
+  const registered = (event: Event): Promise<readonly Target[]> => {
+    const { type, audience, exceptWebhook, ownerClient, ownerSubject } = event
+    const key = JSON.stringify([type, exceptWebhook, audience ?? [ownerClient, ownerSubject]])
+    const known = registrations.get(key)
+    if (known !== undefined) return known
+    const found = audience === null ? heardOfOwner(owners, event) : ofAudience(tx, db, event, audience)
+    registrations.set(key, found)
     return found
   }
   const told = toldAlready(tx, db, events)
   return async (event: Event): Promise<readonly Target[]> => {
     const targets = await registered(event)
-    const { callbackUrl: url } = event
+    const { callbackUrl: url, ownerClient, ownerSubject } = event
+    if (url === null) return targets
     // Whoever gave an address with a request expects the plain body there.
-    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url ?? ''))
-    if (url === null || isCalled || (await told).has(event.id)) return targets
-    const { ownerClient, ownerSubject } = event
+    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
+    if (isCalled || (await told).has(event.id)) return targets
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain' }]
   }
 }
@@ -102,9 +103,11 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   return Map.groupBy(await ofPresentOwners(tx, db, rows), ownerKey)
 }
 
-const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Event): Target[] => {
-  const patterns = patternsOf(type)
-  return registered.filter(({ event, webhookId }) => patterns.includes(event) && webhookId !== exceptWebhook)
+/** The registrations of an event's owner that hear of it. */
+async function heardOfOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
+  const patterns = patternsOf(event.type)
+  const registered = (await owners).get(ownerKey(event)) ?? []
+  return registered.filter((one) => patterns.includes(one.event) && one.webhookId !== event.exceptWebhook)
 }
 
 const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
