@@ -8,6 +8,7 @@ import { openAuthorization } from './authorization.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
 import { type Audit, openAudit } from './db/audit-buffer.ts'
+import { pooledRandom } from './db/pooled-random.ts'
 import { requestCounter } from './db/request-counts.ts'
 import { versionCallCounter } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
@@ -134,7 +135,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
     schedule: config.webhookSchedule,
     version,
     now,
-    random: randomBytes,
+    random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
 }

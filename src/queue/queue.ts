@@ -5,7 +5,7 @@ import { oneByOne, startLoop, together } from './loop.ts'
 export const queues = {
   'report.generate': { concurrency: 5, perGroup: 5 },
   // Worked on together: as many as there are, up to so many in one transaction.
-  'event.fan-out': { concurrency: 128, perGroup: null },
+  'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
 } as const
 

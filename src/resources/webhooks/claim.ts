@@ -54,8 +54,22 @@ export interface ClaimOptions {
   share: { most: number; underWay: ReadonlyMap<string, number> }
 }
 
+/** True when its registration was paused, disabled or deleted, or its owner; a test needs it only to be there. */
+export const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
+  webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
+
+/** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
+export function shareOf(hands: number, flying: Iterable<Due>): ClaimOptions['share'] {
+  const underWay = new Map<string, number>()
+  for (const due of flying) {
+    const key = shareKey(due)
+    underWay.set(key, (underWay.get(key) ?? 0) + 1)
+  }
+  return { most: Math.max(1, Math.floor(hands / 4)), underWay }
+}
+
 /** Whose share of the hands a delivery takes. */
-export const shareKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
+const shareKey = ({ ownerClient, ownerSubject }: Owned): string => `${ownerClient} ${ownerSubject}`
 
 /** An owner whose share is taken stands back for so long, unless one of its calls ends before. */
 const shareTakenMs = 200
@@ -123,23 +137,17 @@ async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUn
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids.map((id) => [id])))}`
   // Whoever ends a registration holds its deliveries for a moment: those are passed over. Found by their ids, and not by
   // an index of states: hence the negation.
-  const { rows: leased } = await sql<{ id: string; fence: number }>`
+  const { rows } = await sql<Omit<Due, 'webhook'>>`
     update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
       select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
       ${engine.lockFreeRows})
-    returning id, fence`.execute(tx)
-  if (leased.length === 0) return []
-  const fences = new Map(leased.map(({ id, fence }) => [id, fence]))
-  const { rows } = await sql<Omit<Due, 'fence' | 'webhook'>>`
-    select d.id, d.lane, d.event_id as "eventId", d.webhook_id as "webhookId", d.url, d.body, d.attempts, d.round,
-      d.tries_before as "triesBefore", d.is_test as "isTest", e.type, d.owner_client as "ownerClient",
-      d.owner_subject as "ownerSubject"
-    from deliveries as d join events as e on e.id = d.event_id where d.id in (${wanted})`.execute(tx.withoutPlugins())
+    returning id, fence, lane, event_id as "eventId", webhook_id as "webhookId", url, body, attempts, round,
+      tries_before as "triesBefore", is_test as "isTest", owner_client as "ownerClient", owner_subject as "ownerSubject",
+      (select type from events where events.id = deliveries.event_id) as type`.execute(tx.withoutPlugins())
   const webhooks = await registrationsOf(tx, { engine }, rows)
-  return rows.flatMap((row) => {
-    const fence = fences.get(row.id)
+  return rows.map((row) => {
     const webhook = webhooks.get(row.webhookId ?? '') ?? null
-    return fence === undefined ? [] : [{ ...row, url: webhook?.callbackUrl ?? row.url, fence, webhook }]
+    return { ...row, url: webhook?.callbackUrl ?? row.url, webhook }
   })
 }
 

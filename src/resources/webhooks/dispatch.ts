@@ -1,4 +1,4 @@
-import { claimDue, type Due, nextDue, shareKey } from './claim.ts'
+import { claimDue, type Due, isStopped, nextDue, shareOf } from './claim.ts'
 import { type SigningOptions, signedCalls } from './deliver.ts'
 import { type RecordOptions, recordTogether, type Tried } from './record.ts'
 import { freeLapsed, putOff, release } from './release.ts'
@@ -26,6 +26,7 @@ export interface Dispatch {
 const idlePollMs = 1_000
 const lapsedLookMs = 5_000
 const mostRecorded = 256
+const gatherMs = 5
 const errorPauseMs = 1_000
 const busyPauseMs = 10
 const faultPauseMs = 60_000
@@ -34,6 +35,8 @@ interface State extends DispatchOptions {
   flying: Map<string, Due>
   ended: Tried[]
   recording: boolean
+  /** Waits for more that ends, to record it together. */
+  gathering: NodeJS.Timeout | undefined
   looking: boolean
   /** Claims without asking first whether anything is due: calls that are being recorded make room. */
   eager: boolean
@@ -57,6 +60,7 @@ export function startDispatch(options: DispatchOptions): Dispatch {
     flying: new Map(),
     ended: [],
     recording: false,
+    gathering: undefined,
     looking: false,
     eager: false,
     again: false,
@@ -115,7 +119,7 @@ async function fill(state: State): Promise<number> {
     if (due > state.now()) return Math.min(due - state.now(), idlePollMs)
   }
   state.eager = false
-  const claimed = await claimDue({ ...state, share: shareOf(state) }, free, state.now())
+  const claimed = await claimDue({ ...state, share: shareOf(hands, flying.values()) }, free, state.now())
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
     flying.set(keyOf(due), due)
@@ -125,18 +129,7 @@ async function fill(state: State): Promise<number> {
   return claimed.length > 0 ? 0 : busyPauseMs
 }
 
-/** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
-function shareOf({ hands, flying }: State) {
-  const underWay = new Map<string, number>()
-  for (const due of flying.values()) underWay.set(shareKey(due), (underWay.get(shareKey(due)) ?? 0) + 1)
-  return { most: Math.max(1, Math.floor(hands / 4)), underWay }
-}
-
 const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
-
-/** True when its registration was paused, disabled or deleted, or its owner; a test needs it only to be there. */
-const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
-  webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
 
 async function send(state: State, due: Due): Promise<void> {
   const startedAt = new Date(state.now()).toISOString()
@@ -146,10 +139,14 @@ async function send(state: State, due: Due): Promise<void> {
   } catch (error) {
     return notSent(state, due, error)
   }
+  recordSoon(state)
+}
+
+/** What ends within a moment shares a commit, whose cost hardly grows with it; where nothing else is under way, it is now. */
+function recordSoon(state: State): void {
   if (state.recording) return
-  state.recording = true
-  // What ends in this turn of the event loop is recorded together.
-  setImmediate(() => void recordAll(state))
+  if (state.ended.length === state.flying.size) void recordEnded(state)
+  else state.gathering ??= setTimeout(() => void recordEnded(state), gatherMs)
 }
 
 /** What the service itself could not do, such as to open a secret, says nothing of the endpoint. */
@@ -161,18 +158,21 @@ async function notSent(state: State, due: Due, error: unknown): Promise<void> {
   tellWaiters(state)
 }
 
-async function recordAll(state: State): Promise<void> {
-  while (state.ended.length > 0 && !state.over) {
-    const batch = state.ended.splice(0, mostRecorded)
-    const recorded = recordTogether(state, batch).catch(state.onError)
-    // Where units of one turn share a transaction, the next claim is in the one that records.
-    state.eager = true
-    wake(state)
-    await recorded
-    for (const { due } of batch) state.flying.delete(keyOf(due))
-    wake(state)
-  }
+async function recordEnded(state: State): Promise<void> {
+  clearTimeout(state.gathering)
+  state.gathering = undefined
+  if (state.over) return
+  state.recording = true
+  const batch = state.ended.splice(0, mostRecorded)
+  const recorded = recordTogether(state, batch).catch(state.onError)
+  // Where units of one turn share a transaction, the next claim is in the one that records.
+  state.eager = true
+  wake(state)
+  await recorded
+  for (const { due } of batch) state.flying.delete(keyOf(due))
+  wake(state)
   state.recording = false
+  if (state.ended.length > 0) recordSoon(state)
   tellWaiters(state)
 }
 

@@ -50,30 +50,34 @@ export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogethe
 
 async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
   const ids = engine.jsonRows(JSON.stringify((payloads as { eventId: string }[]).map(({ eventId }) => [eventId])))
-  const { rows } = await sql<Event>`select * from events where id in (select value ->> 0 from ${ids})`.execute(tx)
+  const { rows } = await sql<Event>`
+    select id, type, owner_client as "ownerClient", owner_subject as "ownerSubject", audience, body,
+      callback_url as "callbackUrl", except_webhook as "exceptWebhook", created_at as "createdAt"
+    from events where id in (select value ->> 0 from ${ids})`.execute(tx.withoutPlugins())
   return rows
 }
 
 /** Finds the targets of events; what several events have in common is looked up once. */
 function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
-  const audiences = new Map<string, Promise<readonly Target[]>>()
-  const registered = async (event: Event): Promise<readonly Target[]> => {
-    const { type, audience, exceptWebhook } = event
-    if (audience === null) return heardBy((await owners).get(ownerKey(event)) ?? [], event)
-    const key = JSON.stringify([type, audience, exceptWebhook])
-    const found = audiences.get(key) ?? ofAudience(tx, db, event, audience)
-    audiences.set(key, found)
+  const registrations = new Map<string, Promise<readonly Target[]>>()
+  const registered = (event: Event): Promise<readonly Target[]> => {
+    const { type, audience, exceptWebhook, ownerClient, ownerSubject } = event
+    const key = JSON.stringify([type, exceptWebhook, audience ?? [ownerClient, ownerSubject]])
+    const known = registrations.get(key)
+    if (known !== undefined) return known
+    const found = audience === null ? heardOfOwner(owners, event) : ofAudience(tx, db, event, audience)
+    registrations.set(key, found)
     return found
   }
   const told = toldAlready(tx, db, events)
   return async (event: Event): Promise<readonly Target[]> => {
     const targets = await registered(event)
-    const { callbackUrl: url } = event
+    const { callbackUrl: url, ownerClient, ownerSubject } = event
+    if (url === null) return targets
     // Whoever gave an address with a request expects the plain body there.
-    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url ?? ''))
-    if (url === null || isCalled || (await told).has(event.id)) return targets
-    const { ownerClient, ownerSubject } = event
+    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
+    if (isCalled || (await told).has(event.id)) return targets
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain' }]
   }
 }
@@ -99,9 +103,11 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   return Map.groupBy(await ofPresentOwners(tx, db, rows), ownerKey)
 }
 
-const heardBy = (registered: readonly Registered[], { type, exceptWebhook }: Event): Target[] => {
-  const patterns = patternsOf(type)
-  return registered.filter(({ event, webhookId }) => patterns.includes(event) && webhookId !== exceptWebhook)
+/** The registrations of an event's owner that hear of it. */
+async function heardOfOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
+  const patterns = patternsOf(event.type)
+  const registered = (await owners).get(ownerKey(event)) ?? []
+  return registered.filter((one) => patterns.includes(one.event) && one.webhookId !== event.exceptWebhook)
 }
 
 const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
@@ -158,7 +164,7 @@ async function addDeliveries(tx: Queryable, db: Database, rows: string[][], inst
     select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
       'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(JSON.stringify(rows))} where true
-    on conflict do nothing returning lane`.execute(tx)
+    on conflict do nothing returning lane`.execute(tx.withoutPlugins())
   await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
 }
 

@@ -91,7 +91,7 @@ async function endClaims(
       value ->> 6 as completed_at
       from ${engine.jsonRows(JSON.stringify(rows))}) as a
     where deliveries.id = a.id and deliveries.fence = a.fence and lease_until is not null
-    returning deliveries.id`.execute(tx)
+    returning deliveries.id`.execute(tx.withoutPlugins())
   return new Set(held.map(({ id }) => id))
 }
 

@@ -5,7 +5,7 @@ export function remember<A extends readonly string[], R>(
 ): (...given: A) => R {
   const known = new Map<string, R>()
   return (...given) => {
-    const key = given.join('\0')
+    const key = given.length === 1 ? (given[0] as string) : given.join('\0')
     const found = known.get(key)
     if (found !== undefined) return found
     const made = compute(...given)

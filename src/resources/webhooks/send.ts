@@ -1,5 +1,5 @@
 import { Agent, type Dispatcher } from 'undici'
-import { BLOCKED, type ConnectOptions, guardedConnect, judgeUrl } from '../../http/guard.ts'
+import { BLOCKED, type ConnectOptions, guardedConnect, judgeUrl, type Verdict } from '../../http/guard.ts'
 import { exchange } from './exchange.ts'
 import { type Outcome, outcomeOf } from './outcome.ts'
 import { remember } from './remember.ts'
@@ -33,24 +33,35 @@ const judgedUrls = 1_000
 export function sender(options: SenderOptions): Sender {
   const { policy, timeoutMs, now } = options
   const agent = new Agent({ ...agentOptions, connect: guardedConnect(options) })
-  const judge = remember(judgedUrls, (url: string) => judgeUrl(policy, url))
+  const judge = remember(judgedUrls, (url: string) => targetOf(judgeUrl(policy, url)))
   return {
     close: () => agent.close(),
     post: async ({ url, headers, body, timeoutMs: limitMs = timeoutMs }) => {
       const startedAt = now()
-      const verdict = judge(url)
-      const answer = verdict.ok
-        ? await exchange(agent, callOf(verdict.url, headers, body), limitMs)
-        : { status: null, retryAfter: null, start: null, failure: { code: BLOCKED } }
+      const target = judge(url)
+      const answer =
+        target === null
+          ? { status: null, retryAfter: null, start: null, failure: { code: BLOCKED } }
+          : await exchange(agent, callOf(target, headers, body), limitMs)
       return outcomeOf(answer, startedAt, now())
     },
   }
 }
 
-function callOf(url: URL, headers: Record<string, string>, body: Uint8Array): Dispatcher.DispatchOptions {
+type Target = { origin: string; path: string }
+
+/** Where a call goes; null for a URL that may not be called. Read once: a URL makes its parts anew at each look. */
+const targetOf = (verdict: Verdict): Target | null =>
+  verdict.ok ? { origin: verdict.url.origin, path: verdict.url.pathname + verdict.url.search } : null
+
+function callOf(
+  { origin, path }: Target,
+  headers: Record<string, string>,
+  body: Uint8Array,
+): Dispatcher.DispatchOptions {
   const names = Object.keys(headers)
   const allowed = names.some((name) => ownHeaders.test(name))
     ? Object.fromEntries(Object.entries(headers).filter(([name]) => !ownHeaders.test(name)))
     : headers
-  return { method: 'POST', origin: url.origin, path: url.pathname + url.search, headers: allowed, body }
+  return { method: 'POST', origin, path, headers: allowed, body }
 }
