@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { atMost } from '../../db/at-most.ts'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Owned, Webhook } from '../../db/tables.ts'
@@ -121,13 +122,13 @@ async function dueLanes(tx: Queryable, { engine }: Database, limits: LaneLimits,
   const instant = iso(nowMs)
   const first = sql`(select ${engine.jsonArray(sql`w.id`)} from (
     select id from deliveries where lane = l.lane and status = 'pending' and lease_until is null
-      and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${limits.inFlight}) as w)`
+      and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${atMost(limits.inFlight)}) as w)`
   const owner = sql`(select owner_client || ' ' || owner_subject from deliveries where lane = l.lane
     and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
   const { rows } = await sql<Looked>`
     select lane, failures, open_until, recent, ${first} as waiting, ${owner} as owner,
       (select count(*) from deliveries where lane = l.lane and lease_until is not null) as in_flight
-    from delivery_lanes as l where due_at <= ${instant} order by due_at limit ${most} ${engine.lockFreeRows}`.execute(
+    from delivery_lanes as l where due_at <= ${instant} order by due_at limit ${atMost(most)} ${engine.lockFreeRows}`.execute(
     tx,
   )
   return rows
