@@ -1,4 +1,11 @@
-import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import {
+  errorCodes,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyPluginAsync,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import { endpoints } from './endpoints.ts'
 import type { CurrentServer } from './key-ring.ts'
 import { withBody } from './message.ts'
@@ -35,7 +42,6 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   app,
   { provider, issuer, scopes, audience = issuer, answered },
 ) => {
-  takeRawBodies(app)
   const answering = callbackOf(provider)
   const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
     reply.hijack()
@@ -45,13 +51,19 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
       const value = headers[name]
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
-    await answering()(withBody(request.raw, request.body as Buffer | undefined), reply.raw)
+    const { raw, body } = request
+    await answering()(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
     answered?.(request, reply.raw.statusCode)
   }
-  for (const path of programs) {
-    const own = path === token ? { ...config, limit: 'token' as const } : config
-    app.post(path, { config: own }, handle('no-store'))
-  }
+  nameBodyErrors(app)
+  await app.register(async (scope) => {
+    leaveBodies(scope)
+    for (const path of programs) {
+      const own = path === token ? { ...config, limit: 'token' as const } : config
+      scope.post(path, { config: own }, handle('no-store'))
+    }
+  })
+  takeRawBodies(app)
   for (const path of browsers) app.get(path, { config }, handle('no-store'))
   for (const path of forms) app.post(path, { config }, asQuery)
   for (const path of documents) app.get(path, { config }, handle(publicDocuments))
@@ -92,10 +104,36 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
   }
 }
 
-/** The provider reads forms itself, and refuses other media types itself; only the size is judged before. */
+/**
+ * The provider reads forms itself, and refuses other media types itself; only the size is judged before. Where the
+ * length is not told that takes the whole body, which is read here then.
+ */
+function leaveBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (request, payload, done) => {
+    const { 'content-length': length } = request.headers
+    if (length === undefined) readWhole(payload).then((body) => done(null, body), done)
+    else done(Number(length) > bodyLimit ? new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE() : null)
+  })
+}
+
+async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of payload) {
+    bytes += chunk.length
+    if (bytes > bodyLimit) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
 function takeRawBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
+}
+
+function nameBodyErrors(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
     // What the service's own policies threw is for their handler.
     if (!error.code?.startsWith('FST_ERR_CTP_')) throw error

@@ -18,8 +18,9 @@ export function clientAddress(trustedProxies: readonly string[]): (message: Mess
   const isProxy = (address: string) => proxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
   return ({ socket, headers }) => {
     const peer = socket.remoteAddress ?? ''
-    if (!isProxy(peer)) return peer
-    const passed = [headers['x-forwarded-for'] ?? []].flat().join(',').split(',')
+    const forwarded = headers['x-forwarded-for']
+    if (forwarded === undefined || !isProxy(peer)) return peer
+    const passed = [forwarded].flat().join(',').split(',')
     const first = passed.map(addressIn).findLast((address) => address === null || !isProxy(address))
     return first ?? peer
   }
