@@ -1,15 +1,13 @@
-import { timingSafeEqual } from 'node:crypto'
 import Provider, { errors } from 'oidc-provider'
-import type { Sealer } from '../db/seal.ts'
 import { accessTokenReader } from './access-tokens.ts'
 import { auditTokens } from './audit-tokens.ts'
 import { type Api, allowClientCredentials } from './client-credentials.ts'
-import { secretPlace } from './clients.ts'
 import { type AuthorizationServerOptions, configuration } from './configuration.ts'
 import { endpoints } from './endpoints.ts'
 import { errorRenderer, handleFailures } from './failures.ts'
 import { typeIdTokens } from './id-token-type.ts'
 import { presentByRecord } from './issued.ts'
+import { compareDigests, recallClients } from './known-clients.ts'
 import { allowPassword } from './password-grant.ts'
 import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
@@ -24,6 +22,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   refuseMistakes(settings)
   const provider = new Provider(issuer, settings)
   answerAs(provider, new URL(issuer))
+  recallClients(provider, db)
   compareDigests(provider, sealer)
   nameRefusals(provider)
   deriveSuccessors(provider, sealer)
@@ -51,15 +50,6 @@ function answerAs(provider: Provider, { origin, protocol }: URL): void {
       },
     },
   })
-}
-
-/** A client's secret is kept as a digest, so the one presented is digested before the two are compared. */
-function compareDigests(provider: Provider, sealer: Sealer): void {
-  provider.Client.prototype.compareClientSecret = function (presented) {
-    const kept = Buffer.from(this.clientSecret ?? '')
-    const digest = Buffer.from(sealer.digest(presented, secretPlace(this.clientId)))
-    return digest.length === kept.length && timingSafeEqual(digest, kept)
-  }
 }
 
 const notAllowed = 'requested grant type is not allowed for this client'

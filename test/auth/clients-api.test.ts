@@ -200,6 +200,14 @@ forEachEngine((engine) => {
   describe('POST /api/clients/{id}/rotate-secret', () => {
     it('200 with a new secret, never cached; the old one ends at once', async () => {
       const { id, secret } = await create()
+      for (const [presented, status] of [
+        [secret, 200],
+        [secret, 200],
+        [`${secret.slice(1)}x`, 401],
+        ['', 401],
+      ] as const) {
+        assert.equal((await token(id, presented)).status, status)
+      }
       const answer = await send('POST', `/api/clients/${id}/rotate-secret`)
       assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [200, 'no-store'])
       assert.notEqual(answer.json().secret, secret)
@@ -217,6 +225,7 @@ forEachEngine((engine) => {
   describe('DELETE /api/clients/{id}', () => {
     it('204, then 404; its secret gets no token', async () => {
       const { id, secret } = await create()
+      assert.equal((await token(id, secret)).status, 200)
       assert.equal((await send('DELETE', `/api/clients/${id}`, undefined, { 'if-match': '"7"' })).statusCode, 412)
       assert.equal((await send('DELETE', `/api/clients/${id}`)).statusCode, 204)
       assert.equal((await send('DELETE', `/api/clients/${id}`)).statusCode, 404)
