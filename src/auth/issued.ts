@@ -50,18 +50,17 @@ export function recordIssued(adapter: AdapterFactory, typ: string) {
  * at these paths a JWT that is ours is replaced by its record's id, any other by an id that nothing has.
  */
 export function presentByRecord(paths: readonly string[], presented: Presented): Middleware {
-  return async (ctx, next) => {
-    if (ctx.method === 'POST' && paths.includes(ctx.path)) {
-      const form = new URLSearchParams((await buffer(ctx.req)).toString())
-      const tokens = form.getAll('token')
-      if (tokens.length === 1 && tokens[0]?.includes('.')) {
-        ctx.state.presentedJwt = true
-        form.set('token', await recordId(tokens[0], presented))
-      }
-      ctx.req = ctx.request.req = withBody(ctx.req, Buffer.from(form.toString()))
+  const replace: Middleware = async (ctx, next) => {
+    const form = new URLSearchParams((await buffer(ctx.req)).toString())
+    const tokens = form.getAll('token')
+    if (tokens.length === 1 && tokens[0]?.includes('.')) {
+      ctx.state.presentedJwt = true
+      form.set('token', await recordId(tokens[0], presented))
     }
+    ctx.req = ctx.request.req = withBody(ctx.req, Buffer.from(form.toString()))
     await next()
   }
+  return (ctx, next) => (ctx.method === 'POST' && paths.includes(ctx.path) ? replace(ctx, next) : next())
 }
 
 async function recordId(token: string, { read, adapter, now }: Presented): Promise<string> {

@@ -94,10 +94,10 @@ function leaveCorsAlone(provider: Provider): void {
 /** The provider's own pages send a form at once (`form_post`); it adds the hash of the script that does it. */
 function coverProviderPages(provider: Provider): void {
   const { authorization, end_session } = endpoints
-  provider.use(async (ctx, next) => {
+  provider.use((ctx, next) => {
     const isPage = ctx.path.startsWith(authorization) || ctx.path.startsWith(end_session)
     if (isPage)
       ctx.set('Content-Security-Policy', "default-src 'none'; script-src; base-uri 'none'; frame-ancestors 'none'")
-    await next()
+    return next()
   })
 }
