@@ -17,7 +17,7 @@ import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/
 import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
 import type { Scopes } from './scopes.ts'
-import { SigningKey } from './signing-key.ts'
+import type { SigningKey } from './signing-key.ts'
 
 export interface AuthorizationServerOptions {
   /** The origin it is reached at, such as `https://localhost:8443`: every URL it makes starts with it. */
@@ -44,12 +44,12 @@ export interface AuthorizationServerOptions {
 }
 
 /** All that oidc-provider is told; where it prints a notice about a default of its own, ours stands here instead. */
-export function configuration(options: AuthorizationServerOptions, api: Api): Configuration {
+export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
   const adapter = records(options)
   return {
     adapter,
-    jwks: { keys: keys.jwks.keys.map((jwk) => new SigningKey(jwk)) },
+    jwks: { keys: signing },
     routes: endpoints,
     cookies: cookies(keys.cookieKeys),
     scopes: Object.keys(options.scopes),

@@ -1,13 +1,10 @@
-import type { JWK } from 'jose'
 import type Provider from 'oidc-provider'
-import type { SigningKeys } from './keys.ts'
-import { SigningKey } from './signing-key.ts'
+import type { SigningKey } from './signing-key.ts'
 
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
 /** Lets ID tokens say `typ: JWT` in their header (RFC 7519 §5.1), as this interface promises; the provider leaves it out. */
-export function typeIdTokens(provider: Provider, { jwks }: SigningKeys): void {
-  const key = new SigningKey(jwks.keys[0] as JWK)
+export function typeIdTokens(provider: Provider, key: SigningKey): void {
   const { prototype } = provider.IdToken
   const issue = prototype.issue
   prototype.issue = async function (context) {

@@ -41,6 +41,7 @@ export interface InvitationOptions {
 const lifeMs = 30 * 60_000
 const tokenBytes = 32
 const keyOf = (token: string) => hash('sha256', token, 'base64url')
+
 /** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()

@@ -31,7 +31,7 @@ const secretsKept = 1_000
  * A client's secret is kept as a digest, so the one presented is digested before the two are compared. One that was right
  * is remembered for as long as the digest stays, and then only compared.
  */
-export function compareDigests({ Client: clients }: Provider, sealer: Sealer): void {
+export function recallSecrets({ Client: clients }: Provider, sealer: Sealer): void {
   const proven = new Map<string, { kept: string; secret: Buffer }>()
   clients.prototype.compareClientSecret = function (presented) {
     const { clientId, clientSecret: kept = '' } = this

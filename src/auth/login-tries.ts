@@ -31,6 +31,7 @@ export const tryLimits: TryLimits = { perMinuteAndNetwork: 20, perHourAndAccount
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const quarterMs = 900_000
+
 interface Counter {
   count: number
   endsAt: string

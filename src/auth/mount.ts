@@ -128,11 +128,13 @@ async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
+/** Forms that are turned into a query, whole. */
 function takeRawBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
 }
 
+/** What is wrong with a body, in the form of RFC 6749 §5.2. */
 function nameBodyErrors(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
     // What the service's own policies threw is for their handler.

@@ -25,6 +25,7 @@ const sweepBatch = 1_000
 const sweepDelayMs = 60_000
 /** Later than every instant. */
 const never = '9999'
+
 /** What oidc-provider remembers, in `auth_records`; its clients come from `clients` and are read only. */
 export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))

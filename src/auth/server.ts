@@ -7,27 +7,29 @@ import { endpoints } from './endpoints.ts'
 import { errorRenderer, handleFailures } from './failures.ts'
 import { typeIdTokens } from './id-token-type.ts'
 import { presentByRecord } from './issued.ts'
-import { compareDigests, recallClients } from './known-clients.ts'
+import { recallClients, recallSecrets } from './known-clients.ts'
 import { allowPassword } from './password-grant.ts'
 import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
 import { refuseMistakes } from './refuse-mistakes.ts'
+import { SigningKey } from './signing-key.ts'
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
   const { issuer, audience, db, sealer, now, report, frame } = options
   const scope = Object.keys(options.scopes).join(' ')
   const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
-  const settings = configuration(options, api)
+  const signing = options.keys.jwks.keys.map((jwk) => new SigningKey(jwk))
+  const settings = configuration(options, api, signing)
   refuseMistakes(settings)
   const provider = new Provider(issuer, settings)
   answerAs(provider, new URL(issuer))
   recallClients(provider, db)
-  compareDigests(provider, sealer)
+  recallSecrets(provider, sealer)
   nameRefusals(provider)
   deriveSuccessors(provider, sealer)
   endWithLogin(provider)
-  typeIdTokens(provider, options.keys)
+  typeIdTokens(provider, signing[0] as SigningKey)
   allowClientCredentials(provider, api)
   allowPassword(provider, api, options)
   leaveCorsAlone(provider)
