@@ -19,13 +19,12 @@ export interface PageFailures {
   report: (error: unknown, requestId: string) => void
 }
 
-/** Answers with a page that nobody keeps and that tells the next site nothing. */
+/** Answers with a page that nobody keeps; that it tells the next site nothing is said of every answer. */
 export function sendPage(reply: FastifyReply, status: number, { html, policy }: Page): FastifyReply {
   return reply
     .code(status)
     .header('content-security-policy', policy)
     .header('cache-control', 'no-store')
-    .header('referrer-policy', 'no-referrer')
     .type('text/html; charset=utf-8')
     .send(html)
 }

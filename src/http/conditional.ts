@@ -51,7 +51,8 @@ export const conditional = fastifyPlugin(
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
-      if (reply.statusCode === 304) return done(null, withoutContent(request, reply))
+      // Where nothing is sent nothing describes it.
+      if (reply.statusCode === 304) return done(null, payload === undefined ? payload : withoutContent(request, reply))
       if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
       const known = reply.getHeader('etag') as string | undefined
       // A strong tag was judged before its representation was made.

@@ -3,6 +3,7 @@ import { BlockList, isIP, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { putLines } from './header-section.ts'
 
 export interface HttpsOptions {
   /** Where clients reach the service, without a path: redirects name it, never the Host that was sent. */
@@ -32,7 +33,9 @@ export const securityHeaders = {
   'referrer-policy': 'no-referrer',
 }
 
-const always = Object.entries(securityHeaders)
+const securityLines = Object.entries(securityHeaders)
+  .map(([name, value]) => `${name}: ${value}\r\n`)
+  .join('')
 
 /** Plain HTTP → 301; over HTTPS the security headers; on both the request id. */
 export const https = fastifyPlugin<HttpsOptions>(
@@ -57,7 +60,7 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
       reply.header('x-request-id', request.id)
       if (!isSecure(request, isTrusted)) return false
-      for (const [name, value] of always) reply.header(name, value)
+      putLines(reply, 'transport', securityLines)
       return true
     },
     /** 301 to the same path and query over HTTPS. */

@@ -41,7 +41,11 @@ declare module 'fastify' {
   }
 }
 
-const scheme = 'bearer '
+const scheme = 'Bearer '
+
+/** Schemes have no case (RFC 9110 §11.1), but nearly everybody writes this one as its RFC does. */
+const isBearer = (header: string) =>
+  header.startsWith(scheme) || header.slice(0, scheme.length).toLowerCase() === scheme.toLowerCase()
 
 /**
  * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a wrong token must still
@@ -54,7 +58,7 @@ export const identify = fastifyPlugin<IdentifyOptions>(
     const identifyCaller = (request: FastifyRequest, done: Done) => {
       const header = request.headers.authorization
       // Another scheme is no bearer token: the routes that take it, such as the token endpoint, read it themselves.
-      if (header === undefined || header.slice(0, scheme.length).toLowerCase() !== scheme) return done()
+      if (header === undefined || !isBearer(header)) return done()
       const verified = verify(header.slice(scheme.length).trimStart())
       if (!(verified instanceof Promise)) return remember(request, verified, done)
       verified.then((result) => remember(request, result, done), done)

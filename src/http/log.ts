@@ -20,13 +20,17 @@ export interface AccessLine {
 
 export type Access = (line: AccessLine) => void
 
+/** Text that JSON has as it is (RFC 8259 §7). */
+const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
+const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringify(text))
+
 /**
  * The line as JSON, in the form of the logger's lines at level info, which would take four times as long for it. The id
  * is safe characters and the method a token; only what else a client has sent may need escapes.
  */
 export function accessText({ requestId, method, path, status, ms, client }: AccessLine, timeMs: number): string {
-  const known = client === undefined ? '' : `,"client":${JSON.stringify(client)}`
-  const said = `"method":"${method}","path":${JSON.stringify(path)},"status":${status},"ms":${ms}`
+  const known = client === undefined ? '' : `,"client":${quoted(client)}`
+  const said = `"method":"${method}","path":${quoted(path)},"status":${status},"ms":${ms}`
   return `{"level":30,"time":${timeMs},"requestId":"${requestId}",${said}${known}}\n`
 }
 

@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import { putLines } from '../header-section.ts'
 import { Problem } from '../problem.ts'
 import type { Limit } from './limit.ts'
 import type { Month } from './month.ts'
@@ -18,21 +19,18 @@ export function tellRate(
 ): void {
   const { limit, resetText } = tight
   const left = String(remainingOf(tight))
-  reply.header('x-ratelimit-limit', limit.callsText)
-  reply.header('x-ratelimit-remaining', left)
-  reply.header('x-ratelimit-reset', resetText)
-  reply.header('ratelimit', `${limit.standing}${left};t=${secondsLeft(tight, atMs)}`)
-  const both = general !== null && own !== null
-  reply.header('ratelimit-policy', both ? `${general.policy}, ${own.policy}` : limit.policy)
+  const policy = general !== null && own !== null ? `${general.policy}, ${own.policy}` : limit.policy
+  const usual = `${limit.callsLine}x-ratelimit-remaining: ${left}\r\nx-ratelimit-reset: ${resetText}\r\n`
+  const drafted = `ratelimit: ${limit.standing}${left};t=${secondsLeft(tight, atMs)}\r\nratelimit-policy: ${policy}\r\n`
+  putLines(reply, 'rate', usual + drafted)
 }
 
 /** Tells of the quota with less left. */
 export function tellQuota(reply: FastifyReply, one: Allowance | null, other: Allowance | null, month: Month): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
-  reply.header('x-quota-limit', tight.limitText)
-  reply.header('x-quota-remaining', String(quotaLeft(tight)))
-  reply.header('x-quota-reset', month.resetText)
+  const left = `x-quota-remaining: ${quotaLeft(tight)}\r\n`
+  putLines(reply, 'quota', `x-quota-limit: ${tight.limitText}\r\n${left}x-quota-reset: ${month.resetText}\r\n`)
 }
 
 /** The refusal of a call beyond a rate. */
