@@ -1,6 +1,7 @@
 import type Provider from 'oidc-provider'
 import type { KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../db/audit-buffer.ts'
+import { requestIdOf } from './message.ts'
 
 /** What the provider tells of a token that ends before its time. */
 interface EndedToken {
@@ -50,9 +51,5 @@ export function auditTokens(
 
 /** Which client asks, and with which request. */
 export function requestOf(ctx: KoaContextWithOIDC) {
-  const requestId = ctx.res.getHeader('x-request-id')
-  return {
-    clientId: ctx.oidc?.client?.clientId ?? null,
-    requestId: typeof requestId === 'string' ? requestId : null,
-  }
+  return { clientId: ctx.oidc?.client?.clientId ?? null, requestId: requestIdOf(ctx.res) }
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 
 /** A request as the provider is to read it: the same, but with this body, which was read already. */
@@ -12,3 +12,10 @@ export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
   message.push(null)
   return Object.assign(message, { httpVersion, httpVersionMajor, httpVersionMinor }) as unknown as IncomingMessage
 }
+
+const ids = new WeakMap<ServerResponse, string>()
+
+/** Notes the id of the request that the provider is about to answer: it tells of the answer only. */
+export const noteRequestId = (answer: ServerResponse, id: string): unknown => ids.set(answer, id)
+
+export const requestIdOf = (answer: ServerResponse): string | null => ids.get(answer) ?? null

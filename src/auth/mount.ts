@@ -8,7 +8,7 @@ import {
 } from 'fastify'
 import { endpoints } from './endpoints.ts'
 import type { CurrentServer } from './key-ring.ts'
-import { withBody } from './message.ts'
+import { noteRequestId, withBody } from './message.ts'
 import { apiScopes, type Scopes } from './scopes.ts'
 
 export interface MountOptions {
@@ -51,7 +51,8 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
       const value = headers[name]
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
-    const { raw, body } = request
+    const { raw, body, id } = request
+    noteRequestId(reply.raw, id)
     await answering()(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
     answered?.(request, reply.raw.statusCode)
   }

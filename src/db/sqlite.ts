@@ -84,28 +84,40 @@ export interface SharedReads {
   begin: () => void
   /** To be called before a write is answered, so that whoever wrote reads what was written. */
   end: () => void
-  /** The file's `data_version` as the turn's transaction sees it. */
+  /** The file's `data_version`, as it was when the turn first asked. */
   generation: () => number
 }
 
-/** Lets reads of one turn of the event loop share a transaction: each alone would lock and unlock the file. */
+/**
+ * Lets reads of one turn of the event loop share a transaction: each alone would lock and unlock the file. A turn that
+ * only asks for the generation has none: what is read in it later may be newer than that, never older.
+ */
 export function sharedReads(handle: SqliteHandle): SharedReads {
-  let open = false
+  let isOpen = false
+  let willEnd = false
   let generation: number | null = null
   const end = () => {
-    if (!open) return
-    open = false
     generation = null
+    if (!isOpen) return
+    isOpen = false
     if (handle.db.isOpen) handle.statement('commit').run.run()
   }
+  const endWithTurn = () => {
+    if (willEnd) return
+    willEnd = true
+    setImmediate(() => {
+      willEnd = false
+      end()
+    })
+  }
   const begin = () => {
-    if (open) return
-    open = true
+    if (isOpen) return
+    isOpen = true
     handle.statement('begin').run.run()
-    setImmediate(end)
+    endWithTurn()
   }
   const ask = () => {
-    begin()
+    endWithTurn()
     const [row] = rowsOfStatement(handle.statement('pragma data_version'), []) as { data_version: number }[]
     return (row as { data_version: number }).data_version
   }

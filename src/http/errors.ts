@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { fromFramework } from './framework-errors.ts'
+import { putLines } from './header-section.ts'
 import { names, weightOf } from './negotiate.ts'
 import { Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 import { addVary } from './vary.ts'
@@ -72,6 +73,7 @@ export function render(
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
+  putLines(reply, 'caching', '')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
   // Limits have a body of their own, one form for all.
   if (isLimit) return reply.send({ error: problem.message })

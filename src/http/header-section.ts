@@ -25,7 +25,7 @@ const namesKept = 300
 const known = new Map<string, Line>()
 
 /** Which policy wrote lines beside the fields of an answer. */
-type Author = 'transport' | 'rate' | 'quota'
+type Author = 'transport' | 'rate' | 'quota' | 'caching'
 
 const writer = ServerResponse.prototype as unknown as Writer
 
@@ -38,9 +38,10 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
   transport = ''
   rate = ''
   quota = ''
+  caching = ''
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
-    const lines = statusLine + this.transport + this.rate + this.quota
+    const lines = statusLine + this.transport + this.rate + this.quota + this.caching
     // Lists of fields, and those that were set before and have no prototype in Node.js, are its own matter.
     const isPlain = fields !== undefined && Object.getPrototypeOf(fields) === Object.prototype
     if (!isPlain) writer._storeHeader.call(this, lines, fields)

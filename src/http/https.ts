@@ -58,10 +58,9 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   return {
     /** Puts on an answer what every answer has, and what those over HTTPS have; tells whether this is one. */
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
-      reply.header('x-request-id', request.id)
-      if (!isSecure(request, isTrusted)) return false
-      putLines(reply, 'transport', securityLines)
-      return true
+      const isOverHttps = isSecure(request, isTrusted)
+      putLines(reply, 'transport', `x-request-id: ${request.id}\r\n${isOverHttps ? securityLines : ''}`)
+      return isOverHttps
     },
     /** 301 to the same path and query over HTTPS. */
     redirect: ({ url }: FastifyRequest, reply: FastifyReply) =>
