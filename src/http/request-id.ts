@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 
 const safe = /^[A-Za-z0-9._-]{8,64}$/
@@ -6,5 +6,48 @@ const safe = /^[A-Za-z0-9._-]{8,64}$/
 /** A client's own `X-Request-Id` when it is 8 to 64 safe characters, else a new one. */
 export function requestId(request: { headers: IncomingMessage['headers'] }): string {
   const sent = request.headers['x-request-id']
-  return typeof sent === 'string' && safe.test(sent) ? sent : randomUUID()
+  return typeof sent === 'string' && safe.test(sent) ? sent : newId()
+}
+
+const madeAtOnce = 256
+const bytesEach = 16
+const charactersEach = 36
+const bytes = new Uint8Array(madeAtOnce * bytesEach)
+const text = Buffer.alloc(madeAtOnce * charactersEach)
+const digits = Buffer.from('0123456789abcdef')
+const hyphen = 0x2d
+
+let ids = ''
+let at = 0
+
+/**
+ * A random UUID (version 4, RFC 9562 §5.4), cut out of a text of many. One of `crypto.randomUUID` is a tree of twenty
+ * pieces in memory, which are gathered each time it is written: into the answer, and into the access log.
+ */
+function newId(): string {
+  if (at === ids.length) {
+    ids = makeIds()
+    at = 0
+  }
+  at += charactersEach
+  return ids.slice(at - charactersEach, at)
+}
+
+function makeIds(): string {
+  randomFillSync(bytes)
+  let to = 0
+  for (let from = 0; from < bytes.length; from++) {
+    const place = from % bytesEach
+    if (place === 4 || place === 6 || place === 8 || place === 10) text[to++] = hyphen
+    const byte = marked(place, bytes[from] as number)
+    text[to++] = digits[byte >> 4] as number
+    text[to++] = digits[byte & 0xf] as number
+  }
+  return text.toString('latin1')
+}
+
+/** A byte with the version or the variant in it, at the places that say so. */
+function marked(place: number, byte: number): number {
+  if (place === 6) return (byte & 0x0f) | 0x40
+  return place === 8 ? (byte & 0x3f) | 0x80 : byte
 }
