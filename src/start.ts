@@ -13,7 +13,7 @@ import { requestCounter } from './db/request-counts.ts'
 import { versionCallCounter } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
-import { type Access, accessText } from './http/log.ts'
+import { type Access, accessTexts } from './http/log.ts'
 import { redirectServer } from './http/redirect.ts'
 import type { Life } from './http/version-life.ts'
 import { openCounters } from './limit-counters.ts'
@@ -150,7 +150,8 @@ const openLimits = ({ redisUrl }: Config, db: Stores['db'], log: Logger) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
 
 function accessWriter(log: Logger, sink: LogSink): Access {
-  return log.isLevelEnabled('info') ? (line) => sink.write(accessText(line, now())) : () => {}
+  const textOf = accessTexts()
+  return log.isLevelEnabled('info') ? (line) => sink.write(textOf(line, now())) : () => {}
 }
 
 type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: Life[] }

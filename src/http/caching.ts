@@ -52,7 +52,9 @@ function linesOfSecond(now: () => number): () => string {
     const current = Math.floor(now() / 1_000)
     if (current !== second) {
       second = current
-      lines = `${publicLine}expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
+      const date = new Date((current + publicSeconds) * 1_000).toUTCString()
+      // Joined, so that it is one piece wherever it is written.
+      lines = [publicLine, 'expires: ', date, '\r\n'].join('')
     }
     return lines
   }

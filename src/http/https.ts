@@ -33,9 +33,7 @@ export const securityHeaders = {
   'referrer-policy': 'no-referrer',
 }
 
-const securityLines = Object.entries(securityHeaders)
-  .map(([name, value]) => `${name}: ${value}\r\n`)
-  .join('')
+const securityLines = ['', ...Object.entries(securityHeaders).map((field) => field.join(': ')), ''].join('\r\n')
 
 /** Plain HTTP → 301; over HTTPS the security headers; on both the request id. */
 export const https = fastifyPlugin<HttpsOptions>(
@@ -59,7 +57,7 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
     /** Puts on an answer what every answer has, and what those over HTTPS have; tells whether this is one. */
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
       const isOverHttps = isSecure(request, isTrusted)
-      putLines(reply, 'transport', `x-request-id: ${request.id}\r\n${isOverHttps ? securityLines : ''}`)
+      putLines(reply, 'transport', `x-request-id: ${request.id}${isOverHttps ? securityLines : '\r\n'}`)
       return isOverHttps
     },
     /** 301 to the same path and query over HTTPS. */

@@ -25,13 +25,22 @@ const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringify(text))
 
 /**
- * The line as JSON, in the form of the logger's lines at level info, which would take four times as long for it. The id
- * is safe characters and the method a token; only what else a client has sent may need escapes.
+ * Makes the writer of lines as JSON, in the form of the logger's lines at level info, which would take four times as long.
+ * The id is safe characters and the method a token; only what else a client has sent may need escapes. Lines of one
+ * millisecond begin alike, and those of one client end alike.
  */
-export function accessText({ requestId, method, path, status, ms, client }: AccessLine, timeMs: number): string {
-  const known = client === undefined ? '' : `,"client":${quoted(client)}`
-  const said = `"method":"${method}","path":${quoted(path)},"status":${status},"ms":${ms}`
-  return `{"level":30,"time":${timeMs},"requestId":"${requestId}",${said}${known}}\n`
+export function accessTexts(): (line: AccessLine, timeMs: number) => string {
+  let start = ''
+  let startsMs = Number.NaN
+  let end = ''
+  let endsFor: string | null | undefined = null
+  return ({ requestId, method, path, status, ms, client }, timeMs) => {
+    if (timeMs !== startsMs) start = ['{"level":30,"time":', timeMs, ',"requestId":"'].join('')
+    if (client !== endsFor) end = client === undefined ? '}\n' : [',"client":', quoted(client), '}\n'].join('')
+    startsMs = timeMs
+    endsFor = client
+    return `${start}${requestId}","method":"${method}","path":${quoted(path)},"status":${status},"ms":${ms}${end}`
+  }
 }
 
 /** The first policy: notes when a request arrived. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
+import { accessTexts } from '../../src/http/log.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 describe('the access log', () => {
@@ -52,5 +53,25 @@ describe('the access log', () => {
         ['/things/7', 301, undefined],
       ],
     )
+  })
+})
+
+describe('a line of the access log', () => {
+  const line = { requestId: 'trace-0001', method: 'GET', path: '/things', status: 200, ms: 1.25, client: 'cli_a' }
+
+  it('is one line of JSON, whatever came before it and whatever a client has sent', () => {
+    const textOf = accessTexts()
+    const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
+    for (const time of [1_700_000_000_000, 1_700_000_000_000, 1_700_000_000_001, 0]) {
+      for (const client of ['cli_a', 'cli_a', 'a"b\n', undefined, undefined, 'cli_b']) {
+        for (const path of paths) {
+          const text = textOf({ ...line, path, client }, time)
+          const { client: _, ...rest } = line
+          const known = client === undefined ? {} : { client }
+          assert.deepEqual(JSON.parse(text), { level: 30, time, ...rest, path, ...known })
+          assert.equal(text.indexOf('\n'), text.length - 1)
+        }
+      }
+    }
   })
 })

@@ -13,11 +13,8 @@ export interface Limit extends Rate {
   /** Its place among the windows of an account. */
   slot: number
   windowMs: number
-  /** The line of X-RateLimit-Limit. */
-  callsLine: string
-  /** Its item of RateLimit-Policy, and how its item of RateLimit begins (draft-ietf-httpapi-ratelimit-headers-10). */
+  /** Its item of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10). */
   policy: string
-  standing: string
   /** Guards secrets: when the shared counters are out of reach it is counted in the database, not in this process. */
   isStrict: boolean
 }
@@ -30,9 +27,7 @@ export function limitOf(name: string, { calls, seconds }: Rate): Limit {
     ...{ name, calls, seconds },
     slot: slots.indexOf(name),
     windowMs: seconds * 1_000,
-    callsLine: `x-ratelimit-limit: ${calls}\r\n`,
     policy: `"${name}";q=${calls};w=${seconds}`,
-    standing: `"${name}";r=`,
     isStrict: name === 'token',
   }
 }

@@ -1,3 +1,5 @@
+import { quotaEnd } from './lines.ts'
+
 /** A calendar month of UTC, in which quotas are counted. */
 export interface Month {
   /** `2026-11` */
@@ -5,18 +7,22 @@ export interface Month {
   startsAtMs: number
   endsAtMs: number
   /** The end in epoch seconds, as answers say it. */
-  resetText: string
+  resetsAt: number
+  /** The end of the lines of a quota. */
+  quotaEnd: string
 }
 
 export function monthOf(atMs: number): Month {
   const date = new Date(atMs)
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
   const endsAtMs = Date.UTC(year, month + 1)
+  const resetsAt = endsAtMs / 1_000
   return {
     name: date.toISOString().slice(0, 7),
     startsAtMs: Date.UTC(year, month),
     endsAtMs,
-    resetText: String(endsAtMs / 1_000),
+    resetsAt,
+    quotaEnd: quotaEnd(resetsAt),
   }
 }
 

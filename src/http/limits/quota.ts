@@ -1,3 +1,4 @@
+import { quotaStart } from './lines.ts'
 import type { Month } from './month.ts'
 import type { QuotaRecord, Use } from './stores.ts'
 
@@ -17,7 +18,8 @@ export interface Allowance {
   key: string
   name: 'requests' | 'reports'
   limit: number
-  limitText: string
+  /** The start of its lines. */
+  start: string
   /** The month `used` is of; empty before the first look. */
   period: string
   used: number
@@ -28,7 +30,7 @@ export interface Allowance {
 const allowance = (account: string, name: Allowance['name'], limit: number | null): Allowance | null =>
   limit === null
     ? null
-    : { key: `${account} ${name}`, name, limit, limitText: String(limit), period: '', used: 0, unsaved: 0 }
+    : { key: `${account} ${name}`, name, limit, start: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
 /** The allowances of an account, its own number of requests in place of the service's where it has one. */
 export function allowanceOf(account: string, settings: QuotaSettings, own: number | null) {

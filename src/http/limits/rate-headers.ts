@@ -2,6 +2,7 @@ import type { FastifyReply } from 'fastify'
 import { putLines } from '../header-section.ts'
 import { Problem } from '../problem.ts'
 import type { Limit } from './limit.ts'
+import { policyEnd } from './lines.ts'
 import type { Month } from './month.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
 import { remainingOf, secondsLeft, type Window } from './windows.ts'
@@ -17,20 +18,18 @@ export function tellRate(
   own: Limit | null,
   atMs: number,
 ): void {
-  const { limit, resetText } = tight
+  const { toLeft, toLeftAgain, end } = tight.lines
   const left = String(remainingOf(tight))
-  const policy = general !== null && own !== null ? `${general.policy}, ${own.policy}` : limit.policy
-  const usual = `${limit.callsLine}x-ratelimit-remaining: ${left}\r\nx-ratelimit-reset: ${resetText}\r\n`
-  const drafted = `ratelimit: ${limit.standing}${left};t=${secondsLeft(tight, atMs)}\r\nratelimit-policy: ${policy}\r\n`
-  putLines(reply, 'rate', usual + drafted)
+  const both = general !== null && own !== null
+  const policies = both ? policyEnd(`${general.policy}, ${own.policy}`) : end
+  putLines(reply, 'rate', `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`)
 }
 
 /** Tells of the quota with less left. */
 export function tellQuota(reply: FastifyReply, one: Allowance | null, other: Allowance | null, month: Month): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
-  const left = `x-quota-remaining: ${quotaLeft(tight)}\r\n`
-  putLines(reply, 'quota', `x-quota-limit: ${tight.limitText}\r\n${left}x-quota-reset: ${month.resetText}\r\n`)
+  putLines(reply, 'quota', `${tight.start}${quotaLeft(tight)}${month.quotaEnd}`)
 }
 
 /** The refusal of a call beyond a rate. */
@@ -43,7 +42,7 @@ export function rateExceeded(window: Window, atMs: number): Problem {
 }
 
 /** The refusal of a call beyond a quota. */
-export function quotaExceeded({ name, limitText }: Allowance, month: Month): Problem {
+export function quotaExceeded({ name, limit }: Allowance, month: Month): Problem {
   const end = new Date(month.endsAtMs).toISOString().slice(0, 10)
-  return new Problem('QUOTA_EXCEEDED', `The quota of ${limitText} ${name} a month is used up until ${end}`)
+  return new Problem('QUOTA_EXCEEDED', `The quota of ${limit} ${name} a month is used up until ${end}`)
 }

@@ -71,16 +71,16 @@ async function usageOf(parts: Parts, account: Account): Promise<Usage> {
   return {
     countedBy: account.kind === 'key' ? 'key' : 'client',
     rates: windows.map((window) => {
-      const { limit, resetText } = window
+      const { limit, resetsAt } = window
       const left = remainingOf(window)
       return {
         ...{ name: limit.name, limit: limit.calls, windowSeconds: limit.seconds },
-        ...{ used: limit.calls - left, remaining: left, reset: Number(resetText) },
+        ...{ used: limit.calls - left, remaining: left, reset: resetsAt },
       }
     }),
     quotas: allowances.map((one) => ({
       ...{ name: one.name, limit: one.limit, used: one.limit - quotaLeft(one), remaining: quotaLeft(one) },
-      reset: Number(month.resetText),
+      reset: month.resetsAt,
     })),
   }
 }

@@ -1,4 +1,5 @@
 import type { Limit } from './limit.ts'
+import { type RateLines, rateLines } from './lines.ts'
 
 /** What was counted against a limit in the window under way. */
 export interface Window {
@@ -7,13 +8,15 @@ export interface Window {
   used: number
   endsAtMs: number
   /** The end in whole epoch seconds, as answers say it. */
-  resetText: string
+  resetsAt: number
+  /** What of answers does not change while it lasts. */
+  lines: RateLines
 }
 
-export const windowOf = (limit: Limit, used: number, endsAtMs: number): Window => ({
-  ...{ limit, used, endsAtMs },
-  resetText: String(Math.ceil(endsAtMs / 1_000)),
-})
+export function windowOf(limit: Limit, used: number, endsAtMs: number): Window {
+  const resetsAt = Math.ceil(endsAtMs / 1_000)
+  return { limit, used, endsAtMs, resetsAt, lines: rateLines(limit, resetsAt) }
+}
 
 /**
  * Counts a call in a fixed window in this process: it begins with its first call. A window that ends further ahead than
