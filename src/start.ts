@@ -149,10 +149,8 @@ const lanesAsConfigured = ({ webhookInFlight, webhookRate }: Config) => ({
 const openLimits = ({ redisUrl }: Config, db: Stores['db'], log: Logger) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
 
-function accessWriter(log: Logger, sink: LogSink): Access {
-  const textOf = accessTexts()
-  return log.isLevelEnabled('info') ? (line) => sink.write(textOf(line, now())) : () => {}
-}
+const accessWriter = (log: Logger, { write }: LogSink, textOf = accessTexts()): Access =>
+  log.isLevelEnabled('info') ? (line) => write(textOf(line, now())) : () => {}
 
 type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: Life[] }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
