@@ -67,13 +67,14 @@ export function render(
   const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   leaveConnection(request.raw, reply)
+  // What was said of the answer that this one takes the place of.
+  putLines(reply, 'caching', '')
   reply
     .code(problem.status)
     .headers({ 'cache-control': 'no-store', 'x-error-code': problem.code, ...problem.headers })
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
-  putLines(reply, 'caching', '')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
   // Limits have a body of their own, one form for all.
   if (isLimit) return reply.send({ error: problem.message })

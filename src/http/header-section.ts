@@ -71,8 +71,21 @@ export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResp
 export function putLines(reply: FastifyReply, author: Author, lines: string): void {
   const { raw } = reply
   if (raw instanceof HeadedResponse) raw[author] = lines
-  else for (const [, name, value] of lines.matchAll(/^(.*?): (.*)\r$/gm)) reply.header(name as string, value)
+  else putFields(reply, author, lines)
 }
+
+const puts = new WeakMap<object, Partial<Record<Author, string>>>()
+
+/** The same for answers of another class, such as those that never travel. */
+function putFields(reply: FastifyReply, author: Author, lines: string): void {
+  const before = puts.get(reply.raw) ?? {}
+  for (const [name] of fieldsIn(before[author] ?? '')) reply.removeHeader(name)
+  for (const [name, value] of fieldsIn(lines)) reply.header(name, value)
+  puts.set(reply.raw, { ...before, [author]: lines })
+}
+
+const fieldsIn = (lines: string): [name: string, value: string][] =>
+  Array.from(lines.matchAll(/^(.*?): (.*)\r$/gm), ([, name = '', value = '']) => [name, value])
 
 /** The lines of all fields that only have to be sent; the rest is left to `others`. */
 function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): string {
