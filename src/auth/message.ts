@@ -15,7 +15,7 @@ export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
 
 const ids = new WeakMap<ServerResponse, string>()
 
-/** Notes the id of the request that the provider is about to answer: it tells of the answer only. */
+/** Notes the id of the request behind an answer of the provider, whose events know nothing else that has it. */
 export const noteRequestId = (answer: ServerResponse, id: string): unknown => ids.set(answer, id)
 
 export const requestIdOf = (answer: ServerResponse): string | null => ids.get(answer) ?? null
