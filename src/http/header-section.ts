@@ -74,14 +74,14 @@ export function putLines(reply: FastifyReply, author: Author, lines: string): vo
   else putFields(reply, author, lines)
 }
 
-const puts = new WeakMap<object, Partial<Record<Author, string>>>()
+const written = new WeakMap<object, Partial<Record<Author, string>>>()
 
 /** The same for answers of another class, such as those that never travel. */
 function putFields(reply: FastifyReply, author: Author, lines: string): void {
-  const before = puts.get(reply.raw) ?? {}
+  const before = written.get(reply.raw) ?? {}
   for (const [name] of fieldsIn(before[author] ?? '')) reply.removeHeader(name)
   for (const [name, value] of fieldsIn(lines)) reply.header(name, value)
-  puts.set(reply.raw, { ...before, [author]: lines })
+  written.set(reply.raw, { ...before, [author]: lines })
 }
 
 const fieldsIn = (lines: string): [name: string, value: string][] =>

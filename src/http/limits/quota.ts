@@ -19,7 +19,7 @@ export interface Allowance {
   name: 'requests' | 'reports'
   limit: number
   /** The start of its lines. */
-  start: string
+  quotaStart: string
   /** The month `used` is of; empty before the first look. */
   period: string
   used: number
@@ -30,7 +30,7 @@ export interface Allowance {
 const allowance = (account: string, name: Allowance['name'], limit: number | null): Allowance | null =>
   limit === null
     ? null
-    : { key: `${account} ${name}`, name, limit, start: quotaStart(limit), period: '', used: 0, unsaved: 0 }
+    : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
 /** The allowances of an account, its own number of requests in place of the service's where it has one. */
 export function allowanceOf(account: string, settings: QuotaSettings, own: number | null) {

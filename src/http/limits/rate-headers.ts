@@ -29,7 +29,7 @@ export function tellRate(
 export function tellQuota(reply: FastifyReply, one: Allowance | null, other: Allowance | null, month: Month): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
-  putLines(reply, 'quota', `${tight.start}${quotaLeft(tight)}${month.quotaEnd}`)
+  putLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
 }
 
 /** The refusal of a call beyond a rate. */
