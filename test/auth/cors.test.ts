@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { createClient } from '../../src/auth/clients.ts'
 import { signingKeys } from '../../src/auth/keys.ts'
@@ -70,6 +73,24 @@ forEachEngine((engine) => {
         assert.deepEqual(family, [])
       })
     }
+
+    it('says each header once over a connection, whether a policy or the provider wrote it', async () => {
+      await service.app.listen({ host: '127.0.0.1', port: 0 })
+      const { port } = service.app.server.address() as AddressInfo
+      for (const [status, what, sent] of requests) {
+        const { method = 'GET', url, payload = '', headers } = sent() as Sent & { payload?: string; url: string }
+        const all = { ...headers, origin, 'x-forwarded-proto': 'https', 'content-length': payload.length }
+        const asked = request({ host: '127.0.0.1', port, method, path: url, headers: all as never, agent: false })
+        const [answer] = (await once(asked.end(payload), 'response')) as [IncomingMessage]
+        answer.resume()
+        assert.equal(answer.statusCode, status, what)
+        const names = answer.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase())
+        assert.deepEqual(names, [...new Set(names)], what)
+        for (const name of ['x-request-id', 'strict-transport-security', 'cache-control', 'vary']) {
+          assert.ok(names.includes(name), `${what}: ${name}`)
+        }
+      }
+    })
 
     it('204 for a preflight of the token endpoint', async () => {
       const headers = {
