@@ -21,7 +21,7 @@ describe('quotas whose Redis goes away', { skip: redisMissing }, () => {
     let db: Database
     before(async () => {
       ;[server, db] = await Promise.all([redisServer(), engine.database()])
-      redis = await openRedis({ url: server.url, later, onDown: () => {}, onUp: () => {} })
+      redis = await openRedis({ url: server.url, timeoutMs: 5_000, later, onDown: () => {}, onUp: () => {} })
     })
     after(async () => {
       redis.close()

@@ -26,6 +26,8 @@ const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
 
 /** What suffices for Redis and this process also where others keep every core of the machine busy. */
 const patientMs = 5_000
+/** The same where Redis stops answering and somebody has to find out. */
+const outageMs = 2_000
 
 /** Nodes of one service: each with an app and counters of its own, over one database. */
 async function nodes(db: Database, count: number, redisUrl: string | null, timeoutMs?: number): Promise<Node[]> {
@@ -161,20 +163,19 @@ describe('with Redis', { skip: redisMissing }, () => {
   })
 
   forEachEngine((engine) => {
-    const suite = three(engine)
+    const suite = three(engine, outageMs)
     const countAgain = () =>
       eventually('all nodes count in Redis again', async () =>
         suite.all.every(({ told }) => told.length === 0 || told.at(-1)?.endsWith('again')),
       )
-    /** How long an answer takes: the median, as the disk and others on this machine delay single ones. */
-    const usualMs = async (client: string, calls = 20) => {
-      const times: number[] = []
+    /** Each call is answered long before Redis is given up. */
+    const nobodyWaits = async (client: string, calls: number) => {
       for (let call = 0; call < calls; call++) {
         const before = performance.now()
         await flood(suite.all, 1, client)
-        times.push(performance.now() - before)
+        const ms = performance.now() - before
+        assert.ok(ms < outageMs / 2, `${ms} ms`)
       }
-      return times.sort((one, other) => one - other)[calls / 2] as number
     }
 
     it('a killed Redis: each node counts rates by itself, the database quotas; back by itself (F-REDIS)', async () => {
@@ -185,8 +186,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.deepEqual(statuses(answers), { 200: 30 })
       const quotas = answers.map(({ headers }) => Number(headers['x-quota-remaining']))
       assert.deepEqual([Math.max(...quotas), Math.min(...quotas)], [969, 940])
-      const ms = await usualMs('killed', 10)
-      assert.ok(ms < 50, `${ms} ms`)
+      await nobodyWaits('killed', 10)
       await redis.start()
       await countAgain()
       const [back] = await flood(suite.all, 1, 'killed')
@@ -208,10 +208,9 @@ describe('with Redis', { skip: redisMissing }, () => {
       })
       redis.pause()
       assert.deepEqual(statuses(await flood(suite.all, 3, 'paused')), { 200: 3 })
-      const ms = await usualMs('paused')
+      await nobodyWaits('paused', 20)
       const away = await flood(suite.all, 30, 'paused', 'paused')
       redis.resume()
-      assert.ok(ms < 50, `${ms} ms`)
       assert.deepEqual(statuses(away), { 200: 30 })
       await countAgain()
       // Of the 40 calls of the key 36 are used, whoever has counted them.
