@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { StoreDown } from '../../src/db/breaker.ts'
 import type { Database } from '../../src/db/open.ts'
 import { type QuotaUses, quotaUses } from '../../src/db/quota-uses.ts'
 import { openRedis, type RedisCounters } from '../../src/db/redis.ts'
 import { redisQuotas } from '../../src/db/redis-quotas.ts'
 import { onSqlite } from '../support/engines.ts'
 import { type RedisUnderTest, redisMissing, redisServer } from '../support/redis.ts'
-import { drivenTimers } from '../support/timers.ts'
+import { drivenTimers, until } from '../support/timers.ts'
 
 const month = '2026-11'
 const later = (ms: number, run: () => void) => {
@@ -36,6 +37,29 @@ describe('quotas whose Redis goes away', { skip: redisMissing }, () => {
       const onError = (error: unknown) => void told.push(error)
       return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, told }
     }
+
+    it('is waited for no longer than 50 ms, by nobody once that is known, and asked again after 500 ms', async () => {
+      const timers = drivenTimers()
+      const told: string[] = []
+      const usual = await openRedis({
+        ...{ url: server.url, later: timers.later },
+        ...{ onDown: () => void told.push('down'), onUp: () => void told.push('up') },
+      })
+      server.pause()
+      const asked = usual.lookQuota('paused')
+      timers.pass(49)
+      await new Promise(setImmediate)
+      assert.deepEqual([told, timers.pending()], [[], [1]])
+      timers.pass(1)
+      await assert.rejects(asked, StoreDown)
+      await assert.rejects(usual.lookQuota('paused'), StoreDown)
+      assert.deepEqual([told, timers.pending()], [['down'], [500]])
+      server.resume()
+      timers.pass(500)
+      await until(() => told.at(-1) === 'up')
+      assert.equal(await usual.lookQuota('paused'), null)
+      usual.close()
+    })
 
     it('what cannot be saved is told, tried again each second, and left when the service stops', async () => {
       const saves: string[] = []
