@@ -11,14 +11,15 @@ import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
-/** Looks until `look` gives a value; fails with `what` at the deadline. */
+/** Looks until `look` gives a value, less often the longer that takes; fails with `what` at the deadline. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
-  const deadline = Date.now() + ms
+  const begun = performance.now()
   for (;;) {
     const found = await look()
     if (found !== undefined && found !== false) return found
-    if (Date.now() > deadline) throw new Error(`Not within ${ms} ms: ${what}`)
-    await pause(25)
+    const waited = performance.now() - begun
+    if (waited > ms) throw new Error(`Not within ${ms} ms: ${what}`)
+    await pause(Math.min(10 + waited / 10, 250))
   }
 }
 
