@@ -1,21 +1,9 @@
 import { join, resolve } from 'node:path'
+import { cidrs, origin, origins, url } from './address-settings.ts'
 import type { PasswordCost } from './auth/passwords.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
-import {
-  choice,
-  cidrs,
-  Expected,
-  flag,
-  integer,
-  named,
-  optional,
-  origin,
-  origins,
-  type Setting,
-  text,
-  words,
-} from './settings.ts'
+import { choice, Expected, flag, integer, named, optional, type Setting, text, words } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
 import { versionSettings } from './version-settings.ts'
 import { webhookSettings } from './webhook-settings.ts'
@@ -65,11 +53,11 @@ const places = (production: boolean) => ({
   tls: named('PLINTH_TLS', choice(['on', 'off'], 'on', 'off behind a proxy that speaks HTTPS')),
   tlsCertFile: named('PLINTH_TLS_CERT_FILE', optional(text('', 'PEM certificate chain; made on first run'))),
   tlsKeyFile: named('PLINTH_TLS_KEY_FILE', optional(text('', 'PEM private key; made on first run'))),
-  trustedProxies: named('PLINTH_TRUSTED_PROXIES', cidrs('', 'Proxies whose X-Forwarded-Proto is believed')),
+  trustedProxies: named('PLINTH_TRUSTED_PROXIES', cidrs('', 'Proxies whose X-Forwarded-Proto is believed', false)),
   databaseUrl: named(
     'DATABASE_URL',
     optional(
-      text('', 'A SQLite file in the data folder without it', /^(postgres(ql)?|file):.+/, 'postgres://… or file:…'),
+      url('A SQLite file in the data folder without it', /^(postgres(ql)?:\/\/|file:).+/, 'postgres://… or file:…'),
     ),
   ),
   resultsUrl: named('PLINTH_RESULTS_URL', optional(text('', 'Where report files live', resultsForm, placesOfResults))),

@@ -1,12 +1,11 @@
-import { Expected, named, optional, type Setting, text } from './settings.ts'
+import { url } from './address-settings.ts'
+import { Expected, named, optional, type Setting, setting } from './settings.ts'
 
 const rateForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4})$/
 const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
+/** The path is the number of a database. */
+const redisForm = /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?.*)?$/
 const longestWindowSeconds = 86_400
-
-const setting = <T>(parse: (text: string) => T, fallback: string, about: string): Setting<T> => ({
-  ...{ parse, fallback, about },
-})
 
 /** `600/60`: calls in a window of seconds; `off` is null. */
 const rate = (fallback: string, about: string) =>
@@ -73,7 +72,7 @@ export const limitSettings = (production: boolean) => {
     quotaReports: named('PLINTH_QUOTA_REPORTS', quota('1000', 'Reports of an account in a calendar month; off')),
     redisUrl: named(
       'REDIS_URL',
-      optional(text('', 'Redis or Valkey that counts for all nodes', /^rediss?:\/\/.+/, 'redis://… or rediss://…')),
+      optional(url('Redis or Valkey that counts for all nodes', redisForm, 'redis://host:port/0 or rediss://…')),
     ),
   }
 }

@@ -1,5 +1,3 @@
-import { isIP } from 'node:net'
-
 /** How one setting is read: a parser that throws `Expected` on what it cannot take, and its default. */
 export interface Setting<T> {
   parse: (text: string) => T
@@ -12,7 +10,8 @@ export interface Setting<T> {
 /** Thrown by parsers: completes the sentence "expected …". */
 export class Expected extends Error {}
 
-const setting = <T>(parse: (text: string) => T, fallback: string, about: string): Setting<T> => ({
+/** A setting with a default. */
+export const setting = <T>(parse: (text: string) => T, fallback: string, about: string): Setting<T> => ({
   parse,
   fallback,
   about,
@@ -61,37 +60,8 @@ export const text = (fallback: string, about: string, pattern = /^.+$/s, expecte
     about,
   )
 
-/** An `https://host[:port]` without a path: the service lives at the root of its origin. */
-export const origin = (about: string) =>
-  setting(
-    (value) => {
-      const url = URL.canParse(value) ? new URL(value) : null
-      if (url?.protocol !== 'https:' || url.pathname !== '/' || url.search || url.hash || url.username) {
-        throw new Expected('an https:// address without a path, such as https://api.example.com')
-      }
-      return url.origin
-    },
-    '',
-    about,
-  )
-
-/** An issuer's identifier (RFC 8414 §2), kept as it was written, since tokens repeat it so; http only to this machine. */
-export const issuer = (allowLoopback: boolean, about: string) =>
-  setting(
-    (value) => {
-      const url = URL.parse(value)
-      const isLocal =
-        allowLoopback && url?.protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname)
-      if ((url?.protocol !== 'https:' && !isLocal) || url?.search || url?.hash || url?.username) {
-        throw new Expected('an https:// address without query and fragment, such as https://id.example.com/realm')
-      }
-      return value
-    },
-    '',
-    about,
-  )
-
-const split = (value: string) =>
+/** The parts of a comma-separated value. */
+export const split = (value: string) =>
   value
     .split(',')
     .map((part) => part.trim())
@@ -110,31 +80,6 @@ export const words = <const W extends string>(allowed: readonly W[], fallback: s
     about,
   )
 
-const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
-
-/** What a browser sends as Origin: nothing but scheme, host and a port that is not the scheme's own. */
-function isOrigin(text: string, allowLoopback: boolean): boolean {
-  const url = URL.canParse(text) ? new URL(text) : null
-  if (url === null || url.origin !== text || !/^[a-z0-9.:[\]-]+$/.test(url.hostname)) return false
-  return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
-}
-
-/** Origins as browsers send them: https, and http on loopback addresses where that is allowed. */
-export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
-  setting(
-    (value) => {
-      const parts = split(value)
-      const wrong = parts.find((part) => !isOrigin(part, allowLoopback))
-      if (wrong !== undefined) {
-        const loopbackToo = allowLoopback ? ' (or http:// on a loopback host)' : ''
-        throw new Expected(`origins such as https://app.example.com${loopbackToo}, comma-separated (${wrong} is none)`)
-      }
-      return parts
-    },
-    fallback,
-    about,
-  )
-
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 
 /** Scopes (RFC 6749 §3.3), comma-separated; whether a service has them is known only when it starts. */
@@ -148,27 +93,6 @@ export const scopeList = (about: string) =>
       return parts
     },
     '',
-    about,
-  )
-
-const isCidr = (entry: string): boolean => {
-  const [address = '', bits, more] = entry.split('/')
-  const most = isIP(address) === 6 ? 128 : 32
-  return (
-    isIP(address) !== 0 && more === undefined && (bits === undefined || (/^\d+$/.test(bits) && Number(bits) <= most))
-  )
-}
-
-/** IP addresses and CIDRs. */
-export const cidrs = (fallback: string, about: string) =>
-  setting(
-    (value) => {
-      const parts = split(value)
-      const wrong = parts.find((part) => !isCidr(part))
-      if (wrong !== undefined) throw new Expected(`IP addresses or CIDRs, comma-separated (${wrong} is neither)`)
-      return parts
-    },
-    fallback,
     about,
   )
 

@@ -1,4 +1,5 @@
-import { cidrs, issuer, named, optional, scopeList, text } from './settings.ts'
+import { cidrs, issuer } from './address-settings.ts'
+import { named, optional, scopeList, text } from './settings.ts'
 
 const loopback = '127.0.0.0/8,::1/128'
 

@@ -1,4 +1,5 @@
-import { cidrs, delays, flag, integer, named } from './settings.ts'
+import { cidrs } from './address-settings.ts'
+import { delays, flag, integer, named } from './settings.ts'
 
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'

@@ -93,7 +93,10 @@ const rows: Record<string, Row> = {
     valid: [['off', 'off']],
     invalid: [['no', /one of on, off$/]],
   },
-  PLINTH_TRUSTED_PROXIES: { key: 'trustedProxies', development: [], ...cidrs },
+  PLINTH_TRUSTED_PROXIES: {
+    ...{ key: 'trustedProxies', development: [], ...cidrs },
+    invalid: [...cidrs.invalid, ['10.0.0.1, 0.0.0.0/0', /not of all \(0\.0\.0\.0\/0\)$/]],
+  },
   PLINTH_JWT_SHARED_SECRET: {
     key: 'jwtSharedSecret',
     development: null,
@@ -135,7 +138,9 @@ const rows: Record<string, Row> = {
       text,
       text,
     ]),
-    invalid: ['mysql://db.example/plinth', '/x/y.db', 'file:'].map((text) => [text, /postgres:\/\/… or file:…$/]),
+    invalid: ['mysql://db.example/plinth', '/x/y.db', 'file:', 'postgres://[::1/x', 'postgres://db:99999/x'].map(
+      (text) => [text, /postgres:\/\/… or file:…$/],
+    ),
   },
   PLINTH_RESULTS_URL: {
     key: 'resultsUrl',
@@ -293,7 +298,12 @@ Object.assign(rows, {
       ['redis://localhost:6379/1', 'redis://localhost:6379/1'],
       ['rediss://:secret@cache.example', 'rediss://:secret@cache.example'],
     ],
-    invalid: [['localhost:6379', /redis:\/\/… or rediss:\/\/…$/]],
+    invalid: [
+      ['localhost:6379', /redis:\/\/host:port\/0 or rediss:\/\/…$/],
+      ['redis://localhost/cache', /redis:\/\//],
+      ['redis://localhost:99999', /redis:\/\//],
+      ['redis://[::1', /redis:\/\//],
+    ],
   },
 })
 

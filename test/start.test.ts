@@ -42,7 +42,7 @@ onPostgres((engine) => {
     }
 
     it('leaves nothing open when where calls are counted cannot be opened', () =>
-      fails({ REDIS_URL: 'redis://127.0.0.1:99999' }, /Invalid URL/))
+      fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
     it('leaves nothing open when what comes after it cannot be opened', async () => {
       await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
