@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf } from '../client-address.ts'
+import { factsOf } from '../facts.ts'
 import type { ApiKeyIdentity, Caller } from '../identify.ts'
 import { type Limit, limitOf, rateOf } from './limit.ts'
-import { type Allowances, allowanceOf, type QuotaSettings } from './quota.ts'
+import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
 import { type Line, lineOf, type Pace, stepOf } from './throttle.ts'
 import { isOver, type Window } from './windows.ts'
 
@@ -15,7 +16,7 @@ export interface Account {
   general: Limit | null
   windows: (Window | undefined)[]
   /** Null for those who are not known: they have no quota. */
-  quotas: (Allowances & { ofRequests: Allowances }) | null
+  quotas: AccountAllowances | null
   line: Line | null
   /** Set when it was dropped to make room: whoever holds it looks again. */
   isForgotten: boolean
@@ -72,7 +73,7 @@ export function accounts({
     const found = clients.get(key, () => fresh(key, 'key', limit, allowances, pace && lineOf(pace, own)))
     // Its rate or quota may have been changed since.
     if (found.general?.policy !== limit?.policy) found.general = limit
-    if (found.quotas?.requests?.limit !== allowances.requests?.limit) found.quotas = allowances
+    if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
     if (found.line && pace) found.line.stepMs = stepOf(pace, own)
     return found
   }
@@ -92,12 +93,18 @@ export function accounts({
     ofNetwork,
     of: (request) => {
       const { apiKey, caller } = request
-      // A wrong token counts by its address, whatever key came with it.
-      if (caller !== null && 'refused' in caller) return ofNetwork(request)
-      if (apiKey !== null) return once(apiKey, ofKey)
-      return caller === null ? ofNetwork(request) : once(caller.caller, ofCaller)
+      // Without a good token a key counts only where none is needed: a wrong one counts by its address, as all 401 do.
+      if (caller === null) return apiKey === null || needsToken(request) ? ofNetwork(request) : once(apiKey, ofKey)
+      if ('refused' in caller) return ofNetwork(request)
+      return apiKey === null ? once(caller.caller, ofCaller) : once(apiKey, ofKey)
     },
   }
+}
+
+/** Whether the route is closed to callers without a token; a path that is not there says nothing of it. */
+export function needsToken(request: FastifyRequest): boolean {
+  const { scope } = factsOf(request)
+  return scope !== undefined && scope !== 'public' && scope !== 'own'
 }
 
 const longestKey = 200

@@ -1,8 +1,9 @@
+import { goOn } from './go-on.ts'
 import type { Parts } from './limiter.ts'
 import type { Month } from './month.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
-import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
+import { quotasOf, refusalOf, type Way } from './way.ts'
 import { takeHere, tighter } from './windows.ts'
 
 /** A request where this process counts alone: judged in the same turn, once the use of the month is known. */
@@ -28,13 +29,12 @@ function judgeQuotas(parts: Parts, way: Way, atMs: number): void {
 function use(parts: Parts, way: Way, month: Month): void {
   const { requests, reports } = quotasOf(way)
   const exceeded = isUsedUp(requests) ? requests : isUsedUp(reports) ? reports : null
-  const count = (calls: 1 | -1) => {
-    if (requests !== null) parts.here.use(requests, calls)
-    if (reports !== null) parts.here.use(reports, calls)
+  if (exceeded === null) {
+    if (requests !== null) parts.here.use(requests, 1)
+    if (reports !== null) parts.here.use(reports, 1)
   }
-  if (exceeded === null) count(1)
   tellQuota(way.reply, requests, reports, month)
-  if (exceeded === null) goOn(parts, way, count)
+  if (exceeded === null) goOn(parts, way)
   else way.done(quotaExceeded(exceeded, month))
 }
 

@@ -1,10 +1,11 @@
 import type { Account } from './account.ts'
+import { goOn } from './go-on.ts'
 import type { Limit } from './limit.ts'
 import type { Parts } from './limiter.ts'
 import type { Allowance } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
 import type { Counters } from './stores.ts'
-import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
+import { quotasOf, refusalOf, type Way } from './way.ts'
 import { takeHere, tighter, type Window, windowOf } from './windows.ts'
 
 /** A request where several processes count together. */
@@ -62,7 +63,7 @@ async function use(parts: Parts, way: Way): Promise<() => void> {
     throw error
   }
   tellQuota(way.reply, requests, reports, month)
-  if (exceeded === undefined) return () => goOn(parts, way, () => void giveBack())
+  if (exceeded === undefined) return () => goOn(parts, way)
   await giveBack()
   const refusal = quotaExceeded(exceeded, month)
   return () => way.done(refusal)

@@ -35,8 +35,8 @@ export interface LimiterOptions extends ThrottleOptions {
 /** Counts requests and decides which go on, which wait and which are refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: Way['done']) => void
-  /** Takes back what an admitted request has used of quotas, as it was not allowed then; what is told of them, too. */
-  giveBack: (request: FastifyRequest, reply: FastifyReply) => void
+  /** Takes back what an admitted request has used of quotas, all of it or its report; what is told of them, too. */
+  giveBack: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
   /** What the caller of a request may use and has used; counts nothing. */
   usage: (request: FastifyRequest) => Promise<Usage>
   /** Lets those go on who wait. */
@@ -96,8 +96,9 @@ export function limiter(options: LimiterOptions): Limiter {
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
       }
     },
-    giveBack: (request, reply) => {
-      if (factsOf(request).limit !== 'none') giveBack(parts, { request, account: parts.accounts.of(request) }, reply)
+    giveBack: (request, reply, what) => {
+      if (factsOf(request).limit === 'none') return
+      giveBack(parts, { request, account: parts.accounts.of(request) }, reply, what)
     },
     usage: (request) => usage(parts.accounts.of(request)),
     release: lines.release,

@@ -32,11 +32,27 @@ const allowance = (account: string, name: Allowance['name'], limit: number | nul
     ? null
     : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
+/** What an account may use, and what of it a request uses that asks for no report. */
+export interface AccountAllowances extends Allowances {
+  ofRequests: Allowances
+}
+
 /** The allowances of an account, its own number of requests in place of the service's where it has one. */
-export function allowanceOf(account: string, settings: QuotaSettings, own: number | null) {
+export function allowanceOf(account: string, settings: QuotaSettings, own: number | null): AccountAllowances {
   const requests = allowance(account, 'requests', own ?? settings.requests)
   const reports = allowance(account, 'reports', settings.reports)
   return { requests, reports, ofRequests: { requests, reports: null } }
+}
+
+/** The allowances after another number of requests was set: what was used of them stays, saved or not. */
+export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
+  if (before.requests?.limit === now.requests?.limit) return before
+  if (before.requests && now.requests) {
+    const { limit, quotaStart } = now.requests
+    Object.assign(before.requests, { limit, quotaStart })
+    return before
+  }
+  return { ...now, reports: before.reports }
 }
 
 export const quotaLeft = ({ limit, used }: Allowance): number => (used < limit ? limit - used : 0)
