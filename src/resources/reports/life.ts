@@ -1,5 +1,6 @@
 import { iso } from '../../db/iso.ts'
 import type { Queryable } from '../../db/open.ts'
+import { nextRevision } from '../../db/revision.ts'
 import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
@@ -32,8 +33,7 @@ export async function remove(
   const { db, results, now } = transitions
   const at = iso(now())
   const task = await db.write(async (tx) => {
-    const change = { expiresAt: at, updatedAt: at }
-    const marking = tx.updateTable('tasks').set((row) => ({ ...change, revision: row('revision', '+', 1) }))
+    const marking = tx.updateTable('tasks').set({ expiresAt: at, ...nextRevision('tasks', at) })
     const marked = await demand(marking.where('id', '=', id), demands)
       .returningAll()
       .executeTakeFirst()
