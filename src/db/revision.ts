@@ -4,7 +4,7 @@ import { type Generated, type RawBuilder, sql } from 'kysely'
 export interface Revisioned {
   /** Grows by one with each change; the strong ETag is made of it. */
   revision: number
-  /** 1: an earlier revision was made in the second of this one, so that the date does not tell them apart (RFC 9110 §8.8.2.2). */
+  /** 1: an earlier revision was made in the same second, so that the date does not tell them apart (RFC 9110 §8.8.2.2). */
   sharesSecond: Generated<number>
   createdAt: string
   updatedAt: string
