@@ -2,6 +2,7 @@ import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import { nextRevision } from '../../db/revision.ts'
+import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
 import type { Job, Queue } from '../../queue/queue.ts'
@@ -109,13 +110,21 @@ export function settle(transitions: Transitions, job: Job, taskId: string, endin
   })
 }
 
-/** Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended or is gone. */
-export async function end(transitions: Transitions, tx: Queryable, taskId: string, ending: Ending) {
+/**
+ * Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended, is gone or does
+ * not meet the demands.
+ */
+export async function end(
+  transitions: Transitions,
+  tx: Queryable,
+  taskId: string,
+  ending: Ending,
+  demands: RowPrecondition = {},
+) {
   const { queue, now, random } = transitions
   const at = iso(now())
-  const task = await tx
-    .updateTable('tasks')
-    .set({ ...ending, completedAt: at, ...nextRevision('tasks', at) })
+  const ended = tx.updateTable('tasks').set({ ...ending, completedAt: at, ...nextRevision('tasks', at) })
+  const task = await demand(ended, demands)
     .where('id', '=', taskId)
     .where('status', 'in', unfinished)
     .returningAll()
