@@ -60,6 +60,14 @@ describe('the source', () => {
     )
   })
 
+  it('makes revisions in one place, which knows what else a change sets', () => {
+    const made = /\brevision: 1\b|\brevision\b['"`)}]*,? *'?\+/
+    assert.deepEqual(
+      paths((path, text) => !path.startsWith('db/migrations/') && made.test(text)),
+      ['db/revision.ts'],
+    )
+  })
+
   it('has kebab-case names, none of them a catch-all, and no barrels', () => {
     const vague = /(^|-)(utils?|helpers?|common|manager|service|controller|base|impl)(-|\.)/
     assert.deepEqual(

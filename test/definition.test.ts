@@ -38,7 +38,7 @@ describe('collection', () => {
     ['no body', { body: undefined }, /body must be made by Type\.Object\(\)/],
     ['a body of another type', { body: Type.String() }, /body must be made by Type\.Object\(\)/],
     ['an empty body', { body: Type.Object({}) }, /body must have a field/],
-    ...['id', 'revision', 'createdAt', 'updatedAt', '_links', 'view', 'toString', 'constructor'].map(
+    ...['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view', 'toString', 'constructor'].map(
       (name): [string, object, RegExp] => [
         `the field name ${name}`,
         { body: Type.Object({ [name]: Type.String() }) },

@@ -1,6 +1,7 @@
 import type { FindAccount } from 'oidc-provider'
 import { fold } from '../db/fold.ts'
 import type { Database, Queryable } from '../db/open.ts'
+import { firstRevision } from '../db/revision.ts'
 import { endAccess } from './records.ts'
 
 export type Role = 'user' | 'admin'
@@ -66,8 +67,7 @@ export async function setPasswordHash(tx: Queryable, userId: number, passwordHas
 export async function addUser(tx: Queryable, name: string, email: string, nowMs: number): Promise<number> {
   const at = new Date(nowMs).toISOString()
   const keys = { nameKey: fold(name), emailKey: fold(email) }
-  const times = { revision: 1, createdAt: at, updatedAt: at }
-  const row = { name, email, ...keys, ...times, address: null, phone: null }
+  const row = { name, email, ...keys, ...firstRevision(at), address: null, phone: null }
   return (await tx.insertInto('users').values(row).returning('id').executeTakeFirstOrThrow()).id
 }
 

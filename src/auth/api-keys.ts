@@ -2,6 +2,7 @@ import type { ApiKey } from '../db/administration-tables.ts'
 import { type AuditActor, type AuditEvent, auditRecorder } from '../db/audit.ts'
 import { newId, type RandomBytes } from '../db/ids.ts'
 import type { Database, Queryable } from '../db/open.ts'
+import { firstRevision, nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Precondition } from '../http/conditional.ts'
 import { type FieldError, Problem } from '../http/problem.ts'
@@ -87,9 +88,7 @@ export function draftApiKey(
     ...kept,
     lastUsedAt: null,
     revokedAt: null,
-    revision: 1,
-    createdAt: at,
-    updatedAt: at,
+    ...firstRevision(at),
   }
   return { apiKey, key }
 }
@@ -162,10 +161,10 @@ async function change(
     if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such key')
     refuseOutdated(row, demands)
     const values = decide(row)
-    const changes = { ...values, updatedAt, revision: row.revision + 1 }
-    await tx.updateTable('apiKeys').set(changes).where('id', '=', id).execute()
+    const changing = tx.updateTable('apiKeys').set({ ...values, ...nextRevision('apiKeys', updatedAt) })
+    const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
     await record(tx, { ...actor, event, target: id, details: told(values as ApiKeySettings) })
-    return { ...row, ...changes }
+    return changed
   })
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type AuditActor, type AuditEntry, auditRecorder } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/open.ts'
+import { nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import type { Precondition } from '../http/conditional.ts'
@@ -91,10 +92,10 @@ async function change(
     if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
     refuseOutdated(row, demands)
     const { values, entry } = decide(row)
-    const changes = { ...values, updatedAt, revision: row.revision + 1 }
-    await tx.updateTable('clients').set(changes).where('id', '=', id).execute()
+    const changing = tx.updateTable('clients').set({ ...values, ...nextRevision('clients', updatedAt) })
+    const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
     await record(tx, { ...actor, ...entry, target: id })
-    return unpacked({ ...row, ...changes })
+    return unpacked(changed)
   })
 }
 

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { type AuditActor, auditRecorder, theService } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { snake } from '../db/page.ts'
+import { firstRevision, nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import { Problem } from '../http/problem.ts'
@@ -18,6 +19,7 @@ export interface RegisteredClient extends ClientSettings {
   redirectUris: string[]
   postLogoutRedirectUris: string[]
   revision: number
+  sharesSecond: number
   createdAt: string
   updatedAt: string
   revokedAt: string | null
@@ -56,7 +58,7 @@ export function draftClient(
   refuseWrong({ ...settings, id, secret }, known)
   const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
   const at = new Date(now()).toISOString()
-  const row = { ...packed(settings), id, secretHash, revision: 1, createdAt: at, updatedAt: at, revokedAt: null }
+  const row = { ...packed(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
   return { row, settings, secret }
 }
 
@@ -109,7 +111,7 @@ export async function listClients(db: Database): Promise<RegisteredClient[]> {
 
 const columns: (keyof Client)[] = [
   ...(['id', 'name', 'secretHash', 'scopes', 'grants', 'redirectUris', 'postLogoutRedirectUris'] as const),
-  ...(['firstParty', 'trusted', 'revision', 'createdAt', 'updatedAt', 'revokedAt'] as const),
+  ...(['firstParty', 'trusted', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
 ]
 
 /** Finds the client of an id, unless there is none or it was revoked; compiled once, as every token asks for it. */
@@ -151,12 +153,8 @@ export async function ensureBootstrapClient(
     if (before && isAsSet(before, values)) return
     await tx
       .insertInto('clients')
-      .values({ ...values, id, revision: 1, createdAt: at, updatedAt: at })
-      .onConflict((conflict) =>
-        conflict
-          .column('id')
-          .doUpdateSet((row) => ({ ...values, updatedAt: at, revision: row('clients.revision', '+', 1) })),
-      )
+      .values({ ...values, id, ...firstRevision(at) })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...values, ...nextRevision('clients', at) }))
       .execute()
     const event = before ? 'client.updated' : 'client.created'
     await record(tx, { ...theService, event, target: id, details: told(settings) })

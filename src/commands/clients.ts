@@ -111,7 +111,7 @@ async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void>
   }
 }
 
-const shown = ({ secretHash, revision: _, ...client }: RegisteredClient) => ({
+const shown = ({ secretHash, revision: _, sharesSecond: __, ...client }: RegisteredClient) => ({
   ...client,
   type: secretHash === null ? 'public' : 'confidential',
 })

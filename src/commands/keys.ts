@@ -63,12 +63,13 @@ async function create(stores: Stores, options: { name: string; rate?: string; qu
 }
 
 async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
-  const keys = (await listApiKeys(db)).map(({ keyHash: _, revision: __, ...key }) => key)
+  const keys = (await listApiKeys(db)).map(({ keyHash: _, revision: __, sharesSecond: ___, ...key }) => key)
   if (json) return printJson(keys)
   for (const key of keys) print(line(key))
 }
 
-function line({ id, hint, name, rate, quota, lastUsedAt, expiresAt }: Omit<ApiKey, 'keyHash' | 'revision'>): string {
+function line(key: Omit<ApiKey, 'keyHash' | 'revision' | 'sharesSecond'>): string {
+  const { id, hint, name, rate, quota, lastUsedAt, expiresAt } = key
   const limits = [rate && `rate ${rate}`, quota && `quota ${quota}`, expiresAt && `until ${expiresAt}`]
   const facts = [`last used ${lastUsedAt ?? 'never'}`, ...limits.filter(Boolean)]
   return `${id}  ${hint}…  ${name}\n    ${facts.join(', ')}`

@@ -1,7 +1,8 @@
 import type { Selectable } from 'kysely'
+import type { Revisioned } from './revision.ts'
 
 /** Keys that say whose limits a request counts against; they authenticate nobody. */
-export interface ApiKeysTable {
+export interface ApiKeysTable extends Revisioned {
   id: string
   name: string
   keyHash: string
@@ -12,9 +13,6 @@ export interface ApiKeysTable {
   expiresAt: string | null
   lastUsedAt: string | null
   revokedAt: string | null
-  revision: number
-  createdAt: string
-  updatedAt: string
 }
 
 /** One entry of the audit log; the database refuses to change or remove it. */

@@ -1,7 +1,8 @@
 import type { Generated } from 'kysely'
 import type { SigningKeysTable } from './administration-tables.ts'
+import type { Revisioned } from './revision.ts'
 
-export interface ClientsTable {
+export interface ClientsTable extends Revisioned {
   id: string
   name: string
   secretHash: string | null
@@ -13,9 +14,6 @@ export interface ClientsTable {
   firstParty: Generated<number>
   /** 1: may be told a person's password (the password grant). */
   trusted: Generated<number>
-  revision: number
-  createdAt: string
-  updatedAt: string
   revokedAt: string | null
 }
 

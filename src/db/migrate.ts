@@ -14,6 +14,7 @@ import { lanes } from './migrations/0011-lanes.ts'
 import { limits } from './migrations/0012-limits.ts'
 import { versionCalls } from './migrations/0013-version-calls.ts'
 import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
+import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -35,6 +36,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0012-limits', limits],
   ['0013-version-calls', versionCalls],
   ['0014-delivery-owners', deliveryOwners],
+  ['0015-shared-seconds', sharedSeconds],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

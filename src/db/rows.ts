@@ -3,11 +3,14 @@ import { type Coding, codecsOf } from './coding.ts'
 import { type Lists, listsOf } from './list.ts'
 import type { Database, Queryable } from './open.ts'
 import { foldValue, snake } from './page.ts'
+import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
 
 /** A row of a served resource: its own fields besides these. */
 export interface Row {
   id: number
   revision: number
+  /** Left out of lists, which have no date. */
+  sharesSecond?: number
   createdAt: string
   updatedAt: string
   [field: string]: unknown
@@ -17,7 +20,7 @@ export interface Row {
 export interface RowPrecondition {
   matches?: 'any' | readonly number[]
   differs?: 'any' | readonly number[]
-  unchangedBefore?: string
+  unmodifiedSince?: string
 }
 
 export interface RowsOptions {
@@ -64,7 +67,8 @@ export function rowsOf(
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
-  const columns = shown.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
+  const kept = [...shown, 'sharesSecond']
+  const columns = kept.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
   const { isCoded, encode, decode } = codecsOf(coded)
@@ -77,10 +81,10 @@ export function rowsOf(
     ...(isCoded ? { ...lists, page: (query) => decodedPage(lists.page(query), decode) } : lists),
     insert: inserter(db, name, fields, folded, encode, heard.created),
     update: async (tx, id, values, demands, now) => {
-      const change = { ...encode(withKeys(values as Record<string, unknown>, folded)), updatedAt: now }
-      const query = tx.updateTable(name).set((row) => ({ ...change, revision: row('revision', '+', 1) }))
+      const change = encode(withKeys(values as Record<string, unknown>, folded))
+      const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
       const met = demand(query.where('id', '=', id), demands)
-      const returning = met.returning(shown as never).returning(heard.updated.as('heard'))
+      const returning = met.returning(kept as never).returning(heard.updated.as('heard'))
       const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
       if (changed === undefined) return undefined
       const { heard: isHeard, ...row } = changed
@@ -113,7 +117,7 @@ function inserter(
     for (const field of folded) cells.push(foldValue(values[field]) ?? null)
     cells.push(1, now, now)
     const { id, answer } = await addRow(tx, cells)
-    return { row: { id, ...values, revision: 1, createdAt: now, updatedAt: now }, heard: answer }
+    return { row: { id, ...values, ...firstRevision(now) }, heard: answer }
   }
 }
 
@@ -130,15 +134,15 @@ const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | u
 const first = (rows: unknown[]) => rows[0] as Row | undefined
 
 interface Filterable {
-  where: (column: string, op: string, value: unknown) => Filterable
+  where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)
 }
 
 /** The demands as conditions of the statement: the check cannot be separated from the change. */
-export function demand<Q>(query: Q, { matches, differs, unchangedBefore }: RowPrecondition): Q {
+export function demand<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
   let met = query as Filterable
   if (matches !== undefined && matches !== 'any') met = met.where('revision', 'in', matches.length > 0 ? matches : [-1])
   if (differs === 'any') met = met.where('revision', '<', 0)
   else if (differs !== undefined && differs.length > 0) met = met.where('revision', 'not in', differs)
-  if (unchangedBefore !== undefined) met = met.where('updatedAt', '<', unchangedBefore)
+  if (unmodifiedSince !== undefined) met = met.where(isUnmodifiedSince(unmodifiedSince))
   return met as Q
 }

@@ -31,6 +31,7 @@ export function creationOf(tx: Queryable, engine: Engine, table: ResourceTable):
     .addColumn('revision', 'integer', (c) => c.notNull())
     .addColumn('created_at', 'text', (c) => c.notNull())
     .addColumn('updated_at', 'text', (c) => c.notNull())
+    .addColumn('shares_second', 'integer', (c) => c.notNull().defaultTo(0))
   for (const column of table.columns) {
     made = made.addColumn(column.name, typeOf(column, engine))
     if (column.folded) made = made.addColumn(`${column.name}_key`, engine.keyType)

@@ -4,15 +4,12 @@ import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { LimitWindowsTable, QuotaUsesTable } from './limit-tables.ts'
 import type { ResourceTablesTable } from './resource-tables.ts'
+import type { Revisioned } from './revision.ts'
 import type { JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './task-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
-interface Resource {
+interface Resource extends Revisioned {
   id: ColumnType<number, never, never>
-  /** Grows by one with each change; the strong ETag is made of it. */
-  revision: number
-  createdAt: string
-  updatedAt: string
 }
 
 /** Columns named `…Key` hold the folded text (see `fold`) that search, sort and uniqueness use. */
@@ -53,7 +50,7 @@ interface Secret {
   previousSecretExpiresAt: string | null
 }
 
-export interface WebhooksTable extends Owned, Secret {
+export interface WebhooksTable extends Owned, Secret, Revisioned {
   id: string
   event: string
   callbackUrl: string
@@ -68,9 +65,6 @@ export interface WebhooksTable extends Owned, Secret {
   failingSince: string | null
   /** When the owner was told of it. */
   failingTold: string | null
-  revision: number
-  createdAt: string
-  updatedAt: string
 }
 
 /** The secret that signs calls to a report request's own `webhookUrl`, one per owner. */

@@ -1,4 +1,5 @@
 import type { Generated } from 'kysely'
+import type { Revisioned } from './revision.ts'
 import type { Owned } from './tables.ts'
 
 export interface JobsTable {
@@ -15,7 +16,7 @@ export interface JobsTable {
   turn: Generated<number>
 }
 
-export interface TasksTable extends Owned {
+export interface TasksTable extends Owned, Revisioned {
   id: string
   reportType: string
   format: string
@@ -37,9 +38,6 @@ export interface TasksTable extends Owned {
   asAdmin: Generated<number>
   /** Where it stands among the waiting tasks of all clients. */
   turn: Generated<number>
-  revision: number
-  createdAt: string
-  updatedAt: string
   startedAt: string | null
   completedAt: string | null
   expiresAt: string | null

@@ -13,6 +13,8 @@ import { Problem } from './problem.ts'
 export interface Revised {
   revision: number
   updatedAt: string
+  /** 1: an earlier revision was made in the same second. */
+  sharesSecond?: number
   /** Names the representation when the same revision has another one than the whole. */
   view?: 'reduced'
 }
@@ -23,8 +25,8 @@ export interface Precondition {
   matches?: 'any' | readonly number[]
   /** If-None-Match: none of these revisions, or no row at all. */
   differs?: 'any' | readonly number[]
-  /** If-Unmodified-Since: not changed after this second, as fixed-width ISO text of the first instant after it. */
-  unchangedBefore?: string
+  /** If-Unmodified-Since: not changed after this second, as fixed-width ISO text of its first instant. */
+  unmodifiedSince?: string
 }
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD'
@@ -40,14 +42,14 @@ export const conditional = fastifyPlugin(
     app.addHook('preSerialization', (request, reply, payload, done) => {
       const revision = (payload as Partial<Revised> | null)?.revision
       if (revision === undefined || isNarrowed(request)) return done(null, payload)
-      const { updatedAt } = payload as Revised
-      const etag = strongTag(payload as Revised)
+      const resource = payload as Revised
+      const etag = strongTag(resource)
       reply.header('etag', etag)
       if (isRead(request.method)) {
-        if (!isAsDemanded(request, etag, updatedAt)) return done(outdated())
-        if (isUnchanged(request, etag, updatedAt)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
+        if (!isAsDemanded(request, etag, resource)) return done(outdated())
+        if (isUnchanged(request, etag, resource)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
       }
-      if (reply.statusCode !== 304 && updatedAt) reply.header('last-modified', dateOf(updatedAt))
+      if (reply.statusCode !== 304 && resource.updatedAt) reply.header('last-modified', dateOf(resource.updatedAt))
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
@@ -97,22 +99,21 @@ function httpDates(): (iso: string) => string {
 const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the conditions of the request')
 
 /** If-Match by strong comparison; without it If-Unmodified-Since. */
-function isAsDemanded({ headers }: FastifyRequest, etag: string, updatedAt: string): boolean {
+function isAsDemanded({ headers }: FastifyRequest, etag: string, resource: Revised): boolean {
   const match = headers['if-match']
   if (match !== undefined) return namesRevision(match, etag)
   const since = headers['if-unmodified-since']
-  return since === undefined || !updatedAt || !(wholeSeconds(Date.parse(updatedAt)) > parseHttpDate(since))
+  return since === undefined || !(modifiedMs(resource) > parseHttpDate(since))
 }
 
-/** Whether the client has what this tag names, or what has not changed since this instant. */
-export function isUnchanged(request: FastifyRequest, etag: string, updatedAt: string | undefined): boolean {
+/** Whether the client has what this tag names, or this resource unchanged. */
+export function isUnchanged(request: FastifyRequest, etag: string, resource: Revised | undefined): boolean {
   const { headers } = request
   const noneMatch = headers['if-none-match']
   if (noneMatch === etag) return true
   if (noneMatch !== undefined) return noneMatch.trim() === '*' || heldTag(request, etag) !== undefined
   const since = headers['if-modified-since']
-  if (since === undefined || updatedAt === undefined) return false
-  return wholeSeconds(Date.parse(updatedAt)) <= parseHttpDate(since)
+  return since !== undefined && resource !== undefined && modifiedMs(resource) <= parseHttpDate(since)
 }
 
 /** If-Match by strong comparison; the tag of any coding names the revision. */
@@ -140,6 +141,21 @@ export function heldTag({ headers }: FastifyRequest, etag: string): string | und
 
 const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
 
+/**
+ * When a resource was changed as dates tell it, NaN without one: a second late where an earlier revision has the same
+ * date, which whoever has that revision sends too (RFC 9110 §8.8.2.2).
+ */
+const modifiedMs = ({ updatedAt, sharesSecond }: Revised): number =>
+  wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)
+
+/** Whether a row is what a write demands; where nothing holds the row, the same belongs into the statement. */
+export function meets(resource: Revised, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
+  const { revision } = resource
+  if (matches !== 'any' && !matches.includes(revision)) return false
+  if (differs === 'any' || differs.includes(revision)) return false
+  return unmodifiedSince === undefined || modifiedMs(resource) <= Date.parse(unmodifiedSince)
+}
+
 /** The revision inside one of our tags; -1, which no row has, for any other. */
 const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
 
@@ -156,7 +172,7 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
   }
   const demands: Precondition = {}
   if (match !== undefined) demands.matches = revisionsOf(match, true) ?? []
-  else if (!Number.isNaN(since)) demands.unchangedBefore = new Date(wholeSeconds(since) + 1_000).toISOString()
+  else if (!Number.isNaN(since)) demands.unmodifiedSince = new Date(since).toISOString()
   // A condition that cannot be read is not met.
   if (noneMatch !== undefined) demands.differs = revisionsOf(noneMatch, false) ?? 'any'
   return demands

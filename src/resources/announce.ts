@@ -44,9 +44,9 @@ export function announcer({ queue, random }: Sources, declaration: Declaration):
     })
 }
 
-/** What everybody who may read the resource sees of a row: no hidden field, no revision, nothing absent. */
+/** What everybody who may read the resource sees of a row: no hidden field, no validator, nothing absent. */
 export function plainView(row: Row, { hides, links }: Pick<Declaration, 'hides' | 'links'>): Record<string, unknown> {
-  const { revision: _, ...fields } = row
+  const { revision: _, sharesSecond: __, ...fields } = row
   const shown = Object.entries(fields).filter(([name, value]) => value !== null && !hides?.fields.includes(name))
   const linked: Record<string, Link> | undefined = links?.(row)
   return { ...Object.fromEntries(shown), ...(linked && { _links: linked }) }

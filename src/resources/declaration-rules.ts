@@ -25,7 +25,7 @@ const takenPaths = [
   ...['reports', 'webhooks', 'audit', 'admin', 'openid', 'activity', 'deliveries', 'meta'],
 ]
 const takenNouns = ['report', 'webhook']
-const takenFields = ['id', 'revision', 'createdAt', 'updatedAt', '_links', 'view']
+const takenFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']
 const longestName = 40
 /** PostgreSQL cuts the names of indexes at 63 bytes: `resource_<path>_<field>_key`. */
 const longestTogether = 49

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
-import { judgeAddition, preconditionOf } from '../http/conditional.ts'
+import { judgeAddition, meets, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
 import { once, type Write } from '../http/once.ts'
@@ -124,12 +124,6 @@ function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknow
 
 /** What of a patch is a value: null takes one away, and an object is a patch of the one that is there. */
 const isWhole = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
-
-function meets(row: Row, { matches, differs, unchangedBefore }: Demands): boolean {
-  if (matches !== undefined && matches !== 'any' && !matches.includes(row.revision)) return false
-  if (differs === 'any' || differs?.includes(row.revision)) return false
-  return unchangedBefore === undefined || row.updatedAt < unchangedBefore
-}
 
 function whenOutdated(error: unknown): undefined {
   if (error instanceof Problem && error.code === 'PRECONDITION_FAILED') return

@@ -102,6 +102,42 @@ forEachEngine((engine) => {
       })
     })
 
+    it('tells of rows that were there before whether their first revision is of the same second', async () => {
+      const db = await open()
+      const column = { kind: 'text', required: false, folded: false, unique: false, indexed: false } as const
+      await migrate(db, {
+        tables: [{ path: '/notes', name: 'resource_notes', columns: [{ ...column, name: 'text' }] }],
+      })
+      const tables = ['users', 'products', 'books', 'tasks', 'webhooks', 'clients', 'api_keys', 'resource_notes']
+      const [at, soon, later] = ['2026-03-01T12:00:00.100Z', '2026-03-01T12:00:00.900Z', '2026-03-01T12:00:01.000Z']
+      await db.write(async (tx) => {
+        for (const table of tables) await sql`alter table ${sql.table(table)} drop column shares_second`.execute(tx)
+        await sql`delete from migrations where name = '0015-shared-seconds'`.execute(tx)
+        await sql`insert into resource_tables (name, columns) values ('resource_gone', '[]')`.execute(tx)
+        for (const table of ['products', 'resource_notes']) {
+          const own = table === 'products' ? sql`name, name_key, price` : sql`text`
+          const values = table === 'products' ? sql`'Pen', 'pen', 1` : sql`'x'`
+          for (const [revision, updated] of [
+            [1, at],
+            [2, soon],
+            [2, later],
+          ] as const) {
+            await sql`insert into ${sql.table(table)} (${own}, revision, created_at, updated_at)
+              values (${values}, ${revision}, ${at}, ${updated})`.execute(tx)
+          }
+        }
+      })
+      assert.deepEqual(await migrate(db), ['0015-shared-seconds'])
+      for (const table of ['products', 'resource_notes']) {
+        const rows = await sql<{ shared: number }>`
+          select shares_second as shared from ${sql.table(table)} order by id`.execute(db.read)
+        assert.deepEqual(
+          rows.rows.map(({ shared }) => shared),
+          [0, 1, 0],
+        )
+      }
+    })
+
     it('refuses a schema made by a newer release and changes nothing', async () => {
       const db = await open()
       await db.write(async (tx) => {

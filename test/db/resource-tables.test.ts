@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       const statements = await bring(title, rating, column('code', { kind: 'exact', unique: true }))
       assert.match(String(statements[0]), /^create table "resource_notes" /)
       assert.deepEqual(await indexes(), ['code unique', 'created_at', 'rating', 'title_key', 'updated_at'])
-      assert.deepEqual((await columns()).slice(4), ['title text', 'title_key text', 'rating bigint', 'code text'])
+      assert.deepEqual((await columns()).slice(5), ['title text', 'title_key text', 'rating bigint', 'code text'])
       assert.deepEqual(await bring(title, rating, column('code', { kind: 'exact', unique: true })), [])
     })
 

@@ -232,6 +232,38 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('POST of what is done with a resource, judged by the resource', () => {
+    const unfinished = { ...at, reportType: 'products', format: 'csv', versionPrefix: '', status: 'pending' as const }
+    const task = { id: `tsk_${'c'.repeat(22)}`, ...owner, ...unfinished, progress: 0, attempts: 0 }
+    const targets: [url: string, success: number, body?: object][] = [
+      [`/api/reports/${task.id}/cancel`, 200],
+      [`/api/webhooks/${webhookId}/test`, 202],
+      [`/api/webhooks/${webhookId}/replay`, 202, { since: '2026-01-01T00:00:00Z' }],
+    ]
+    for (const [url, success, body] of targets) {
+      for (const { note, headers, write } of conditions.filter((_, index) => index % 4 === 0)) {
+        it(`${write === 'done' ? success : write} to ${url} for ${note}`, async () => {
+          await service.db.write(async (tx) => {
+            await tx.deleteFrom('tasks').where('id', '=', task.id).execute()
+            await tx.insertInto('tasks').values(task).execute()
+          })
+          const answer = await send('POST', url, headers, body)
+          assert.equal(answer.statusCode, write === 'done' ? success : 412, answer.body)
+          if (write === 412) isOutdated(answer)
+        })
+      }
+    }
+    it('409 comes before 412 for a task that has ended', async () => {
+      const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
+    })
+    it('412 to a redelivery by another revision of the webhook, and to a new account secret by any tag', async () => {
+      const headers = { 'if-match': '"2"' }
+      isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
+      isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))
+    })
+  })
+
   describe('DELETE /api/webhooks/{id} (RFC 9110 §13)', () => {
     for (const { note, headers, write } of conditions.filter((_, at) => at % 4 === 0)) {
       it(`${write === 'done' ? 204 : write} for ${note}`, async () => {

@@ -227,12 +227,12 @@ describe('preconditionOf', () => {
     assert.deepEqual(of({ 'if-none-match': '*' }), { differs: 'any' })
   })
 
-  it('reads If-Unmodified-Since as the first instant after its second, and only without If-Match', () => {
+  it('reads If-Unmodified-Since as the first instant of its second, and only without If-Match', () => {
     const since = { 'if-unmodified-since': lastModified }
-    assert.deepEqual(of(since), { unchangedBefore: '2026-02-01T10:20:31.000Z' })
+    assert.deepEqual(of(since), { unmodifiedSince: '2026-02-01T10:20:30.000Z' })
     assert.deepEqual(of({ ...since, 'if-match': '"3"' }), { matches: [3] })
     assert.deepEqual(of({ ...since, 'if-none-match': '*' }), {
-      unchangedBefore: '2026-02-01T10:20:31.000Z',
+      unmodifiedSince: '2026-02-01T10:20:30.000Z',
       differs: 'any',
     })
   })
@@ -250,6 +250,6 @@ describe('preconditionOf', () => {
       assert.throws(() => of(headers, true), isRequired)
     }
     assert.deepEqual(of({ 'if-match': '"3"' }, true), { matches: [3] })
-    assert.deepEqual(of({ 'if-unmodified-since': lastModified }, true), { unchangedBefore: '2026-02-01T10:20:31.000Z' })
+    assert.deepEqual(of({ 'if-unmodified-since': lastModified }, true), { unmodifiedSince: '2026-02-01T10:20:30.000Z' })
   })
 })

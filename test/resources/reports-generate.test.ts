@@ -145,7 +145,8 @@ forEachEngine((engine) => {
           ...{ id, ownerClient: 'cli_a', ownerSubject: 'cli_a', reportType: 'products', format: 'csv' },
           ...{ parameters: null, webhookUrl: 'https://example.test/hook', status: 'completed', progress: 100 },
           ...{ attempts: 1, rowCount: products, sizeBytes: file.length, sha256, resultKey: `${id}-1` },
-          ...{ errorCode: null, errorMessage: null, versionPrefix: '/v1', revision: 3, createdAt: iso(start) },
+          ...{ errorCode: null, errorMessage: null, versionPrefix: '/v1', createdAt: iso(start) },
+          ...{ revision: 3, sharesSecond: 1 },
           ...{ retryOf: null, asAdmin: 0, turn: task.turn },
           ...{
             updatedAt: iso(clock),

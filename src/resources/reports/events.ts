@@ -52,7 +52,7 @@ async function* events(options: EventsOptions, first: Task, seen: number, signal
 }
 
 function eventOf(task: Task): string {
-  const { revision, updatedAt: _, ...view } = taskView(task)
+  const { revision, sharesSecond: _, updatedAt: __, ...view } = taskView(task)
   const type = isFinished(task) ? task.status : 'progress'
   return `id: ${revision}\nevent: ${type}\ndata: ${JSON.stringify(view)}\n\n`
 }

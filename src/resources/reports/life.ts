@@ -1,5 +1,6 @@
 import { iso } from '../../db/iso.ts'
 import type { Queryable } from '../../db/open.ts'
+import { nextRevision } from '../../db/revision.ts'
 import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
@@ -13,11 +14,23 @@ const cancelled: Ending = {
   errorMessage: 'The task was cancelled',
 }
 
-/** Ends an unfinished task, and tells of it; its worker notices within a second. Throws TASK_ALREADY_FINISHED. */
-export async function cancel(transitions: Transitions, tx: Queryable, { id }: Pick<Task, 'id'>): Promise<Task> {
-  const task = await end(transitions, tx, id, cancelled)
-  if (!task) throw new Problem('TASK_ALREADY_FINISHED', 'The task has ended already, there is nothing to cancel')
-  return task
+const outdated = () => new Problem('PRECONDITION_FAILED', 'The task does not meet the conditions of the request')
+
+/**
+ * Ends an unfinished task, and tells of it; its worker notices within a second. Throws TASK_ALREADY_FINISHED, which no
+ * condition is asked before, or PRECONDITION_FAILED.
+ */
+export async function cancel(
+  transitions: Transitions,
+  tx: Queryable,
+  { id }: Pick<Task, 'id'>,
+  demands: RowPrecondition = {},
+): Promise<Task> {
+  const task = await end(transitions, tx, id, cancelled, demands)
+  if (task) return task
+  const found = await tx.selectFrom('tasks').select('status').where('id', '=', id).executeTakeFirst()
+  if (found && !isFinished(found)) throw outdated()
+  throw new Problem('TASK_ALREADY_FINISHED', 'The task has ended already, there is nothing to cancel')
 }
 
 /**
@@ -32,15 +45,14 @@ export async function remove(
   const { db, results, now } = transitions
   const at = iso(now())
   const task = await db.write(async (tx) => {
-    const change = { expiresAt: at, updatedAt: at }
-    const marking = tx.updateTable('tasks').set((row) => ({ ...change, revision: row('revision', '+', 1) }))
+    const marking = tx.updateTable('tasks').set({ expiresAt: at, ...nextRevision('tasks', at) })
     const marked = await demand(marking.where('id', '=', id), demands)
       .returningAll()
       .executeTakeFirst()
     if (marked && !isFinished(marked)) await end(transitions, tx, id, cancelled)
     return marked
   })
-  if (!task) throw new Problem('PRECONDITION_FAILED', 'The task does not meet the conditions of the request')
+  if (!task) throw outdated()
   if (task.resultKey !== null) await results.remove(task.resultKey)
   await db.write((tx) => tx.deleteFrom('tasks').where('id', '=', id).execute())
 }

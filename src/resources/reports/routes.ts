@@ -152,12 +152,13 @@ function eventsRoute(app: App, options: ReportsOptions): void {
 
 function endRoutes(app: App, options: ReportsOptions): void {
   const schema = about('cancelReport', 'Cancel a report', { params: TaskParams, response: { 200: TaskView } })
-  const config = { ...writing, problems: ['TASK_ALREADY_FINISHED'] } as const
+  const config = { ...writing, problems: ['PRECONDITION_FAILED', 'TASK_ALREADY_FINISHED'] } as const
   app.post('/api/reports/:taskId/cancel', { schema, config }, async (request, reply) => {
     const task = await ownTask(options, request)
+    const demands = preconditionOf(request, false)
     return once(request, reply, options.db.write, async (tx: Queryable) => ({
       ...{ status: 200, headers: {} },
-      body: taskView(await cancel(options, tx, task)),
+      body: taskView(await cancel(options, tx, task, demands)),
     }))
   })
   const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: {} } })

@@ -1,5 +1,6 @@
 import type { Static } from 'typebox'
 import type { Database, Queryable } from '../../db/open.ts'
+import { firstRevision } from '../../db/revision.ts'
 import type { Task } from '../../db/tables.ts'
 import type { Revised } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
@@ -32,7 +33,7 @@ export async function createTask(tx: Queryable, queue: Queue, task: NewTask, own
       ...task,
       ...{ ownerClient: clientId, ownerSubject: subject, asAdmin: scopes.has('admin') ? 1 : 0, turn },
       parameters: task.parameters ? JSON.stringify(task.parameters) : null,
-      ...{ status: 'pending', progress: 0, attempts: 0, revision: 1, createdAt: at, updatedAt: at },
+      ...{ status: 'pending', progress: 0, attempts: 0, ...firstRevision(at) },
     })
     .returningAll()
     .executeTakeFirstOrThrow()
@@ -85,10 +86,10 @@ export const outcomeOf = (task: Task) => ({
   ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
 })
 
-/** A task as its owner sees it: absent values left out, `revision` and `updatedAt` added for conditional requests. */
+/** A task as its owner sees it: absent values left out, with what its validators are made of. */
 export function taskView(task: Task): Static<typeof TaskView> & Revised {
   const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
-  const { errorCode, errorMessage, rowCount, sizeBytes, revision, updatedAt } = task
+  const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
   const times = { createdAt, startedAt, completedAt, expiresAt }
   const view = {
     ...outcomeOf(task),
@@ -96,7 +97,7 @@ export function taskView(task: Task): Static<typeof TaskView> & Revised {
     ...{ progress, ...times, attempts, rowCount, sizeBytes },
     error: errorCode && { errorCode, message: errorMessage },
     _links: links(task),
-    ...{ revision, updatedAt },
+    ...{ revision, sharesSecond, updatedAt },
   }
   return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
 }

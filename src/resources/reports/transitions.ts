@@ -1,6 +1,8 @@
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
+import { nextRevision } from '../../db/revision.ts'
+import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
 import type { Job, Queue } from '../../queue/queue.ts'
@@ -30,8 +32,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
         status: 'in_progress',
         attempts: row('attempts', '+', 1),
         startedAt: row.fn.coalesce('startedAt', row.val(at)),
-        revision: row('revision', '+', 1),
-        updatedAt: at,
+        ...nextRevision('tasks', at),
       }))
       .where('id', '=', taskId)
       .where('status', 'in', unfinished)
@@ -43,11 +44,11 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
 
 /** Takes an attempt back that a stopping service cut short, unless the next one has begun already. */
 export async function giveBack({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
-  const updatedAt = iso(now())
+  const at = iso(now())
   await db.write((tx) =>
     tx
       .updateTable('tasks')
-      .set((row) => ({ attempts: row('attempts', '-', 1), revision: row('revision', '+', 1), updatedAt }))
+      .set((row) => ({ attempts: row('attempts', '-', 1), ...nextRevision('tasks', at) }))
       .where('id', '=', id)
       .where('status', '=', 'in_progress')
       .where('attempts', '=', attempts)
@@ -64,11 +65,11 @@ export function progressOf({ db, now }: Transitions, { id, attempts, progress }:
     if (reached <= shown || now() - shownMs < progressEveryMs) return
     shown = reached
     shownMs = now()
-    const updatedAt = iso(shownMs)
+    const at = iso(shownMs)
     await db.write((tx) =>
       tx
         .updateTable('tasks')
-        .set((row) => ({ progress: reached, revision: row('revision', '+', 1), updatedAt }))
+        .set({ progress: reached, ...nextRevision('tasks', at) })
         .where('id', '=', id)
         .where('status', '=', 'in_progress')
         .where('attempts', '=', attempts)
@@ -109,13 +110,21 @@ export function settle(transitions: Transitions, job: Job, taskId: string, endin
   })
 }
 
-/** Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended or is gone. */
-export async function end(transitions: Transitions, tx: Queryable, taskId: string, ending: Ending) {
+/**
+ * Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended, is gone or does
+ * not meet the demands.
+ */
+export async function end(
+  transitions: Transitions,
+  tx: Queryable,
+  taskId: string,
+  ending: Ending,
+  demands: RowPrecondition = {},
+) {
   const { queue, now, random } = transitions
   const at = iso(now())
-  const task = await tx
-    .updateTable('tasks')
-    .set((row) => ({ ...ending, completedAt: at, revision: row('revision', '+', 1), updatedAt: at }))
+  const ended = tx.updateTable('tasks').set({ ...ending, completedAt: at, ...nextRevision('tasks', at) })
+  const task = await demand(ended, demands)
     .where('id', '=', taskId)
     .where('status', 'in', unfinished)
     .returningAll()

@@ -1,5 +1,6 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import type { Queryable } from '../../db/open.ts'
+import { nextRevision } from '../../db/revision.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
@@ -32,8 +33,8 @@ export function change(
     const before = await hold(tx, caller, id, demands)
     const updatedAt = new Date(now()).toISOString()
     const values = valuesOf(options, before, patch, caller)
-    const after: Webhook = { ...before, ...values, updatedAt, revision: before.revision + 1 }
-    await tx.updateTable('webhooks').set(after).where('id', '=', id).execute()
+    const changing = tx.updateTable('webhooks').set({ ...values, ...nextRevision('webhooks', updatedAt) })
+    const after = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
     await followUp(tx, before, after)
     if (isFresh(before, after)) await resetLanes(tx, db, id)
     const details = { changed: Object.keys(patch), ...('callbackUrl' in patch && { host: hostOf(after.callbackUrl) }) }

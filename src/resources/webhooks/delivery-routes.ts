@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { iso } from '../../db/iso.ts'
 import { actorOf } from '../../http/actor.ts'
+import { preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
 import { instantOf } from '../../http/instant.ts'
 import { addLink } from '../../http/link.ts'
@@ -57,11 +58,12 @@ const testing: Plugin = async (app, options) => {
   const { db, queue, now, random, events } = options
   const about = { tags, operationId: 'testWebhook', summary: 'Send a test to a webhook alone, even while it is paused' }
   const schema = { ...about, params: ById, body: schemas.newTest(events), response: { 202: schemas.Delivery } }
-  const config = { ...writes, bodyOptional: true }
+  const config = { ...writes, bodyOptional: true, problems: ['PRECONDITION_FAILED'] } as const
   app.post(`${path}/test`, { config, schema }, async (request, reply) => {
     const { id } = request.params
+    const demands = preconditionOf(request, false)
     return once(request, reply, db.write, async (tx: typeof db.read) => {
-      const webhook = await hold(tx, callerOf(request), id)
+      const webhook = await hold(tx, callerOf(request), id, demands)
       const test = testOf(events, webhook, request.body.event)
       const deliveryId = await addTest(tx, { queue, random }, webhook, test, new Date(now()).toISOString())
       const headers = onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`)
@@ -79,12 +81,13 @@ function testOf(events: EventKinds, { id, event }: { id: string; event: string }
 const redelivering: Plugin = async (app, options) => {
   const about = { tags, operationId: 'redeliver', summary: 'Send a delivery again: the same event, new tries' }
   const schema = { ...about, params: schemas.ByDelivery, response: { 202: schemas.Delivery } }
-  const config = { ...writes, problems: ['WEBHOOK_NOT_ACTIVE', 'PERMISSION_DENIED'] } as const
+  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE', 'PERMISSION_DENIED'] } as const
   app.post(`${path}/deliveries/:deliveryId/redeliver`, { config, schema }, async (request, reply) => {
     const { id, deliveryId } = request.params
+    const wanted = { id, deliveryId, demands: preconditionOf(request, false) }
     return once(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       status: 202,
-      body: await redeliver(tx, options, callerOf(request), { id, deliveryId }, actorOf(request)),
+      body: await redeliver(tx, options, callerOf(request), wanted, actorOf(request)),
       headers: onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`),
     }))
   })
@@ -94,11 +97,12 @@ const replaying: Plugin = async (app, options) => {
   const { db, now, events } = options
   const about = { tags, operationId: 'replayWebhook', summary: 'Send the deliveries of a time again' }
   const schema = { ...about, params: ById, body: schemas.newReplay(events), response: { 202: schemas.Replay } }
-  const config = { ...writes, problems: ['WEBHOOK_NOT_ACTIVE'] } as const
+  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE'] } as const
   app.post(`${path}/replay`, { config, schema }, async (request, reply) => {
     const { since, until, event, status } = request.body
     const chosen = { ...(event !== undefined && { event }), ...(status !== undefined && { status }) } as Partial<Range>
-    const wanted = { id: request.params.id, ...rangeOf(since, until, now()), ...chosen }
+    const demands = preconditionOf(request, false)
+    const wanted = { id: request.params.id, demands, ...rangeOf(since, until, now()), ...chosen }
     return once(request, reply, db.write, async (tx: typeof db.read) => ({
       status: 202,
       body: await replay(tx, options, callerOf(request), wanted, actorOf(request)),

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { auditRecorder, theService } from '../../db/audit.ts'
 import type { RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
+import { nextRevision } from '../../db/revision.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
@@ -154,7 +155,7 @@ async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, 
   const instant = new Date(options.now()).toISOString()
   await tx
     .updateTable('webhooks')
-    .set((row) => ({ status: 'disabled', statusReason: reason, updatedAt: instant, revision: row('revision', '+', 1) }))
+    .set({ status: 'disabled', statusReason: reason, ...nextRevision('webhooks', instant) })
     .where('id', '=', webhook.id)
     .execute()
   await abandonDeliveries(tx, { webhookId: webhook.id }, instant)

@@ -2,6 +2,8 @@ import type { ExpressionBuilder } from 'kysely'
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
+import { firstRevision } from '../../db/revision.ts'
+import { demand } from '../../db/rows.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Tables, Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
@@ -48,9 +50,7 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
     previousSecretExpiresAt: null,
     failingSince: null,
     failingTold: null,
-    revision: 1,
-    createdAt: instant,
-    updatedAt: instant,
+    ...firstRevision(instant),
   }
   return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
@@ -88,7 +88,7 @@ export function refuseDuplicate(db: Database, error: unknown): never {
 export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<string, string> =>
   headers === null ? {} : JSON.parse(sealer.open(headers, headersPlace(id)))
 
-/** Row → representation; revision and updatedAt stay for the validators. */
+/** Row → representation; what its validators are made of stays. */
 export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
   id: row.id,
   event: row.event,
@@ -101,6 +101,7 @@ export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
   ...(row.previousSecretExpiresAt !== null && { previousSecretExpiresAt: row.previousSecretExpiresAt }),
   createdAt: row.createdAt,
   revision: row.revision,
+  sharesSecond: row.sharesSecond,
   updatedAt: row.updatedAt,
 })
 
@@ -121,7 +122,9 @@ export async function find(tx: Queryable, caller: Caller, id: string): Promise<W
 export async function hold(tx: Queryable, caller: Caller, id: string, demands: Precondition = {}): Promise<Webhook> {
   const { id: known } = await find(tx, caller, id)
   const touch = tx.updateTable('webhooks').set((row) => ({ revision: row.ref('revision') }))
-  const held = await touch.where('id', '=', known).where(meets(demands)).returningAll().executeTakeFirst()
+  const held = await demand(touch.where('id', '=', known), demands)
+    .returningAll()
+    .executeTakeFirst()
   if (held !== undefined) return held
   await find(tx, caller, id)
   throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
@@ -142,16 +145,4 @@ export function remove(
     await abandonDeliveries(tx, { webhookId: id }, instant)
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })
   })
-}
-
-const noRevision = -1
-
-/** The demands as a condition of the statement: the check cannot be separated from the change. */
-const meets = (demands: Precondition) => (row: Rows) => {
-  const { matches = 'any', differs = [], unchangedBefore } = demands
-  return row.and([
-    ...(matches === 'any' ? [] : [row('revision', 'in', [noRevision, ...matches])]),
-    differs === 'any' ? row('revision', '=', noRevision) : row('revision', 'not in', [noRevision, ...differs]),
-    ...(unchangedBefore === undefined ? [] : [row('updatedAt', '<', unchangedBefore)]),
-  ])
 }

@@ -1,6 +1,7 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
+import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
@@ -14,17 +15,18 @@ interface Sending extends Store {
 }
 
 /**
- * Has one delivery sent again: same id, same bytes, new tries. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE, or
- * PERMISSION_DENIED when the registration may no longer be told of the event.
+ * Has one delivery sent again: same id, same bytes, new tries. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
+ * PRECONDITION_FAILED by what is demanded of the registration, or PERMISSION_DENIED when it may no longer be told of
+ * the event.
  */
 export async function redeliver(
   tx: Queryable,
   { sealer, queue, now }: Sending,
   caller: Caller,
-  { id, deliveryId }: { id: string; deliveryId: string },
+  { id, deliveryId, demands }: { id: string; deliveryId: string; demands: Precondition },
   actor: AuditActor,
 ) {
-  const webhook = await hold(tx, caller, id)
+  const webhook = await hold(tx, caller, id, demands)
   const { test } = await findDelivery(tx, id, deliveryId)
   if (!test) refuseInactive(webhook)
   const one = tx.selectFrom('deliveries').select('id').where('id', '=', deliveryId)
@@ -54,16 +56,16 @@ export const mostReplayed = 500
 
 /**
  * Has the deliveries of a time sent again, the oldest first, without those that are on their way; tells how many, and from
- * when on to ask again if there are more. Throws RESOURCE_NOT_FOUND or WEBHOOK_NOT_ACTIVE.
+ * when on to ask again if there are more. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or WEBHOOK_NOT_ACTIVE.
  */
 export async function replay(
   tx: Queryable,
   { sealer, queue, now }: Sending,
   caller: Caller,
-  { id, ...range }: Range & { id: string },
+  { id, demands, ...range }: Range & { id: string; demands: Precondition },
   actor: AuditActor,
 ): Promise<{ count: number; nextSince?: string }> {
-  const webhook = await hold(tx, caller, id)
+  const webhook = await hold(tx, caller, id, demands)
   refuseInactive(webhook)
   const { chosen, nextSince } = await chosenOf(tx, webhook, range)
   const ids = chosen.map((delivery) => delivery.id)

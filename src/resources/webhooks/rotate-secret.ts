@@ -1,6 +1,7 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import { iso } from '../../db/iso.ts'
 import type { Queryable } from '../../db/open.ts'
+import { nextRevision } from '../../db/revision.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
@@ -42,11 +43,11 @@ export async function rotateSecret(
 ): Promise<{ webhook: Webhook; secret: string }> {
   const before = await hold(tx, caller, id, demands)
   const { secret, kept } = successor(store, before, secretPlace(id), immediate)
-  const changes = { ...kept, updatedAt: iso(store.now()), revision: before.revision + 1 }
-  await tx.updateTable('webhooks').set(changes).where('id', '=', id).execute()
+  const changing = tx.updateTable('webhooks').set({ ...kept, ...nextRevision('webhooks', iso(store.now())) })
+  const webhook = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
   const entry = { ...actor, event: 'webhook.secret_rotated', target: id, details: { immediate } } as const
   await auditRecorder(store.sealer, store.now)(tx, entry)
-  return { webhook: { ...before, ...changes }, secret }
+  return { webhook, secret }
 }
 
 /** Gives an account a new secret for the addresses that come with requests. Throws SECRET_ROTATION_IN_PROGRESS. */

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { actorOf } from '../../http/actor.ts'
-import { preconditionOf } from '../../http/conditional.ts'
+import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
 import { once } from '../../http/once.ts'
 import { ownerOf, shownBy } from './registrations.ts'
@@ -55,9 +55,15 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   const summary = 'Give the account a new webhook secret; the old one signs besides for 24 hours'
   const about = { tags, operationId: 'rotateAccountSecret', summary }
   const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.Secret } }
-  const config = { ...writes, bodyOptional: true, problems: ['SECRET_ROTATION_IN_PROGRESS'] } as const
+  const config = {
+    ...writes,
+    bodyOptional: true,
+    problems: ['PRECONDITION_FAILED', 'SECRET_ROTATION_IN_PROGRESS'],
+  } as const
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
+    // The secret has no tag of its own, as a list has none.
+    judgeAddition(request)
     const rotation = { immediate, actor: actorOf(request) }
     return once(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       ...{ status: 200, headers: {} },
