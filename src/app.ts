@@ -89,7 +89,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { onDenied, onPlaintext } = refusals(options)
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
-  answerUnrouted(app.server, failures)
+  answerUnrouted(app.server, { ...options, ...failures })
   const access = counting(options)
   const counted = limiting(options)
 
