@@ -18,7 +18,6 @@ const tooLong = new Problem('URI_TOO_LONG', `The request target may have ${urlLi
 const tooLarge = new Problem('HEADERS_TOO_LARGE', 'The request line and headers may have 16 KiB together')
 const tooLate = new Problem('REQUEST_TIMEOUT', 'The request did not arrive in time')
 const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunks have more extensions than are read')
-const expected = new Problem('EXPECTATION_FAILED', 'The only expectation that can be met is 100-continue')
 
 type UnroutedOptions = ErrorsOptions & LingerOptions
 
@@ -40,18 +39,15 @@ export const answerParserError = (options: UnroutedOptions) => (error: ParserErr
 }
 
 /**
- * Answers what Node.js keeps from the routes: CONNECT (501, RFC 9110 §9.3.6) and an Expect header that asks for
- * anything but 100-continue (417, §10.1.1).
+ * Takes what Node.js keeps from the routes: CONNECT is answered (501, RFC 9110 §9.3.6), and a request with an Expect
+ * header that asks for anything but 100-continue is a request like all others, for `acceptable` to refuse.
  */
 export function answerUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)
   server.on('connect', (_request, socket: Answering) => {
     inTurn(socket, () => close(socket, rawAnswer(noTunnel, socket, options), options))
   })
-  server.on('checkExpectation', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    const { status, headers, body } = rawAnswer(expected, socket, options)
-    response.writeHead(status, headers).end(body)
-  })
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
 /** Waits for the answers to the requests before: on one connection they go out in order (RFC 9112 §9.3.2). */

@@ -21,5 +21,6 @@ export function redirectServer({ baseUrl, onPlaintext, later }: RedirectOptions)
     request.socket.setTimeout(1_000, () => request.socket.destroy())
   })
   lingerOnClose(server, { later })
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   return server
 }

@@ -10,7 +10,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { Type } from 'typebox'
 import { localCertificates } from '../../src/certificates.ts'
-import { drivenTimers, until } from '../support/timers.ts'
+import { redirectServer } from '../../src/http/redirect.ts'
+import { drivenTimers, later, until } from '../support/timers.ts'
 import { type Mounted, mount } from './support.ts'
 
 const secure = 'X-Forwarded-Proto: https'
@@ -33,6 +34,14 @@ const refused: [status: number, what: string, head: string][] = [
   [501, 'a tunnel', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
 ]
 
+/** Sends a body piece by piece; rejects when the service does not take it. */
+async function sendAll(socket: Socket): Promise<void> {
+  for (let sent = 0; sent < pieces; sent++) {
+    await new Promise<void>((resolve, reject) => socket.write(piece, (error) => (error ? reject(error) : resolve())))
+    await turn()
+  }
+}
+
 for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
   describe(`the last answer of a connection, over ${transport}`, () => {
     const timers = drivenTimers()
@@ -43,7 +52,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let accepted: Socket
     before(async () => {
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
-      mounted = await mount(['wellFormed', 'methods', 'bodies'], routes, { tls, later: timers.later })
+      mounted = await mount(['wellFormed', 'acceptable', 'bodies'], routes, { tls, later: timers.later })
       await mounted.app.listen({ host: '127.0.0.1', port: 0 })
     })
     const routes = (app: Mounted['app']) => {
@@ -79,12 +88,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     for (const [status, what, head] of refused) {
       it(`${status} is there to read for a client that sends all its 4 MiB first: ${what}`, async () => {
         const socket = await refuse(head)
-        for (let sent = 0; sent < pieces; sent++) {
-          await new Promise<void>((resolve, reject) =>
-            socket.write(piece, (error) => (error ? reject(error) : resolve())),
-          )
-          await turn()
-        }
+        await sendAll(socket)
         const answer = await text(socket)
         assert.equal(answer.slice(9, 12), String(status))
         assert.ok(JSON.parse(answer.split('\r\n\r\n')[1] as string).errorCode)
@@ -136,3 +140,20 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     })
   })
 }
+
+describe('the listener that redirects', () => {
+  for (const more of [[], ['Expect: foo']]) {
+    it(`301 is there to read for a client that sends all its 4 MiB first ${more}`, async () => {
+      const server = redirectServer({ baseUrl: 'https://plinth.test', later }).listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const connected: Promise<Socket[]> = once(server, 'connection')
+      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+      const [accepted] = await connected
+      socket.write(post('/things', length, ...more))
+      await until(() => accepted?.writableFinished === true)
+      await sendAll(socket)
+      assert.match(await text(socket), /^HTTP\/1\.1 301 .*\r\nlocation: https:\/\/plinth\.test\/things\r\n/s)
+      server.close()
+    })
+  }
+})
