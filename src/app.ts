@@ -1,5 +1,6 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { countEndings, type Endings } from './auth/endings.ts'
 import { interactions } from './auth/interactions.ts'
 import { invitationPage } from './auth/invitation-page.ts'
 import type { CurrentServer } from './auth/key-ring.ts'
@@ -51,6 +52,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   /** What is served. */
   definition: Definition
   verify: Verify
+  /** What `verify` is told by. */
+  endings?: Endings
   /** The authorization server, where this process is one. */
   provider: CurrentServer | null
   people: People
@@ -89,7 +92,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { onDenied, onPlaintext } = refusals(options)
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
-  answerUnrouted(app.server, failures)
+  answerUnrouted(app.server, { ...options, ...failures })
   const access = counting(options)
   const counted = limiting(options)
 
@@ -117,6 +120,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(compression)
   await app.register(accessLog, { write: access })
 
+  if (options.endings) await app.register(countEndings, { endings: options.endings })
   await serveUnversioned(app, options)
   await serveAuthorization(app, options, access)
   const versions = { ...options, ...options.people, report: log.fault, ...(counted && { limiter: counted }) }

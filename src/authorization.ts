@@ -1,6 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { apiKeyReader } from './auth/api-key-reader.ts'
 import { ensureBootstrapClient } from './auth/clients.ts'
+import type { Endings } from './auth/endings.ts'
 import { currentServer, keyRing, tendKeys } from './auth/key-ring.ts'
 import { tryLimits } from './auth/login-tries.ts'
 import { outsideKeys } from './auth/outside-keys.ts'
@@ -34,7 +35,8 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const { config, scopes, stores, baseUrl, audit, now, report } = options
   const { db, sealer } = stores
   const keys = await keyRing({ db, sealer, now })
-  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
+  const endings: Endings = { count: 0 }
+  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now, endings }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   const persons = peopleOf(options)
@@ -46,6 +48,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
     people: persons,
     provider: config.roles.includes('auth') ? currentServer(keys, { ...tokens, ...persons, ...about, sealer }) : null,
     verify: tokenVerifier({ ...tokens, trusted, sharedSecret: sharedSecret(config) }),
+    endings,
     readApiKey: apiKeys.read,
     stop: async () => {
       untend()

@@ -193,7 +193,7 @@ async function serverCertificates(config: Config, dataDir: string) {
 
 /** Opens the listener that only redirects; returns how to close it. */
 async function redirecting({ host, httpPort }: Config, baseUrl: string, audit: Audit): Promise<() => void> {
-  const redirect = redirectServer(baseUrl, plaintextTold(audit)).listen(httpPort, host)
+  const redirect = redirectServer({ baseUrl, later, onPlaintext: plaintextTold(audit) }).listen(httpPort, host)
   await once(redirect, 'listening')
   return () => redirect.close()
 }

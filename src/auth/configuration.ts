@@ -6,6 +6,7 @@ import { accountFinder } from './accounts.ts'
 import { type Api, namesApi } from './client-credentials.ts'
 import { ownMetadata } from './client-records.ts'
 import { grantLoader } from './consent.ts'
+import type { Endings } from './endings.ts'
 import { endpoints, interactionPath } from './endpoints.ts'
 import { errorRenderer, showPage } from './failures.ts'
 import { whenToAsk } from './interaction-policy.ts'
@@ -37,6 +38,7 @@ export interface AuthorizationServerOptions {
   login: PasswordGrantOptions['login']
   address: PasswordGrantOptions['address']
   frame: Frame
+  endings?: Endings
   /** Is told of the tokens that were granted, refused and revoked. */
   audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
   /** Is told of each failure that is not the caller's. */

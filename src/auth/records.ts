@@ -4,11 +4,14 @@ import type { AuthRecordsTable } from '../db/auth-tables.ts'
 import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { clientRecords } from './client-records.ts'
+import type { Endings } from './endings.ts'
 
 export interface RecordSources {
   db: Database
   /** Milliseconds since the epoch. */
   now: () => number
+  /** Counts the tokens and grants that are ended. */
+  endings?: Endings
 }
 
 /** Access tokens are judged by their signature; to revoke one marks its record, which stays until the token ends. */
@@ -47,7 +50,7 @@ export async function sweepExpired(db: Database, now: () => number): Promise<num
   }
 }
 
-function recordsOf(kind: string, { db, now }: RecordSources): Adapter {
+function recordsOf(kind: string, { db, now, endings = { count: 0 } }: RecordSources): Adapter {
   const find = async (column: 'id' | 'uid' | 'userCode', value: string) => {
     const row = await db.read
       .selectFrom('authRecords')
@@ -66,8 +69,12 @@ function recordsOf(kind: string, { db, now }: RecordSources): Adapter {
     consume: (id) => consume(db, kind, id, now()),
     destroy: async (id) => {
       await (accessTokenKinds.includes(kind) ? mark(db, kind, id, now(), never) : remove(db, kind, id))
+      if (kind === 'Grant' || accessTokenKinds.includes(kind)) endings.count++
     },
-    revokeByGrantId: (grantId) => revokeByGrantId(db, grantId, iso(now())),
+    revokeByGrantId: async (grantId) => {
+      await revokeByGrantId(db, grantId, iso(now()))
+      endings.count++
+    },
   }
 }
 

@@ -1,13 +1,15 @@
-import Provider, { errors } from 'oidc-provider'
+import Provider, { errors, type KoaContextWithOIDC } from 'oidc-provider'
 import { accessTokenReader } from './access-tokens.ts'
 import { auditTokens } from './audit-tokens.ts'
 import { type Api, allowClientCredentials } from './client-credentials.ts'
 import { type AuthorizationServerOptions, configuration } from './configuration.ts'
 import { endpoints } from './endpoints.ts'
-import { errorRenderer, handleFailures } from './failures.ts'
+import { errorRenderer, handleFailures, showPage } from './failures.ts'
 import { typeIdTokens } from './id-token-type.ts'
 import { presentByRecord } from './issued.ts'
 import { recallClients, recallSecrets } from './known-clients.ts'
+import type { Frame } from './pages/frame.ts'
+import { loggedOutBody, loggedOutTitle } from './pages/logout.ts'
 import { allowPassword } from './password-grant.ts'
 import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
@@ -29,6 +31,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   nameRefusals(provider)
   deriveSuccessors(provider, sealer)
   endWithLogin(provider)
+  letGo(provider, frame)
   typeIdTokens(provider, signing[0] as SigningKey)
   allowClientCredentials(provider, api)
   allowPassword(provider, api, options)
@@ -78,6 +81,24 @@ function endWithLogin(provider: Provider): void {
     if (client && session && scopes && !scopes.includes('offline_access')) {
       Object.assign(session.authorizationFor(client.clientId), { persistsLogout: false })
     }
+  })
+}
+
+/** Where nobody is logged in nobody is asked either: the provider would send its own question by a script. */
+function letGo(provider: Provider, frame: Frame): void {
+  const { end_session } = endpoints
+  provider.use(async (ctx, next) => {
+    await next()
+    const { oidc } = ctx as KoaContextWithOIDC
+    if (ctx.path !== end_session || ctx.status !== 200 || oidc.session?.accountId) return
+    showPage(ctx as KoaContextWithOIDC, frame(loggedOutTitle, loggedOutBody))
+    // The provider has left of it what is registered.
+    const target = oidc.params?.post_logout_redirect_uri
+    if (typeof target !== 'string') return
+    const url = new URL(target)
+    if (typeof oidc.params?.state === 'string') url.searchParams.set('state', oidc.params.state)
+    ctx.status = 303
+    ctx.set('Location', url.href)
   })
 }
 

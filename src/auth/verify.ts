@@ -8,6 +8,7 @@ import {
   KeysUnavailable,
   type TokenRules,
 } from './access-tokens.ts'
+import type { Endings } from './endings.ts'
 import { claimedIssuer, outsideTokenReader, type TrustedIssuer } from './outside-tokens.ts'
 import { accessTokenKinds } from './records.ts'
 
@@ -19,6 +20,8 @@ export interface VerifierOptions extends TokenRules {
   cacheSize?: number
   /** How long a remembered token is believed without a look into the database. */
   recheckSeconds?: number
+  /** What ends tokens in this process; without it nothing does. */
+  endings?: Endings
   /** Another issuer whose tokens are accepted besides ours. */
   trusted?: TrustedIssuer | null
 }
@@ -30,8 +33,10 @@ interface Known {
   claims: Claims
   /** The scopes it has now, as text. */
   scope: string
-  /** Until then, in milliseconds, the token is good without another look. */
+  /** Until then, in milliseconds, the token is good without another look, unless tokens were ended meanwhile. */
   freshUntil: number
+  /** How many endings there had been before the last look. */
+  endings: number
 }
 
 type Claims = AccessTokenClaims & { isOutside: boolean }
@@ -47,12 +52,12 @@ const invalid: Refusal = { refused: 'AUTH_TOKEN_INVALID' }
 const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
- * Makes the judge of bearer tokens, which answers at once for a token it remembers. A revoked client, token or grant, a
- * withdrawn key and a scope taken from the client are heeded after `recheckSeconds` at the latest. Errors of the database
- * reject, as they say nothing about the token.
+ * Makes the judge of bearer tokens, which answers at once for a token it remembers. A revoked client, token or grant and a
+ * scope taken from the client are heeded at once where this process did it; these and a withdrawn key are after
+ * `recheckSeconds` at the latest. Errors of the database reject, as they say nothing about the token.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
-  const { now, cacheSize = 10_000, recheckSeconds = 30 } = options
+  const { now, cacheSize = 10_000, recheckSeconds = 30, endings = { count: 0 } } = options
   const known = new Map<string, Known>()
   const read = reader(options)
   const scopeNow = presentScope(options)
@@ -64,24 +69,26 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   const judge = async (token: string, at: number): Promise<Verification> => {
     const claims = recall(token)?.claims ?? (await read(token, at).catch(refusal))
     if ('refused' in claims) return claims
+    const before = endings.count
     const scope = at < endOf(claims) ? await scopeNow(claims) : undefined
-    if (scope !== undefined) return remember(token, claims, scope, at)
+    if (scope !== undefined) return remember(token, claims, scope, at, before)
     known.delete(keyOf(token))
     return at < endOf(claims) ? invalid : expired
   }
-  const remember = (token: string, claims: Claims, scope: string, at: number): Verification => {
+  const remember = (token: string, claims: Claims, scope: string, at: number, endings: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
     // Others may have asked meanwhile: all of them get the same caller.
     const before = recall(token)
     const verification = before?.scope === scope ? before.verification : accepted(claims, scope)
     if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
-    known.set(keyOf(token), { token, verification, claims, scope, freshUntil })
+    known.set(keyOf(token), { token, verification, claims, scope, freshUntil, endings })
     return verification
   }
   return (token) => {
     const at = now()
     const entry = recall(token)
-    return entry !== undefined && at < entry.freshUntil ? entry.verification : judge(token, at)
+    const isFresh = entry !== undefined && at < entry.freshUntil && entry.endings === endings.count
+    return isFresh ? entry.verification : judge(token, at)
   }
 }
 

@@ -20,7 +20,7 @@ const json = 'application/json'
 /**
  * 406 for a request that no answer of its route would satisfy, before anything is done: by Accept, and on reads by an
  * Accept-Encoding that refuses plain content and every coding we have (RFC 9110 §12.5.1, §12.5.3). Errors are sent
- * whatever these headers say.
+ * whatever these headers say. 417 for an Expect that asks for more than 100-continue (§10.1.1).
  */
 export const acceptable = fastifyPlugin(
   async (app) => {
@@ -31,6 +31,9 @@ export const acceptable = fastifyPlugin(
     })
     app.addHook('onRequest', (request, _reply, done) => {
       const { headers } = request
+      if (headers.expect !== undefined && isUnmet(headers.expect, request.raw.httpVersion)) {
+        return done(new Problem('EXPECTATION_FAILED', 'The only expectation that can be met is 100-continue'))
+      }
       const encoding = headers['accept-encoding']
       if (encoding?.includes('=0') && refusesPlain.test(encoding) && lacksCoding(request, encoding)) {
         return done(new Problem('NOT_ACCEPTABLE', 'The answer has none of the codings that Accept-Encoding allows'))
@@ -44,6 +47,10 @@ export const acceptable = fastifyPlugin(
   },
   { name: 'acceptable', dependencies: ['authorize', 'methods'] },
 )
+
+/** HTTP/1.0 has no expectations: there the field is ignored. */
+const isUnmet = (expectation: string, version: string) =>
+  version !== '1.0' && !/(^|\W)100-continue(\W|$)/i.test(expectation)
 
 function judge(accept: string, produces: readonly string[] = [json]): Problem | undefined {
   if (produces.length === 0 || produces.some((type) => accepts(accept, type))) return

@@ -13,7 +13,7 @@ const exposed = [...Object.keys(apiHeaders), 'Date']
 
 const heeded = [
   ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],
-  ...['If-Unmodified-Since', 'Idempotency-Key', 'Prefer', 'Range', 'X-API-Key', 'X-Request-Id'],
+  ...['If-Unmodified-Since', 'Idempotency-Key', 'Last-Event-ID', 'Prefer', 'Range', 'X-API-Key', 'X-Request-Id'],
 ]
 
 const always = { 'access-control-allow-credentials': 'true' }

@@ -118,7 +118,11 @@ const logout = step('logOut', 'Send a person here to log out (OpenID Connect RP-
     query('client_id', 'The client'),
     query('state', 'Comes back unchanged'),
   ],
-  responses: { '200': page('The page that asks'), '400': refused('A parameter is wrong') },
+  responses: {
+    '200': page('The page that asks, or tells that nobody is logged in'),
+    '303': onward('Nobody is logged in: back to the client'),
+    '400': refused('A parameter is wrong'),
+  },
 })
 
 const confirm = step('confirmLogOut', 'The answer of the page that asks', {

@@ -6,6 +6,7 @@ import type { ConnectionError } from 'fastify'
 import type { ErrorsOptions } from './errors.ts'
 import { problemBody } from './errors.ts'
 import { securityHeaders } from './https.ts'
+import { type LingerOptions, linger, lingerOnClose } from './linger.ts'
 import { Problem } from './problem.ts'
 
 const urlLimitCharacters = 8_192
@@ -17,7 +18,8 @@ const tooLong = new Problem('URI_TOO_LONG', `The request target may have ${urlLi
 const tooLarge = new Problem('HEADERS_TOO_LARGE', 'The request line and headers may have 16 KiB together')
 const tooLate = new Problem('REQUEST_TIMEOUT', 'The request did not arrive in time')
 const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunks have more extensions than are read')
-const expected = new Problem('EXPECTATION_FAILED', 'The only expectation that can be met is 100-continue')
+
+type UnroutedOptions = ErrorsOptions & LingerOptions
 
 /** Where it was the parser that refused: the bytes it was given last, as a buffer, and how far it came with them. */
 type ParserError = Pick<ConnectionError, 'code'> & { rawPacket?: unknown; bytesParsed?: number }
@@ -30,24 +32,22 @@ type Answering = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMess
  * answer to an earlier request goes out first; where the flaw is in a body whose answer has begun already, closing is
  * all that can be said.
  */
-export const answerParserError = (options: ErrorsOptions) => (error: ParserError, socket: Answering) => {
+export const answerParserError = (options: UnroutedOptions) => (error: ParserError, socket: Answering) => {
   const current = socket._httpMessage
   if (error.code === 'ECONNRESET' || (current?.headersSent && !current.req.complete)) socket.destroy()
-  else inTurn(socket, () => close(socket, rawAnswer(problemOf(error), socket, options)))
+  else inTurn(socket, () => close(socket, rawAnswer(problemOf(error), socket, options), options))
 }
 
 /**
- * Answers what Node.js keeps from the routes: CONNECT (501, RFC 9110 §9.3.6) and an Expect header that asks for
- * anything but 100-continue (417, §10.1.1).
+ * Takes what Node.js keeps from the routes: CONNECT is answered (501, RFC 9110 §9.3.6), and a request with an Expect
+ * header that asks for anything but 100-continue is a request like all others, for `acceptable` to refuse.
  */
-export function answerUnrouted(server: Server, options: ErrorsOptions): void {
+export function answerUnrouted(server: Server, options: UnroutedOptions): void {
+  lingerOnClose(server, options)
   server.on('connect', (_request, socket: Answering) => {
-    inTurn(socket, () => close(socket, rawAnswer(noTunnel, socket, options)))
+    inTurn(socket, () => close(socket, rawAnswer(noTunnel, socket, options), options))
   })
-  server.on('checkExpectation', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    const { status, headers, body } = rawAnswer(expected, socket, options)
-    response.writeHead(status, headers).end(body)
-  })
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
 /** Waits for the answers to the requests before: on one connection they go out in order (RFC 9112 §9.3.2). */
@@ -93,17 +93,14 @@ function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOpt
   return { status: problem.status, headers, body }
 }
 
-const lingerMs = 1_000
-
 /** Writes the last answer of a connection and closes it, whether or not the client does. */
-function close(socket: Socket, { status, headers, body }: ReturnType<typeof rawAnswer>): void {
+function close(socket: Socket, { status, headers, body }: ReturnType<typeof rawAnswer>, options: LingerOptions): void {
   // Answered already: what was said is still on its way.
   if (!socket.writable) {
     socket.destroySoon()
     return
   }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
-  socket.resume()
-  setTimeout(() => socket.destroy(), lingerMs).unref()
+  socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
+  linger(socket, options)
 }

@@ -125,11 +125,13 @@ export const problemPages: FastifyPluginAsync<{ baseUrl: string }> = async (app,
   })
   const content = { 'text/html': { schema: Type.String() }, 'application/json': { schema: ProblemType } }
   const schema = { ...about, params, response: { 200: { description: 'The explanation', content } } }
-  const config = { scope: 'public', cache: 'public', headers: ['Vary'] } as const
+  const config = { scope: 'public', cache: 'public', headers: ['Content-Security-Policy', 'Vary'] } as const
   app.get<{ Params: { code: string } }>('/problems/:code', { config, schema }, async (request, reply) => {
     const code = byName.get(request.params.code)
     if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such error code')
-    if (!prefersJson(request.headers.accept)) return reply.type('text/html; charset=utf-8').send(page(code))
+    if (!prefersJson(request.headers.accept)) {
+      return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(page(code))
+    }
     const [status, title] = problems[code]
     return { type: problemUrl(baseUrl, code), title, status, errorCode: code }
   })
@@ -138,7 +140,10 @@ export const problemPages: FastifyPluginAsync<{ baseUrl: string }> = async (app,
 /** A page unless JSON is asked for more: the address stands in error bodies, from where people open it. */
 const prefersJson = (accept = '*/*') => weightOf(accept, 'application/json') > weightOf(accept, 'text/html')
 
-/** No style and no script: the policy of the service allows none. All that is inserted is text of ours. */
+/** What these pages have is text and nothing else. */
+const policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** No style and no script: the policy allows none. All that is inserted is text of ours. */
 function page(code: ProblemCode): string {
   const [status, title] = problems[code]
   const [meaning, advice] = explanations[code]

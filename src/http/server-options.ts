@@ -5,6 +5,7 @@ import { type DeprecationOptions, deprecationTold } from './deprecation.ts'
 import { type ErrorsOptions, render, toProblem } from './errors.ts'
 import { responseClass } from './header-section.ts'
 import { type HttpsOptions, transport } from './https.ts'
+import type { LingerOptions } from './linger.ts'
 import { answerParserError } from './parser-errors.ts'
 import { requestId } from './request-id.ts'
 import { retired } from './retirement.ts'
@@ -15,7 +16,7 @@ const headersLimitBytes = 16_384
 /** How long a request may take to arrive, and how often that is looked at. */
 const patience = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 }
 
-export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, DeprecationOptions {
+export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, DeprecationOptions, LingerOptions {
   /** Without it the server speaks plain HTTP, behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
   /** In milliseconds; for tests, which cannot wait. */

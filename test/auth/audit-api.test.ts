@@ -10,6 +10,7 @@ import type { Database } from '../../src/db/open.ts'
 import { redirectServer } from '../../src/http/redirect.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { later } from '../support/timers.ts'
 import { sealer, served } from './support.ts'
 
 forEachEngine((engine) => {
@@ -114,7 +115,8 @@ forEachEngine((engine) => {
     assert.deepEqual([address, details, clientId], ['127.0.0.1', { header: 'authorization' }, undefined])
 
     const told: unknown[] = []
-    const redirect = redirectServer('https://plinth.test', (peer) => told.push(peer)).listen(0, '127.0.0.1')
+    const options = { baseUrl: 'https://plinth.test', later, onPlaintext: (peer: unknown) => told.push(peer) }
+    const redirect = redirectServer(options).listen(0, '127.0.0.1')
     await once(redirect, 'listening')
     const { port } = redirect.address() as AddressInfo
     for (const sent of [{ 'x-api-key': 's3cret' }, {}]) {

@@ -351,6 +351,38 @@ forEachEngine((engine) => {
       assert.ok((await refresh(config, tokens)).access_token)
     })
 
+    describe('logging out where nobody is logged in', () => {
+      const bye = 'https://app.example/bye'
+
+      it('200 and the page that says so, without a script', async () => {
+        for (const query of ['', `?${new URLSearchParams({ post_logout_redirect_uri: bye })}`]) {
+          const page = await browser(real).once(`${real.baseUrl}/oauth/logout${query}`)
+          assert.equal(page.status, 200)
+          assert.match(page.text, /<h1>You are signed out<\/h1>/)
+          assert.doesNotMatch(page.text, /<(script|form)/)
+          assert.match(String(page.headers['content-security-policy']), /^default-src 'none'; style-src 'sha256-/)
+        }
+      })
+
+      it('303 to the address that the client registered, with the state', async () => {
+        const { config, tokens, app } = await flow()
+        const hinted = { id_token_hint: tokens.id_token as string, post_logout_redirect_uri: bye, state: 'a&b' }
+        const back = await browser(real).once(openid.buildEndSessionUrl(config, hinted).href)
+        assert.deepEqual([back.status, back.headers.location], [303, `${bye}?state=a%26b`])
+        assert.doesNotMatch(back.text, /<script/)
+        const named = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: bye })
+        const plain = await browser(real).once(`${real.baseUrl}/oauth/logout?${named}`)
+        assert.deepEqual([plain.status, plain.headers.location], [303, bye])
+      })
+
+      it('400 for an address that the client did not register', async () => {
+        const { app } = await flow()
+        const query = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: 'https://evil.example/' })
+        const page = await browser(real).once(`${real.baseUrl}/oauth/logout?${query}`)
+        assert.deepEqual([page.status, page.headers.location], [400, undefined])
+      })
+    })
+
     it('T-OA-12 not a logout that another site asks for: nothing happens before the person agrees', async () => {
       const { config, tokens, one } = await flow()
       await one.visit('/oauth/logout')

@@ -266,6 +266,30 @@ forEachEngine((engine) => {
     })
   })
 
+  it('every page has a Content-Security-Policy that allows nothing but what it names, and no script in the page', async () => {
+    const pages: string[] = []
+    for (const { method, url } of liveRoutes(service.app).filter(({ method }) => method === 'GET')) {
+      const path = url.replace(':code', 'auth-required').replace(/:\w+/g, '1')
+      const headers = { accept: 'text/html,*/*;q=0.8' }
+      const answer = await service.send({ method: method as 'GET', url: path, scopes: null, headers })
+      if (!String(answer.headers['content-type']).startsWith('text/html')) continue
+      pages.push(url)
+      const policy = String(answer.headers['content-security-policy'])
+      for (const part of ["default-src 'none'", "base-uri 'none'", 'form-action ', "frame-ancestors 'none'"]) {
+        assert.ok(
+          policy.split('; ').some((one) => one.startsWith(part)),
+          `${part} at ${url}: ${policy}`,
+        )
+      }
+      assert.doesNotMatch(policy, /script-src [^;]*('unsafe|'sha)/, url)
+      assert.doesNotMatch(answer.body, /<script(?! src="\/docs\/)/, url)
+    }
+    assert.deepEqual(pages.sort(), [
+      ...['/docs', '/oauth/authorize', '/oauth/authorize/:uid', '/oauth/interaction/:uid', '/oauth/invitation'],
+      ...['/oauth/logout', '/oauth/logout/success', '/problems/:code'],
+    ])
+  })
+
   it('denied access is in the audit log, the first of its kind at once, with no token', async () => {
     const watched = await openDatabase(db.url)
     await send('GET', '/api/clients', tokens.other)

@@ -95,6 +95,7 @@ describe('cors', () => {
           'if-match',
           'if-none-match',
           'idempotency-key',
+          'last-event-id',
           'prefer',
         ]) {
           assert.ok(headers.includes(name), name)

@@ -63,6 +63,7 @@ const answers: [status: number, path: string, sent?: Sent][] = [
   [414, `/products?${'x'.repeat(8_192)}`],
   [415, '/products', { method: 'POST', payload: 'x', headers: { 'content-type': 'text/plain' } }],
   [416, `/api/reports/${tasks.done}/download`, { headers: { range: 'bytes=99-' } }],
+  [417, '/products', { headers: { expect: 'foo' } }],
   [422, '/products', { method: 'POST', payload: { name: '', price: 1 } }],
 ]
 
@@ -196,6 +197,17 @@ onSqlite((engine) => {
       const exposed = String(headers['access-control-expose-headers']).split(', ')
       for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(exposed.includes(name), name)
     })
+  })
+
+  it('417 for an expectation has them as well, though Node.js answers it by itself where nobody does', async () => {
+    const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
+    for (const path of ['/v1/products', '/products']) {
+      const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])
+      assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [417, 'EXPECTATION_FAILED'])
+      assert.deepEqual([answer.headers.deprecation, answer.headers.sunset], ['true', sunset])
+      assert.deepEqual(successorsOf(answer), ['</v2/products>; rel="successor-version"'])
+    }
+    assert.equal((await sendRaw(service, ['GET /v1/products HTTP/1.0', ...head])).status, 200)
   })
 
   describe('however the path is spelled', () => {

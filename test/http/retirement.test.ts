@@ -76,6 +76,12 @@ onSqlite((engine) => {
       }
       assert.equal((await ask('/v0/x', 'Authorization: a', 'Authorization: b')).status, 400)
     })
+
+    it('410 with its Link, not 417, where an expectation comes with it', async () => {
+      const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
+      const answer = await sendRaw(service, ['GET /v0/products HTTP/1.1', ...head])
+      assert.deepEqual([answer.status, answer.headers.link], [410, '</v1/products>; rel="successor-version"'])
+    })
   })
 
   describe('a contract’s version that was retired', () => {

@@ -18,6 +18,7 @@ import { methods } from '../../src/http/methods.ts'
 import { answerUnrouted } from '../../src/http/parser-errors.ts'
 import { type ServerSettings, serverOptions } from '../../src/http/server-options.ts'
 import { wellFormed } from '../../src/http/well-formed.ts'
+import { later as realLater } from '../support/timers.ts'
 
 export const baseUrl = 'https://plinth.test'
 
@@ -45,6 +46,8 @@ interface Settings {
   corsOrigins?: string[]
   /** How long requests may take to arrive, for those who cannot wait. */
   patience?: ServerSettings['patience']
+  later?: ServerSettings['later']
+  tls?: ServerSettings['tls']
 }
 
 /** Every policy, registered as `app.ts` does it, with the policies it depends on. */
@@ -95,13 +98,14 @@ export async function mount(
   const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
   const faults: unknown[] = []
   const { isUnavailable = () => false, trustedProxies = ['127.0.0.1'], corsOrigins = [], patience = {} } = settings
+  const { later = realLater, tls = null } = settings
   const failures = {
     ...{ baseUrl, isUnavailable, now: () => clock.now },
     onFault: (error: unknown) => faults.push(error),
   }
-  const options = serverOptions({ ...failures, tls: null, trustedProxies, corsOrigins, patience, lives: [] })
+  const options = serverOptions({ ...failures, tls, trustedProxies, corsOrigins, patience, later, lives: [] })
   const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
-  answerUnrouted(app.server, failures)
+  answerUnrouted(app.server, { ...failures, later })
   const mounted: Mounted = { app, clock, faults, lines: [] }
   const wanted = new Set(names.flatMap(withNeeds))
   for (const [name, { register }] of Object.entries(policies)) if (wanted.has(name)) await register(mounted, settings)

@@ -23,6 +23,7 @@ import { versionLives } from '../../src/version-lives.ts'
 import { reportKinds } from '../../src/versions.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { rulesOf } from './limits.ts'
+import { later } from './timers.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -55,11 +56,6 @@ export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8'
 type Settings = Partial<Parameters<typeof buildApp>[0]> & {
   /** What is limited, counted in this process; nothing without it. */
   rules?: Partial<LimitRules>
-}
-
-const later = (ms: number, run: () => void) => {
-  const timer = setTimeout(run, ms)
-  return () => clearTimeout(timer)
 }
 
 /** The very app that production serves, on a database of the test and a clock the test drives; `more` adds routes. */

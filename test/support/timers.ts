@@ -1,5 +1,11 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
+/** Timers that pass by themselves. */
+export const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
+
 /** Timers that pass when the test says so. */
 export function drivenTimers() {
   let nowMs = 0
