@@ -101,9 +101,9 @@ export function inputValidator(schema: TSchema, part: string) {
   const texts = part === 'body' ? ofType(properties, 'string') : []
   return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
     if (typeof data === 'object' && data !== null) {
-      readNumbers(data as Record<string, unknown>, integers, canonicalInteger)
-      readNumbers(data as Record<string, unknown>, numbers, jsonNumber)
-      trimTexts(data as Record<string, unknown>, texts)
+      readTexts(data as Record<string, unknown>, integers, integerOf)
+      readTexts(data as Record<string, unknown>, numbers, numberOf)
+      readTexts(data as Record<string, unknown>, texts, trimmed)
     }
     check ??= Compile(schema)
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
@@ -114,21 +114,22 @@ export function inputValidator(schema: TSchema, part: string) {
 const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
   properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
 
-const canonicalInteger = /^(0|-?[1-9][0-9]{0,14})$/
+const canonicalInteger = /^(0|-?[1-9]\d*)$/
+const beyondSafe = 2 ** 53
+
+/** An integer of any length: all beyond the safe ones are read as the first beyond them. */
+const integerOf = (text: string) =>
+  canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
 /** As RFC 8259 §6 writes them; what is too large for a number is none. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
+const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 
-function readNumbers(data: Record<string, unknown>, names: string[], form: RegExp): void {
+const trimmed = (text: string) => text.trim()
+
+function readTexts(data: Record<string, unknown>, names: string[], read: (text: string) => unknown): void {
   for (const name of names) {
     const text = data[name]
-    if (typeof text === 'string' && form.test(text)) data[name] = Number(text)
-  }
-}
-
-function trimTexts(data: Record<string, unknown>, names: string[]): void {
-  for (const name of names) {
-    const text = data[name]
-    if (typeof text === 'string') data[name] = text.trim()
+    if (typeof text === 'string') data[name] = read(text)
   }
 }

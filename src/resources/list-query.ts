@@ -1,5 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { fold } from '../db/fold.ts'
+import { largestId } from '../db/ids.ts'
 import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
@@ -70,10 +71,11 @@ export function queryNames(written: {
 }
 
 const text = (description: string) => Type.Optional(Line(0, 300, { description }))
+const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
 
 /** A value of a field as a parameter: text, unless the field is of a kind that HTTP can say more of. */
 function parameterOf(kind: ColumnKind | undefined, description: string): TSchema {
-  if (kind === 'integer') return Type.Optional(Type.Integer({ description }))
+  if (kind === 'integer') return Type.Optional(Type.Integer({ ...safe, description }))
   if (kind === 'number') return Type.Optional(Type.Number({ description }))
   if (kind === 'boolean') return Type.Optional(Type.String({ description, ...judged({ enum: ['true', 'false'] }) }))
   if (kind === 'instant') return instantAfter(description)
@@ -134,8 +136,6 @@ export const placeOf = (row: Row, order: readonly Sort[], { folded }: ListRules)
     const value = row[field] as string | number
     return folded.includes(field) ? fold(String(value)) : value
   })
-
-const largestId = 2_147_483_647
 
 /** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
 function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {

@@ -80,11 +80,21 @@ forEachEngine((engine) => {
       }))
       await service.db.write((tx) => tx.insertInto('products').values(rows).execute())
       const counts = []
-      for (const query of ['', 'limit=1', 'limit=50', 'limit=200', 'limit=201', 'limit=1000000000']) {
+      for (const query of [
+        '',
+        'limit=1',
+        'limit=50',
+        'limit=200',
+        'limit=201',
+        'limit=99999999999999999',
+        `limit=${'9'.repeat(999)}`,
+      ]) {
         counts.push((await list(query)).length)
       }
-      assert.deepEqual(counts, [50, 1, 50, 200, 200, 200])
-      assert.equal((await walk('/products?limit=201', 'next')).length, 205)
+      assert.deepEqual(counts, [50, 1, 50, 200, 200, 200, 200])
+      for (const limit of ['201', '9'.repeat(30)]) {
+        assert.equal((await walk(`/products?limit=${limit}`, 'next')).length, 205)
+      }
     })
 
     it('400 for anything but a positive integer', async () => {

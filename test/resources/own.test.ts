@@ -114,6 +114,13 @@ forEachEngine((engine) => {
       )
     })
 
+    it('200 for a filter by the largest integers there are', async () => {
+      const count = 9_007_199_254_740_991
+      const { id } = await create({ count })
+      const found = await send({ url: `${url}?count=${count}` })
+      assert.deepEqual([found.statusCode, found.json()[0]?.id], [200, id])
+    })
+
     it('200 for PATCH that merges objects, sets truth and removes with null; PUT removes what is left out', async () => {
       const { id } = await create({ isOpen: true, place: { street: 'A', number: 1 }, tags: ['x'] })
       const patch = { isOpen: false, place: { number: null }, tags: null }
@@ -168,6 +175,7 @@ forEachEngine((engine) => {
       ['count=1.5', 'count'],
       ['minCount=abc', 'minCount'],
       ['maxCount=99999999999999999', 'maxCount'],
+      ['count=-9007199254740992', 'count'],
       ['startsAfter=yesterday', 'startsAfter'],
       ['sort=isOpen', 'sort'],
       ['sort=tags', 'sort'],
