@@ -4,7 +4,7 @@ import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { readJson } from './json.ts'
-import { Problem } from './problem.ts'
+import { type FieldError, Problem } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -108,6 +108,29 @@ export function inputValidator(schema: TSchema, part: string) {
     check ??= Compile(schema)
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
   }
+}
+
+/**
+ * For a route whose body also has rules that no schema tells: they are judged once its types are right, and all that is
+ * broken is named at once.
+ */
+export const judgedBy =
+  <B>(rules: (body: B) => FieldError[]) =>
+  ({ schema, httpPart = 'body' }: { schema: unknown; httpPart?: string | undefined }) => {
+    const check = inputValidator(schema as TSchema, httpPart)
+    if (httpPart !== 'body') return check
+    return (data: unknown): ReturnType<typeof check> => {
+      const result = check(data)
+      const failures = 'error' in result ? result.error : []
+      if (failures.some(({ keyword }) => keyword === 'type' || keyword === 'required')) return result
+      const broken = rules(data as B).map(asFailure)
+      return broken.length > 0 ? { error: [...failures, ...broken] } : result
+    }
+  }
+
+const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError => {
+  const instancePath = `/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`
+  return { instancePath, message, keyword: 'rule', params: {}, schemaPath: '' }
 }
 
 /** The properties of a type, those that may be null besides included. */

@@ -141,11 +141,12 @@ forEachEngine((engine) => {
       })
 
       it('422 naming every broken rule, before it is asked whether there is such a webhook', async () => {
-        const wrong = { event: 'x', callbackUrl: 'nowhere', headers: { 'webhook-id': '1', gone: null } }
+        const headers = { 'webhook-id': '1', gone: null }
+        const wrong = { status: 'x', event: 'x', callbackUrl: 'nowhere', headers }
         const { errors } = await refused(422, 'VALIDATION_ERROR', 'PATCH', `/api/webhooks/whk_${'A'.repeat(22)}`, wrong)
         assert.deepEqual(
           errors.map(({ field }: Json) => field),
-          ['event', 'callbackUrl', 'headers.webhook-id'],
+          ['status', 'event', 'callbackUrl', 'headers.webhook-id'],
         )
         const { id } = await made()
         for (const [status, code, patch] of [
