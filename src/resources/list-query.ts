@@ -4,6 +4,7 @@ import { largestId } from '../db/ids.ts'
 import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
+import { instantFrom } from '../http/instant.ts'
 import { judged } from '../http/judged.ts'
 import { type Cursor, decodeCursor, Limit, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
@@ -173,25 +174,16 @@ function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListR
   if (query.q && search.length > 0) wanted.push({ field: search, op: 'contains', value: String(query.q) })
   const { updatedAfter } = query
   if (updatedAfter !== undefined) {
-    wanted.push({ field: 'updatedAt', op: '>', value: instantOf('updatedAfter', String(updatedAfter)) })
+    wanted.push({ field: 'updatedAt', op: '>', value: instantFrom('updatedAfter', String(updatedAfter)) })
   }
   return wanted
 }
 
 function valueFrom(name: string, sent: string, kind: ColumnKind | undefined): string | number {
-  if (kind === 'instant') return instantOf(name, sent)
+  if (kind === 'instant') return instantFrom(name, sent)
   if (kind === 'boolean') return truthOf(name, sent)
   if (kind === 'integer' || kind === 'number') return Number(sent)
   return sent
-}
-
-/** A day, or a time with its offset (RFC 3339). */
-const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
-
-function instantOf(name: string, sent: string): string {
-  const instant = isoInstant.test(sent) ? Date.parse(sent) : Number.NaN
-  if (Number.isNaN(instant)) throw malformed(name, 'must be an ISO 8601 instant')
-  return new Date(instant).toISOString()
 }
 
 function truthOf(name: string, sent: string): number {

@@ -192,6 +192,7 @@ forEachEngine((engine) => {
       ['NUL in free text', { free: 'a\0b' }, 422, 'free'],
       ['half a surrogate pair', { free: 'a\ud800' }, 422, 'free'],
       ['an instant that is none', { startsAt: '2026-13-01T00:00:00Z' }, 422, 'startsAt'],
+      ['an instant whose year has other than four digits', { startsAt: '9999-12-31T23:59:59-01:00' }, 422, 'startsAt'],
       ['a leap second, which no clock here has', { startsAt: '2016-12-31T23:59:60Z' }, 422, 'startsAt'],
       ['an integer beyond those that are exact', { count: -(2 ** 53) }, 400, undefined],
       ['a day that is none', { due: '2026-02-30' }, 422, 'due'],

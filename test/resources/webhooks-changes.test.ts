@@ -318,6 +318,7 @@ forEachEngine((engine) => {
           'sort=id',
           'since=yesterday',
           'until=2026-13-01',
+          'since=2026-02-30',
           'limit=0',
           `cursor=${cursor}`,
         ]) {
@@ -373,6 +374,7 @@ forEachEngine((engine) => {
         for (const [payload, field] of [
           [{ since: 'yesterday' }, 'since'],
           [{ since: '2026-02-01T23:59:60Z' }, 'since'],
+          [{ since: '9999-12-31T23:59:59-01:00' }, 'since'],
           [{ since: '2026-02-01T00:00:00Z', until: '2026-02-01T00:00:00Z' }, 'until'],
           [{ since: '2026-02-01T00:00:00Z', event: 'report.*' }, 'event'],
           [{ since: '2026-02-01T00:00:00Z', status: 'pending' }, 'status'],
