@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { factsOf } from '../facts.ts'
+import { factsOf, isNowhere } from '../facts.ts'
 import type { Problem } from '../problem.ts'
 import type { Account } from './account.ts'
 import type { Limit } from './limit.ts'
@@ -23,7 +23,7 @@ export interface Way {
 export function refusalOf({ request, reply, account, own }: Way, tight: Window | null, atMs: number): Problem | null {
   if (tight === null) return null
   tellRate(reply, tight, account.general, own, atMs)
-  return request.is404 || !isExceeded(tight) ? null : rateExceeded(tight, atMs)
+  return isNowhere(request) || !isExceeded(tight) ? null : rateExceeded(tight, atMs)
 }
 
 const none: Allowances = { requests: null, reports: null }
@@ -31,7 +31,7 @@ const none: Allowances = { requests: null, reports: null }
 /** The quotas that a request uses: none where it is refused for want of a token, or where nothing is found. */
 export function quotasOf({ request, account }: Pick<Way, 'request' | 'account'>): Allowances {
   const { quotas } = account
-  if (quotas === null || request.is404) return none
+  if (quotas === null || isNowhere(request)) return none
   const { scope, limit } = factsOf(request)
   if (request.caller === null && scope !== 'public') return none
   return limit === 'reports' ? quotas : quotas.ofRequests
@@ -46,7 +46,7 @@ export function goOn({ monotonic, lines }: Parts, way: Way, count: (calls: -1) =
   if (line === null || place === 'free') done()
   else if (place === 'full') {
     count(-1)
-    done(request.is404 ? undefined : lineIsFull())
+    done(isNowhere(request) ? undefined : lineIsFull())
   } else {
     const leave = lines.wait(line, place.dueMs, () => {
       reply.raw.off('close', leave)
