@@ -1,3 +1,4 @@
+import { instantOf } from './http/instant.ts'
 import { Expected, named, type Setting } from './settings.ts'
 
 /** What an operator plans for a version. */
@@ -55,20 +56,13 @@ function planOf(name: string, plan: unknown): VersionPlan {
   return Object.freeze({ status: status as VersionPlan['status'], ...said })
 }
 
-/** A day, which begins in UTC, or an instant with its offset (RFC 3339). */
-const dateForm = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/
-
 function dateOf(name: string, plan: Record<string, unknown>, member: string): string | undefined {
   const value = plan[member]
   if (value === undefined) return undefined
-  const ms = typeof value === 'string' && dateForm.test(value) ? Date.parse(value) : Number.NaN
-  // Date.parse moves the 30th of February into March.
-  const isDay = !Number.isNaN(ms) && new Date(`${String(value).slice(0, 10)}T00:00:00Z`).getUTCDate() === day(value)
-  if (!isDay) throw new Expected(`a date such as 2027-12-01 as ${member} of ${name}`)
-  return new Date(ms).toISOString()
+  const instant = typeof value === 'string' ? instantOf(value) : undefined
+  if (instant === undefined) throw new Expected(`a date such as 2027-12-01 as ${member} of ${name}`)
+  return instant
 }
-
-const day = (value: unknown) => Number(String(value).slice(8, 10))
 
 /** The headers of a deprecated version need its dates, and one that goes on has neither an end nor a successor. */
 function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }: VersionPlan): void {

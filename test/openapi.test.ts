@@ -245,6 +245,9 @@ onSqlite((engine) => {
       assert.deepEqual(User.required, ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       assert.equal(UserPart.required, undefined)
       assert.deepEqual(UserPart.properties, User.properties)
+      const { Book, BookPart } = document.components.schemas
+      assert.deepEqual(Book.properties._links.additionalProperties.required, ['href'])
+      assert.equal(BookPart.properties._links.additionalProperties.required, undefined)
       const created = document.paths['/users'].post.responses['201'].content['application/json'].schema
       assert.deepEqual(created, { $ref: '#/components/schemas/User' })
     })

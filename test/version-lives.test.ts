@@ -59,6 +59,7 @@ describe('PLINTH_VERSIONS', () => {
       { v1: { ...deprecated, sunsetAt: '2027-02-30' } },
       /a date such as 2027-12-01 as sunsetAt of v1/,
     ],
+    ['an hour that is none', { v1: { ...deprecated, sunsetAt: '2027-02-01T24:00:00Z' } }, /as sunsetAt of v1/],
     ['a date in words', { v1: { ...deprecated, deprecatedAt: 'tomorrow' } }, /as deprecatedAt of v1/],
     ['a date without its zone', { v1: { ...deprecated, deprecatedAt: '2026-12-01T10:00' } }, /as deprecatedAt of v1/],
     ['a date that is a number', { v1: { ...deprecated, sunsetAt: 1_796_083_200 } }, /as sunsetAt of v1/],

@@ -5,6 +5,7 @@ import type { Database, Queryable } from '../db/open.ts'
 import { firstRevision, nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Precondition } from '../http/conditional.ts'
+import { instantOf } from '../http/instant.ts'
 import { type FieldError, Problem } from '../http/problem.ts'
 import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
 import { refuseOutdated } from './demands.ts'
@@ -37,7 +38,7 @@ const namePattern = /^\P{C}{1,200}$/u
 /** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
 function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
   const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
-  const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt)
+  const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(instantOf(expiresAt) ?? '')
   const rules: [broken: boolean, field: string, message: string][] = [
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
     [
@@ -59,8 +60,7 @@ function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: numb
 
 /** Instants are kept in one form; what cannot be read stays, to be refused. */
 const settled = (settings: ApiKeySettings): ApiKeySettings => {
-  const end = Date.parse(settings.expiresAt ?? '')
-  const expiresAt = Number.isNaN(end) ? settings.expiresAt : new Date(end).toISOString()
+  const expiresAt = instantOf(settings.expiresAt ?? '') ?? settings.expiresAt
   return { ...settings, name: settings.name.trim(), expiresAt }
 }
 

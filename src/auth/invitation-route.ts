@@ -34,7 +34,7 @@ const Wanted = Type.Object({
     }),
   ),
 })
-const params = Type.Object({ id: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'Of the user' }) })
+const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Of the user' }) })
 
 /** POST /api/users/{id}/invitation: lets a user choose a password, by a link that is shown this once. */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {

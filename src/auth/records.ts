@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
 import type { AuthRecordsTable } from '../db/auth-tables.ts'
+import { largestId } from '../db/ids.ts'
 import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { clientRecords } from './client-records.ts'
@@ -133,11 +134,9 @@ function storedText({ session, ...payload }: AdapterPayload): string {
   return JSON.stringify(session ? { ...payload, session: { ...session, cookie: undefined } } : payload)
 }
 
-const largestUserId = 2_147_483_647
-
 function userIdOf(accountId: string | undefined): number | null {
   const id = /^[1-9]\d{0,9}$/.test(accountId ?? '') ? Number(accountId) : Number.POSITIVE_INFINITY
-  return id <= largestUserId ? id : null
+  return id <= largestId ? id : null
 }
 
 /**

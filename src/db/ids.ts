@@ -12,3 +12,9 @@ const bits = (random: RandomBytes): string => random(16).toString('base64url')
  */
 export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: string): string =>
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
+
+/** The largest integer id that PostgreSQL's columns can hold. */
+export const largestId = 2_147_483_647
+
+/** An integer id to look for: larger ones, which PostgreSQL refuses to compare, become 0, which no row has either. */
+export const sought = (id: number): number => (id <= largestId ? id : 0)

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Coding, codecsOf } from './coding.ts'
+import { sought } from './ids.ts'
 import { type Lists, listsOf } from './list.ts'
 import type { Database, Queryable } from './open.ts'
 import { foldValue, snake } from './page.ts'
@@ -75,7 +76,7 @@ export function rowsOf(
   const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
     find: (id) => {
-      const rows = byId.all([id])
+      const rows = byId.all([sought(id)])
       return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
     ...(isCoded ? { ...lists, page: (query) => decodedPage(lists.page(query), decode) } : lists),
@@ -83,7 +84,7 @@ export function rowsOf(
     update: async (tx, id, values, demands, now) => {
       const change = encode(withKeys(values as Record<string, unknown>, folded))
       const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
-      const met = demand(query.where('id', '=', id), demands)
+      const met = demand(query.where('id', '=', sought(id)), demands)
       const returning = met.returning(kept as never).returning(heard.updated.as('heard'))
       const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
       if (changed === undefined) return undefined
@@ -91,7 +92,7 @@ export function rowsOf(
       return { row: decode(row as Row) as Row, heard: Boolean(isHeard) }
     },
     remove: async (tx, id, demands) => {
-      const met = demand(tx.deleteFrom(name).where('id', '=', id), demands)
+      const met = demand(tx.deleteFrom(name).where('id', '=', sought(id)), demands)
       const gone = await met.returning(heard.deleted.as('heard')).executeTakeFirst()
       return gone && { heard: Boolean(gone.heard) }
     },

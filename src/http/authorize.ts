@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { factsOf } from './facts.ts'
+import { factsOf, isNowhere } from './facts.ts'
 import { Problem, type ProblemCode } from './problem.ts'
 
 declare module 'fastify' {
@@ -39,7 +39,7 @@ export const authorize = fastifyPlugin<AuthorizeOptions>(
 )
 
 function judge(request: FastifyRequest): Problem | undefined {
-  if (request.is404) return
+  if (isNowhere(request)) return
   const { caller, url } = request
   const { scope, orScope } = factsOf(request)
   if (scope === 'own') return

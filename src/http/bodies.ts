@@ -4,7 +4,7 @@ import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { readJson } from './json.ts'
-import { Problem } from './problem.ts'
+import { type FieldError, Problem } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -101,34 +101,58 @@ export function inputValidator(schema: TSchema, part: string) {
   const texts = part === 'body' ? ofType(properties, 'string') : []
   return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
     if (typeof data === 'object' && data !== null) {
-      readNumbers(data as Record<string, unknown>, integers, canonicalInteger)
-      readNumbers(data as Record<string, unknown>, numbers, jsonNumber)
-      trimTexts(data as Record<string, unknown>, texts)
+      readTexts(data as Record<string, unknown>, integers, integerOf)
+      readTexts(data as Record<string, unknown>, numbers, numberOf)
+      readTexts(data as Record<string, unknown>, texts, trimmed)
     }
     check ??= Compile(schema)
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
   }
 }
 
+/**
+ * For a route whose body also has rules that no schema tells: they are judged once its types are right, and all that is
+ * broken is named at once.
+ */
+export const judgedBy =
+  <B>(rules: (body: B) => FieldError[]) =>
+  ({ schema, httpPart = 'body' }: { schema: unknown; httpPart?: string | undefined }) => {
+    const check = inputValidator(schema as TSchema, httpPart)
+    if (httpPart !== 'body') return check
+    return (data: unknown): ReturnType<typeof check> => {
+      const result = check(data)
+      const failures = 'error' in result ? result.error : []
+      if (failures.some(({ keyword }) => keyword === 'type' || keyword === 'required')) return result
+      const broken = rules(data as B).map(asFailure)
+      return broken.length > 0 ? { error: [...failures, ...broken] } : result
+    }
+  }
+
+const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError => {
+  const instancePath = `/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`
+  return { instancePath, message, keyword: 'rule', params: {}, schemaPath: '' }
+}
+
 /** The properties of a type, those that may be null besides included. */
 const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
   properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
 
-const canonicalInteger = /^(0|-?[1-9][0-9]{0,14})$/
+const canonicalInteger = /^(0|-?[1-9]\d*)$/
+const beyondSafe = 2 ** 53
+
+/** An integer of any length: all beyond the safe ones are read as the first beyond them. */
+const integerOf = (text: string) =>
+  canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
 /** As RFC 8259 §6 writes them; what is too large for a number is none. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
+const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 
-function readNumbers(data: Record<string, unknown>, names: string[], form: RegExp): void {
+const trimmed = (text: string) => text.trim()
+
+function readTexts(data: Record<string, unknown>, names: string[], read: (text: string) => unknown): void {
   for (const name of names) {
     const text = data[name]
-    if (typeof text === 'string' && form.test(text)) data[name] = Number(text)
-  }
-}
-
-function trimTexts(data: Record<string, unknown>, names: string[]): void {
-  for (const name of names) {
-    const text = data[name]
-    if (typeof text === 'string') data[name] = text.trim()
+    if (typeof text === 'string') data[name] = read(text)
   }
 }

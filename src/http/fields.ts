@@ -55,15 +55,25 @@ function want(tree: Tree, path: string[]): void {
   at.set(path.at(-1) as string, null)
 }
 
-/** The part of a value that a tree of names covers, undefined for none; lists are narrowed item by item. */
+/** The part of an answer that a tree of names covers, an object without members for none; lists item by item. */
 export function pick(value: unknown, tree: Tree | null): unknown {
   if (tree === null || tree.size === 0) return value
+  return Array.isArray(value) ? value.map((item) => partOf(item, tree) ?? {}) : (partOf(value, tree) ?? {})
+}
+
+/** The part of a value, undefined when none of the names exists in it. */
+function partOf(value: unknown, tree: Tree | null): unknown {
+  if (tree === null) return value
   if (typeof value !== 'object' || value === null) return undefined
-  if (Array.isArray(value)) return value.map((item) => pick(item, tree))
+  if (Array.isArray(value)) {
+    const parts = value.map((item) => partOf(item, tree))
+    // Items keep their places.
+    return parts.some((part) => part !== undefined) ? parts.map((part) => part ?? {}) : undefined
+  }
   const picked: Record<string, unknown> = {}
   for (const [name, below] of tree) {
-    const part = Object.hasOwn(value, name) ? pick((value as Record<string, unknown>)[name], below) : undefined
+    const part = Object.hasOwn(value, name) ? partOf((value as Record<string, unknown>)[name], below) : undefined
     if (part !== undefined) picked[name] = part
   }
-  return picked
+  return Object.keys(picked).length > 0 ? picked : undefined
 }

@@ -1,8 +1,34 @@
-import { type TObject, type TProperties, type TSchemaOptions, Type } from 'typebox'
+import type { TObject, TOptional, TProperties, TSchemaOptions } from 'typebox'
+
+type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name]> }>
 
 /**
- * An answer that `fields` may narrow: it is sent whatever members it has, and the OpenAPI document still tells which of
- * them a whole answer always has.
+ * An answer that `fields` may narrow: it is sent whatever members it has, at any depth, and the OpenAPI document still
+ * tells which of them a whole answer always has.
  */
 export const narrowable = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
-  Type.Partial(whole, { ...options, whole: (whole as { required?: string[] }).required ?? [] })
+  ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
+
+const maps = ['properties', 'patternProperties', '$defs']
+const lists = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
+const ones = ['items', 'additionalProperties']
+
+/** A schema of which nothing is required, at any depth. */
+function partial<T>(schema: T): T {
+  if (typeof schema !== 'object' || schema === null) return schema
+  const { required, ...rest } = schema as Record<string, unknown>
+  // What tells its kinds of objects from one another may be left out, and then it could be any.
+  if (hasSeveralShapes(rest.anyOf ?? rest.oneOf)) return {} as T
+  const below = Object.entries(rest).map(([keyword, value]) => {
+    if (maps.includes(keyword)) return [keyword, eachOf(value as object)]
+    if (lists.includes(keyword)) return [keyword, (value as unknown[]).map(partial)]
+    return [keyword, ones.includes(keyword) ? partial(value) : value]
+  })
+  return Object.fromEntries(below)
+}
+
+const eachOf = (schemas: object) =>
+  Object.fromEntries(Object.entries(schemas).map(([name, one]) => [name, partial(one)]))
+
+const hasSeveralShapes = (choices: unknown): boolean =>
+  Array.isArray(choices) && choices.filter(({ type }) => type === 'object' || type === 'array').length > 1

@@ -34,10 +34,7 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
 })
 
 /** A narrowable answer in full: with the members that a whole one always has. */
-export function wholeOf({ whole, ...schema }: Schema): Schema {
-  const required = whole as string[] | undefined
-  return required ? { ...schema, ...(required.length > 0 && { required }) } : schema
-}
+export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 
 /** A narrowable answer after `fields`: any of its members. What an example of the whole shows, it need not show again. */
 export const partOf = ({ whole, examples, ...schema }: Schema): Schema => schema

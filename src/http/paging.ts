@@ -14,7 +14,6 @@ export const pageSize = { default: 50, most: 200 }
 export const Limit = Type.Optional(
   Type.Integer({
     minimum: 1,
-    maximum: 999_999_999_999_999,
     description: `Items to return: ${pageSize.default} without it, ${pageSize.most} at most`,
   }),
 )

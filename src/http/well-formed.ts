@@ -22,8 +22,9 @@ const single = new Set([
 
 /**
  * Refuses what could be read in two ways, before anything is made of it: 400 for a target that is no path of ours, an
- * absent or impossible Host (RFC 9112 §3.2), chunks in HTTP/1.0 (§6.1) and single headers sent twice; 414 and 431 for
- * more than is read; 501 for unknown transfer codings. A target in absolute form is taken as its path (§3.2.2).
+ * absent or impossible Host (RFC 9112 §3.2), chunks in HTTP/1.0 (§6.1), single headers sent twice and a query that does
+ * not decode; 414 and 431 for more than is read; 501 for unknown transfer codings. A target in absolute form is taken as
+ * its path (§3.2.2).
  */
 export const wellFormed = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
@@ -60,7 +61,20 @@ function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Proble
   const flaw = versionFlaw(raw) ?? hostFlaw(raw, isHost) ?? framingFlaw(raw)
   if (flaw) return flaw
   const repeated = repeatedHeader(raw)
-  return repeated ? closing('INVALID_INPUT', `The header ${repeated} may be sent only once`) : undefined
+  if (repeated) return closing('INVALID_INPUT', `The header ${repeated} may be sent only once`)
+  return isReadable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
+}
+
+/** Whether the octets of the query decode (RFC 3986 §2.1, §2.5); those of the path are the router's to read. */
+function isReadable(url: string): boolean {
+  const at = url.indexOf('?')
+  if (at < 0 || !url.includes('%', at)) return true
+  try {
+    decodeURIComponent(url.slice(at))
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** `https://our.host/path` → `/path`; true for `OPTIONS *` too, false for any other target. */

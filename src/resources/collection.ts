@@ -52,9 +52,7 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
 
 type Coded = Record<string, Coding>
 
-const idParams = Type.Object({
-  id: Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'Given by the service' }),
-})
+const idParams = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Given by the service' }) })
 const fieldsQuery = Type.Object({
   fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
 })

@@ -1,8 +1,10 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { fold } from '../db/fold.ts'
+import { largestId } from '../db/ids.ts'
 import { type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row } from '../db/rows.ts'
+import { instantFrom } from '../http/instant.ts'
 import { judged } from '../http/judged.ts'
 import { type Cursor, decodeCursor, Limit, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
@@ -70,10 +72,11 @@ export function queryNames(written: {
 }
 
 const text = (description: string) => Type.Optional(Line(0, 300, { description }))
+const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
 
 /** A value of a field as a parameter: text, unless the field is of a kind that HTTP can say more of. */
 function parameterOf(kind: ColumnKind | undefined, description: string): TSchema {
-  if (kind === 'integer') return Type.Optional(Type.Integer({ description }))
+  if (kind === 'integer') return Type.Optional(Type.Integer({ ...safe, description }))
   if (kind === 'number') return Type.Optional(Type.Number({ description }))
   if (kind === 'boolean') return Type.Optional(Type.String({ description, ...judged({ enum: ['true', 'false'] }) }))
   if (kind === 'instant') return instantAfter(description)
@@ -135,8 +138,6 @@ export const placeOf = (row: Row, order: readonly Sort[], { folded }: ListRules)
     return folded.includes(field) ? fold(String(value)) : value
   })
 
-const largestId = 2_147_483_647
-
 /** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
 function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
   return order.every(({ field }, at) => {
@@ -173,25 +174,16 @@ function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListR
   if (query.q && search.length > 0) wanted.push({ field: search, op: 'contains', value: String(query.q) })
   const { updatedAfter } = query
   if (updatedAfter !== undefined) {
-    wanted.push({ field: 'updatedAt', op: '>', value: instantOf('updatedAfter', String(updatedAfter)) })
+    wanted.push({ field: 'updatedAt', op: '>', value: instantFrom('updatedAfter', String(updatedAfter)) })
   }
   return wanted
 }
 
 function valueFrom(name: string, sent: string, kind: ColumnKind | undefined): string | number {
-  if (kind === 'instant') return instantOf(name, sent)
+  if (kind === 'instant') return instantFrom(name, sent)
   if (kind === 'boolean') return truthOf(name, sent)
   if (kind === 'integer' || kind === 'number') return Number(sent)
   return sent
-}
-
-/** A day, or a time with its offset (RFC 3339). */
-const isoInstant = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
-
-function instantOf(name: string, sent: string): string {
-  const instant = isoInstant.test(sent) ? Date.parse(sent) : Number.NaN
-  if (Number.isNaN(instant)) throw malformed(name, 'must be an ISO 8601 instant')
-  return new Date(instant).toISOString()
 }
 
 function truthOf(name: string, sent: string): number {

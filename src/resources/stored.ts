@@ -1,5 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import type { ColumnKind, ResourceColumn } from '../db/resource-tables.ts'
+import { instantOf } from '../http/instant.ts'
 import { lines, noControls } from './text.ts'
 
 /** The parts of a JSON Schema that decide how its values are kept. */
@@ -73,7 +74,7 @@ function amended<T extends TSchema>(schema: T, keywords: object): T {
   return Object.defineProperties({}, { ...own, ...Object.getOwnPropertyDescriptors(keywords) }) as T
 }
 
-const isInstant = (value: unknown) => !Number.isNaN(Date.parse(String(value)))
+const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
 const isStorable = (value: unknown) => storable.test(String(value))
 
 /** The SQL name of a field. */

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { judged } from '../http/judged.ts'
+import type { FieldError } from '../http/problem.ts'
 
 /** No control characters and no halves of surrogate pairs; the length counts after trimming. */
 export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
@@ -18,3 +19,7 @@ const documented = (minLength: number) => {
 /** One line of text of a bounded length. */
 export const Line = (minLength: number, maxLength: number, about: { description?: string; examples?: string[] } = {}) =>
   Type.String({ minLength, maxLength, pattern: noControls, ...documented(minLength), ...about })
+
+/** What is wrong with the spelling of an absolute URL; where it leads is judged by `http/guard.ts`. */
+export const urlErrors = (field: string, url: string): FieldError[] =>
+  URL.canParse(url) ? [] : [{ field, message: 'is not a valid URL' }]

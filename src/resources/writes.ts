@@ -15,7 +15,7 @@ export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<stri
 
 /** The 404 of a resource. */
 export const notFound = ({ declaration }: Served, id: number) =>
-  new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${id}`)
+  new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
 
 /** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null, instants UTC. */
 function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown>): Record<string, unknown> {

@@ -50,6 +50,16 @@ describe('wellFormed', () => {
       assert.equal(await status('GET * HTTP/1.1', 'Host: plinth.test'), 400)
     })
 
+    it('400 for a query that does not decode as UTF-8 (RFC 3986 §2.1)', async () => {
+      for (const query of ['x=%ff', 'x=%zz', 'x=%', '%c3=1', 'x=%ed%a0%80', 'y=1&x=%2']) {
+        const answer = await send(mounted, { url: `/things?${query}` })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], query)
+      }
+      for (const query of ['x=%C3%A4%25', 'x=a+b', 'x=ä', '?', 'x=%20&%20']) {
+        assert.equal((await send(mounted, { url: `/things?${query}` })).statusCode, 200, query)
+      }
+    })
+
     it('200 up to 8 KiB, 414 URI_TOO_LONG beyond (T-HTTP-05)', async () => {
       const url = (length: number) => '/things?x='.padEnd(length, 'x')
       assert.equal((await send(mounted, { url: url(8_191) })).statusCode, 200)

@@ -115,6 +115,17 @@ forEachEngine((engine) => {
       assert.deepEqual(answer.json(), { title: 'Emma', _links: { self: { href: `/books/${id}` } } })
     })
 
+    it('404 for an empty id, which is no path of ours, whoever asks', async () => {
+      for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'POST', 'OPTIONS'] as const) {
+        for (const url of ['/books/', '/users/', '/v2/products/?fields=id', '/api/reports//status']) {
+          for (const scopes of [undefined, null]) {
+            const answer = await send({ method, url, ...(scopes === null && { scopes }) })
+            assert.equal(answer.statusCode, 404, `${method} ${url}`)
+          }
+        }
+      }
+    })
+
     it('404 when there is none', async () => {
       await is({ url: '/books/2147483647', scopes: null }, 404, 'RESOURCE_NOT_FOUND')
     })

@@ -80,11 +80,21 @@ forEachEngine((engine) => {
       }))
       await service.db.write((tx) => tx.insertInto('products').values(rows).execute())
       const counts = []
-      for (const query of ['', 'limit=1', 'limit=50', 'limit=200', 'limit=201', 'limit=1000000000']) {
+      for (const query of [
+        '',
+        'limit=1',
+        'limit=50',
+        'limit=200',
+        'limit=201',
+        'limit=99999999999999999',
+        `limit=${'9'.repeat(999)}`,
+      ]) {
         counts.push((await list(query)).length)
       }
-      assert.deepEqual(counts, [50, 1, 50, 200, 200, 200])
-      assert.equal((await walk('/products?limit=201', 'next')).length, 205)
+      assert.deepEqual(counts, [50, 1, 50, 200, 200, 200, 200])
+      for (const limit of ['201', '9'.repeat(30)]) {
+        assert.equal((await walk(`/products?limit=${limit}`, 'next')).length, 205)
+      }
     })
 
     it('400 for anything but a positive integer', async () => {
@@ -378,7 +388,9 @@ forEachEngine((engine) => {
     })
 
     it('400 for an updatedAfter that is no instant', async () => {
-      for (const text of ['yesterday', '', '2026-13-01T00:00:00Z', '7', '1767225600000']) {
+      const none = ['2026-13-01T00:00:00Z', '2026-02-30', '2026-02-29T00:00:00Z', '2026-01-01T24:00:00Z']
+      const beyond = ['0000-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00']
+      for (const text of ['yesterday', '', '7', '1767225600000', ...none, ...beyond]) {
         await refused(`updatedAfter=${encodeURIComponent(text)}`, 'updatedAfter')
       }
     })

@@ -114,6 +114,13 @@ forEachEngine((engine) => {
       )
     })
 
+    it('200 for a filter by the largest integers there are', async () => {
+      const count = 9_007_199_254_740_991
+      const { id } = await create({ count })
+      const found = await send({ url: `${url}?count=${count}` })
+      assert.deepEqual([found.statusCode, found.json()[0]?.id], [200, id])
+    })
+
     it('200 for PATCH that merges objects, sets truth and removes with null; PUT removes what is left out', async () => {
       const { id } = await create({ isOpen: true, place: { street: 'A', number: 1 }, tags: ['x'] })
       const patch = { isOpen: false, place: { number: null }, tags: null }
@@ -168,6 +175,7 @@ forEachEngine((engine) => {
       ['count=1.5', 'count'],
       ['minCount=abc', 'minCount'],
       ['maxCount=99999999999999999', 'maxCount'],
+      ['count=-9007199254740992', 'count'],
       ['startsAfter=yesterday', 'startsAfter'],
       ['sort=isOpen', 'sort'],
       ['sort=tags', 'sort'],
@@ -184,6 +192,7 @@ forEachEngine((engine) => {
       ['NUL in free text', { free: 'a\0b' }, 422, 'free'],
       ['half a surrogate pair', { free: 'a\ud800' }, 422, 'free'],
       ['an instant that is none', { startsAt: '2026-13-01T00:00:00Z' }, 422, 'startsAt'],
+      ['an instant whose year has other than four digits', { startsAt: '9999-12-31T23:59:59-01:00' }, 422, 'startsAt'],
       ['a leap second, which no clock here has', { startsAt: '2016-12-31T23:59:60Z' }, 422, 'startsAt'],
       ['an integer beyond those that are exact', { count: -(2 ** 53) }, 400, undefined],
       ['a day that is none', { due: '2026-02-30' }, 422, 'due'],

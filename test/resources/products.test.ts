@@ -203,20 +203,7 @@ forEachEngine((engine) => {
     })
 
     it('400 for an id that no product can have (T-API-06)', async () => {
-      for (const id of [
-        'abc',
-        '1e3',
-        '0x1',
-        '-0',
-        '0',
-        '-1',
-        '01',
-        '1.0',
-        '2147483648',
-        '9007199254740993',
-        '1%20',
-        '%00',
-      ]) {
+      for (const id of ['abc', '1e3', '0x1', '-0', '0', '-1', '01', '1.0', `-${'9'.repeat(30)}`, '1%20', '%00']) {
         await is({ url: `/products/${id}` }, 400, 'INVALID_INPUT', id)
       }
     })
@@ -309,6 +296,20 @@ forEachEngine((engine) => {
       const payload = { name: 'Pen', price: 1 }
       for (const headers of [{}, { 'if-match': '"1"' }, { 'if-none-match': '*' }, { 'if-match': '*' }]) {
         await is({ method: 'PUT', url: '/products/2147483647', payload, headers }, 404, 'RESOURCE_NOT_FOUND')
+      }
+    })
+
+    it('404 for any positive integer that no product has, however long', async () => {
+      const payload = { name: 'Pen', price: 1 }
+      for (const id of ['2147483648', '9999999999', '9007199254740993', '9'.repeat(30)]) {
+        const url = `/products/${id}`
+        await is({ url }, 404, 'RESOURCE_NOT_FOUND', id)
+        await is({ method: 'PUT', url, payload: { name: 1 } }, 400, 'INVALID_INPUT', id)
+        for (const headers of [{}, { 'if-match': '"1"' }, { 'if-none-match': '*' }]) {
+          await is({ method: 'PUT', url, payload, headers }, 404, 'RESOURCE_NOT_FOUND', id)
+          await is({ method: 'PATCH', url, payload, headers }, 404, 'RESOURCE_NOT_FOUND', id)
+          await is({ method: 'DELETE', url, headers }, 404, 'RESOURCE_NOT_FOUND', id)
+        }
       }
     })
 

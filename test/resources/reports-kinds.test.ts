@@ -155,6 +155,19 @@ forEachEngine((engine) => {
       )
     })
 
+    it('422 for days and hours that no calendar and no clock has', async () => {
+      const wrong: [reportType: string, from: string][] = [
+        ...['2026-02-30', '2026-01-01T24:00:00Z', '2026-02-29T00:00:00Z'].map((at): [string, string] => ['books', at]),
+        ...['2026-02-30', '2026-02-01T00:00:00Z'].map((at): [string, string] => ['activity', at]),
+      ]
+      for (const [reportType, from] of wrong) {
+        const answer = await ask({ reportType, format: 'csv', parameters: { from } })
+        assert.deepEqual([answer.statusCode, answer.json().errors?.[0].field], [422, 'parameters.from'], from)
+      }
+      const leap = await ask({ reportType: 'books', format: 'csv', parameters: { from: '2024-02-29' } })
+      assert.equal(leap.json().parameters.from, '2024-02-29T00:00:00.000Z')
+    })
+
     it('400 when one is of the wrong JSON type', async () => {
       for (const parameters of [[], 'x', { from: 5 }, { filter: 'genre' }, { filter: { genre: {} } }, { sort: 7 }]) {
         const answer = await ask({ reportType: 'books', format: 'csv', parameters })

@@ -7,6 +7,7 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Database } from '../../src/db/open.ts'
 import type { Snapshot } from '../../src/db/snapshot.ts'
+import { fromFramework } from '../../src/http/framework-errors.ts'
 import { Problem } from '../../src/http/problem.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { generate } from '../../src/resources/reports/generate.ts'
@@ -81,12 +82,11 @@ forEachEngine((engine) => {
       const [clientId = '', subject = '', ...scopes] = String(request.headers['x-caller']).split(' ')
       request.caller = { caller: { clientId, subject, scopes: new Set(scopes) } }
     })
-    app.setErrorHandler((error: Error & { validation?: unknown }, _request, reply) => {
-      const problem = error instanceof Problem ? error : undefined
-      const status = problem?.status ?? (error.validation ? 400 : 500)
-      const { message } = error
+    app.setErrorHandler((error: Error, _request, reply) => {
+      const problem = error instanceof Problem ? error : fromFramework(error)
+      const { message } = problem ?? error
       return reply
-        .code(status)
+        .code(problem?.status ?? 500)
         .headers(problem?.headers ?? {})
         .send({ errorCode: problem?.code, message, errors: problem?.errors })
     })
@@ -185,6 +185,29 @@ forEachEngine((engine) => {
         { field: 'format', message: 'must be one of: json, csv, ndjson, xlsx, pdf' },
       ])
     })
+
+    it('422 naming every broken rule at once, of the schema and of the kind', async () => {
+      const parameters = { sort: 'nothing', filter: { nothing: 1 } }
+      const answer = await post({
+        reportType: 'numbers',
+        format: 'y',
+        webhookUrl: `nope${'x'.repeat(2_048)}`,
+        parameters,
+      })
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
+      assert.deepEqual(
+        answer.json().errors.map(({ field }: { field: string }) => field),
+        ['webhookUrl', 'format', 'webhookUrl', 'parameters.filter.nothing', 'parameters.sort'],
+      )
+    })
+
+    for (const webhookUrl of ['x', '', '//example.com', 'https://example.com:99999/']) {
+      it(`422 VALIDATION_ERROR for a callback address that is no URL: ${JSON.stringify(webhookUrl)}`, async () => {
+        const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
+        assert.deepEqual(answer.json().errors, [{ field: 'webhookUrl', message: 'is not a valid URL' }])
+      })
+    }
 
     it('422 when the callback address is not allowed', async () => {
       const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://private.test' })

@@ -141,11 +141,12 @@ forEachEngine((engine) => {
       })
 
       it('422 naming every broken rule, before it is asked whether there is such a webhook', async () => {
-        const wrong = { event: 'x', callbackUrl: 'nowhere', headers: { 'webhook-id': '1', gone: null } }
+        const headers = { 'webhook-id': '1', gone: null }
+        const wrong = { status: 'x', event: 'x', callbackUrl: 'nowhere', headers }
         const { errors } = await refused(422, 'VALIDATION_ERROR', 'PATCH', `/api/webhooks/whk_${'A'.repeat(22)}`, wrong)
         assert.deepEqual(
           errors.map(({ field }: Json) => field),
-          ['event', 'callbackUrl', 'headers.webhook-id'],
+          ['status', 'event', 'callbackUrl', 'headers.webhook-id'],
         )
         const { id } = await made()
         for (const [status, code, patch] of [
@@ -317,6 +318,7 @@ forEachEngine((engine) => {
           'sort=id',
           'since=yesterday',
           'until=2026-13-01',
+          'since=2026-02-30',
           'limit=0',
           `cursor=${cursor}`,
         ]) {
@@ -372,6 +374,7 @@ forEachEngine((engine) => {
         for (const [payload, field] of [
           [{ since: 'yesterday' }, 'since'],
           [{ since: '2026-02-01T23:59:60Z' }, 'since'],
+          [{ since: '9999-12-31T23:59:59-01:00' }, 'since'],
           [{ since: '2026-02-01T00:00:00Z', until: '2026-02-01T00:00:00Z' }, 'until'],
           [{ since: '2026-02-01T00:00:00Z', event: 'report.*' }, 'event'],
           [{ since: '2026-02-01T00:00:00Z', status: 'pending' }, 'status'],

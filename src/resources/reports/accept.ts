@@ -2,6 +2,7 @@ import { newId } from '../../db/ids.ts'
 import { lacksScope } from '../../http/authorize.ts'
 import type { Caller } from '../../http/identify.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
+import { urlErrors } from '../text.ts'
 import { formats } from './formats.ts'
 import { type Asked, countUpTo, type ReportKind } from './kinds.ts'
 import { checkParameters } from './parameters.ts'
@@ -29,22 +30,27 @@ export async function judge(options: ReportsOptions, body: ReportRequest, asking
   return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }) }
 }
 
-function understood({ kinds }: ReportsOptions, { reportType, format, parameters }: ReportRequest) {
-  const kind = kinds.find(({ name }) => name === reportType)
-  const checked = kind && checkParameters(kind, parameters)
-  const errors = [
-    ...unlessOneOf(
-      'reportType',
-      reportType,
-      kinds.map(({ name }) => name),
-    ),
+function understood(options: ReportsOptions, body: ReportRequest) {
+  const kind = kindOf(options, body)
+  const errors = mistakesIn(options, body)
+  if (!kind || errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+  return { kind, asked: checkParameters(kind, body.parameters).asked }
+}
+
+const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
+  kinds.find(({ name }) => name === reportType)
+
+/** The rules that a request breaks besides those of its schema. */
+export function mistakesIn(options: ReportsOptions, body: ReportRequest): FieldError[] {
+  const { reportType, format, webhookUrl, parameters } = body
+  const types = options.kinds.map(({ name }) => name)
+  const kind = kindOf(options, body)
+  return [
+    ...unlessOneOf('reportType', reportType, types),
     ...unlessOneOf('format', format, [...formats.keys()]),
-    ...(checked?.errors ?? []),
+    ...(webhookUrl === undefined ? [] : urlErrors('webhookUrl', webhookUrl)),
+    ...(kind ? checkParameters(kind, parameters).errors : []),
   ]
-  if (!kind || !checked || errors.length > 0) {
-    throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
-  }
-  return { kind, asked: checked.asked }
 }
 
 const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { instantOf, isDay } from '../../http/instant.ts'
 import type { FieldError } from '../../http/problem.ts'
 import { noControls } from '../text.ts'
 import type { Asked, FilterValue, ReportFilter, ReportKind } from './kinds.ts'
@@ -65,20 +66,14 @@ function checkNames(field: string, names: string[], allowed: string[], wrong: Wr
   if (new Set(names).size < names.length) wrong(field, 'names a field twice')
 }
 
-/** A day, or a time with its offset (RFC 3339). */
-const instantForm = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
-const dayForm = /^\d{4}-\d\d-\d\d$/
-
 function boundOf({ time }: ReportKind, bound: string | undefined, field: string, wrong: Wrong): string | undefined {
   if (bound === undefined) return undefined
   if (!time) return void wrong(field, 'does not apply: the report is of one moment')
-  const ms = (time.type === 'date' ? dayForm : instantForm).test(bound) ? Date.parse(bound) : Number.NaN
-  if (Number.isNaN(ms)) {
-    const expected = time.type === 'date' ? 'a day such as 2026-01-31' : 'a day or an instant of RFC 3339'
-    return void wrong(field, `must be ${expected}`)
-  }
-  const instant = new Date(ms).toISOString()
-  return time.type === 'date' ? instant.slice(0, 10) : instant
+  const isOfDays = time.type === 'date'
+  const read = isOfDays ? (isDay(bound) ? bound : undefined) : instantOf(bound)
+  if (read === undefined)
+    wrong(field, `must be ${isOfDays ? 'a day such as 2026-01-31' : 'a day or an instant of RFC 3339'}`)
+  return read
 }
 
 function filterOf({ filters = [] }: ReportKind, given: Record<string, FilterValue>, wrong: Wrong) {

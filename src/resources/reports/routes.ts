@@ -5,6 +5,7 @@ import type { RandomBytes } from '../../db/ids.ts'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
+import { judgedBy } from '../../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
 import { addLink } from '../../http/link.ts'
@@ -12,7 +13,7 @@ import { once } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
-import { judge } from './accept.ts'
+import { judge, mistakesIn } from './accept.ts'
 import { download } from './download.ts'
 import { streamEvents } from './events.ts'
 import { formats } from './formats.ts'
@@ -67,7 +68,10 @@ function createRoutes(app: App, options: ReportsOptions): void {
   const response = { 202: TaskView }
   const schema = about('createReport', 'Ask for a report', { body: requestOf(options), response })
   const config = { ...writing, minimal: true, limit: 'reports', problems: refusals } as const
-  app.post('/api/reports', { schema, config }, (request, reply) => accept(app, options, request.body, request, reply))
+  const validatorCompiler = judgedBy((body: ReportRequest) => mistakesIn(options, body))
+  app.post('/api/reports', { schema, config, validatorCompiler }, (request, reply) =>
+    accept(app, options, request.body, request, reply),
+  )
   const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response })
   const repeats = { ...config, problems: ['TASK_NOT_COMPLETED', ...refusals] } as const
   app.post('/api/reports/:taskId/retry', { schema: retry, config: repeats }, async (request, reply) => {

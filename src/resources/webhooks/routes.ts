@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Queryable } from '../../db/open.ts'
 import { actorOf } from '../../http/actor.ts'
-import { mergePatch } from '../../http/bodies.ts'
+import { judgedBy, mergePatch } from '../../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import type { AddressPolicy, LookupAll } from '../../http/guard.ts'
 import { callerOf } from '../../http/identify.ts'
@@ -15,7 +15,7 @@ import { deliveryRoutes } from './delivery-routes.ts'
 import type { EventKinds } from './event-types.ts'
 import { page } from './listing.ts'
 import { find, insert, newRegistration, refuseDuplicate, remove, type Store, shownBy } from './registrations.ts'
-import { checkRegistration, type RegistrationPatch } from './rules.ts'
+import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
 
@@ -47,7 +47,8 @@ const creating: Plugin = async (app, options) => {
   const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
   const problems = ['DUPLICATE_RESOURCE', 'WEBHOOK_LIMIT_REACHED', 'CALLBACK_URL_BLOCKED'] as const
   const config = { ...writes, limit: 'webhooks', problems } as const
-  app.post(path, { config, schema }, async (request, reply) => {
+  const validatorCompiler = judgedBy(registrationErrors(options.events))
+  app.post(path, { config, schema, validatorCompiler }, async (request, reply) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)
     judgeAddition(request)
@@ -90,7 +91,8 @@ const changing: Plugin = async (app, options) => {
   const schema = { ...about, body, response: { 200: schemas.Webhook } }
   const problems = ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED', 'PERMISSION_DENIED'] as const
   const config = { ...writes, accepts: [mergePatch], minimal: true, problems }
-  app.patch(`${path}/:id`, { config, schema }, async (request) => {
+  const validatorCompiler = judgedBy(registrationErrors(options.events))
+  app.patch(`${path}/:id`, { config, schema, validatorCompiler }, async (request) => {
     const caller = callerOf(request)
     const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))
     const patch: RegistrationPatch = Object.fromEntries(named)

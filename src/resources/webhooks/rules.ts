@@ -2,6 +2,7 @@ import { lacksScope } from '../../http/authorize.ts'
 import { type AddressPolicy, judgeTarget, type LookupAll } from '../../http/guard.ts'
 import type { Caller } from '../../http/identify.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
+import { urlErrors } from '../text.ts'
 import { type EventKinds, eventPatterns, scopesOfPattern } from './event-types.ts'
 
 /** What a client sends to register, after its types were checked. */
@@ -36,26 +37,26 @@ export interface Rules {
   lookup?: LookupAll | undefined
 }
 
+/** The rules that a registration breaks besides those of its schema. Of a patch, what it names is judged. */
+export const registrationErrors =
+  (events: EventKinds) =>
+  ({ event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
+    ...(event === undefined ? [] : eventErrors(event, events)),
+    ...(callbackUrl === undefined ? [] : urlErrors('callbackUrl', callbackUrl)),
+    ...headerErrors(headers ?? {}),
+  ]
+
 /**
- * Throws VALIDATION_ERROR naming every broken rule, ACCESS_DENIED when the caller may not read what it wants to hear of,
- * or CALLBACK_URL_BLOCKED with the reason; asks the resolver. Of a patch, what it names is judged.
+ * Throws ACCESS_DENIED when the caller may not read what it wants to hear of, or CALLBACK_URL_BLOCKED with the reason;
+ * asks the resolver. Of a patch, what it names is judged.
  */
 export async function checkRegistration(
-  { event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch,
+  { event, callbackUrl }: Partial<RegistrationBody> | RegistrationPatch,
   caller: Caller,
   rules: Rules,
 ): Promise<void> {
-  refuse([
-    ...(event === undefined ? [] : eventErrors(event, rules.events)),
-    ...(callbackUrl === undefined ? [] : urlErrors(callbackUrl)),
-    ...headerErrors(headers ?? {}),
-  ])
   if (event !== undefined) checkReading(event, caller, rules.events)
   if (callbackUrl !== undefined) await judge(callbackUrl, rules)
-}
-
-function refuse(errors: FieldError[]): void {
-  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
 }
 
 /** Throws ACCESS_DENIED unless the caller may read what the pattern tells. */
@@ -73,7 +74,8 @@ const mostHeaders = 20
 /** Throws VALIDATION_ERROR unless a patch leaves static headers that a registration could have. */
 export function checkHeaders(headers: Record<string, string>): void {
   const isTooMany = Object.keys(headers).length > mostHeaders
-  refuse(isTooMany ? [{ field: 'headers', message: `must be at most ${mostHeaders}` }] : headerErrors(headers))
+  const errors = isTooMany ? [{ field: 'headers', message: `must be at most ${mostHeaders}` }] : headerErrors(headers)
+  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
 }
 
 async function judge(callbackUrl: string, { policy, lookup }: Rules): Promise<void> {
@@ -88,9 +90,6 @@ function eventErrors(event: string, events: EventKinds): FieldError[] {
   const patterns = eventPatterns(events)
   return patterns.includes(event) ? [] : [{ field: 'event', message: `must be one of ${patterns.join(', ')}` }]
 }
-
-const urlErrors = (url: string): FieldError[] =>
-  URL.canParse(url) ? [] : [{ field: 'callbackUrl', message: 'is not a valid URL' }]
 
 const headerErrors = (headers: Record<string, string | null>): FieldError[] =>
   Object.entries(headers).flatMap(([name, value]) => {
