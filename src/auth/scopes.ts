@@ -30,6 +30,11 @@ export const scopesWith = (resources: Scopes): Scopes =>
 export const apiScopes = (scopes: Scopes): string[] =>
   Object.keys(scopes).filter((scope) => !Object.hasOwn(personal, scope))
 
+/** The names among `names` that are scopes of the service. */
+export function knownScopes(scopes: Scopes, names: readonly string[]): string[] {
+  return names.filter((name) => Object.hasOwn(scopes, name))
+}
+
 /** The names among `names` that are no scope of the service. */
 export function unknownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => !Object.hasOwn(scopes, name))

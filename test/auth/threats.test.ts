@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import * as openid from 'openid-client'
+import { openAccount } from '../../src/auth/accounts.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
 import {
   answer,
   browser,
@@ -440,6 +442,41 @@ forEachEngine((engine) => {
         const refused = sentTo(await one.visit(authorizeUrl(id, { scope: 'admin' }))).searchParams
         assert.equal(refused.get('error'), 'access_denied')
       }
+    })
+  })
+
+  describe('T-OA-12 consent is to what was shown', () => {
+    const scope = 'openid admin users:write unheard:of'
+    it('not asked again at the next login, but for what the person can give since a promotion', async () => {
+      const bob = await person(real)
+      const app = await client(real)
+      const config = await relyingParty(real, app)
+      const { tokens } = await codeFlow(config, browser(real), bob, { scope })
+      assert.equal(tokens.scope, 'openid')
+      const one = browser(real)
+      assert.ok(
+        sentTo(await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), bob)).searchParams.get('code'),
+      )
+      await real.db.write((tx) => openAccount(tx, bob.userId, 'admin', Date.now()))
+      const later = browser(real)
+      const page = await logIn(later, await later.visit(authorizeUrl(app.id, { scope })), bob)
+      assert.ok(formAction(page, 'consent') && page.text.includes('Administer the service'))
+      assert.equal((await codeFlow(config, later, bob, { scope })).tokens.scope, 'openid admin users:write')
+    })
+
+    it('the audit log tells what was allowed and denied, not what was requested', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), who)
+      await answer(one, page, 'deny')
+      await answer(one, await one.visit(authorizeUrl(app.id, { scope })), 'allow')
+      const events = ['consent.denied', 'consent.granted'] as const
+      const details = await eventually('two entries', async () => {
+        const rows = real.db.read.selectFrom('auditEntries').select('details').where('clientId', '=', app.id)
+        const found = await rows.where('event', 'in', events).execute()
+        return found.length === 2 && found
+      })
+      assert.deepEqual(new Set(details.map((row) => row.details)), new Set(['{"scopes":["openid"]}']))
     })
   })
 
