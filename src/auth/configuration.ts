@@ -61,6 +61,8 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     extraClientMetadata: { properties: ownMetadata },
     // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
+    // Otherwise a code could be redeemed without the address that it was sent to (RFC 6749 §4.1.3).
+    allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: recordIssued(adapter, accessTokenType) } },
     interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },

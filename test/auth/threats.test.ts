@@ -116,14 +116,15 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`${wrong.length} ways`, async () => {
+    it(`${wrong.length} ways, and none at all`, async () => {
       const app = await client(real, { redirectUris: [registered] })
       for (const uri of wrong) {
         const page = await browser(real).visit(authorizeUrl(app.id, { redirect_uri: uri }))
-        // An empty one counts as not sent; then the only one that is registered is meant (RFC 6749 §3.1.2.3).
-        if (uri === '') assert.ok(formAction(page, 'login'))
-        else assert.deepEqual([page.status, page.headers.location], [400, undefined], uri)
+        assert.deepEqual([page.status, page.headers.location], [400, undefined], uri)
       }
+      const { redirect_uri: _, ...rest } = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
+      const without = await browser(real).visit(`/oauth/authorize?${new URLSearchParams(rest)}`)
+      assert.deepEqual([without.status, without.headers.location], [400, undefined])
     })
 
     it('only the port of a loopback address may be another one (RFC 8252 §7.3)', async () => {
@@ -249,6 +250,13 @@ forEachEngine((engine) => {
       assert.equal((await redeem(stolen)).body.error, 'invalid_grant')
       assert.equal((await redeem({ code: await code(), redirect_uri: `${redirectUri}2` })).body.error, 'invalid_grant')
       assert.equal((await redeem({ code: 'never' })).body.error, 'invalid_grant')
+    })
+
+    it('400 invalid_request without the redirect_uri of the request (RFC 6749 §4.1.3)', async () => {
+      const { app, code } = await ready()
+      const form = { grant_type: 'authorization_code', client_id: app.id, client_secret: app.secret as string }
+      const { status, body } = await token({ ...form, code: await code() })
+      assert.deepEqual([status, body.error], [400, 'invalid_request'])
     })
 
     it('401 for a wrong secret, for none, and for one of a client that has none', async () => {
