@@ -65,6 +65,9 @@ forEachEngine((engine) => {
       ['redirectUris', { grants: ['authorization_code'] }, /must hold/],
       ['redirectUris', { redirectUris: ['http://app.example/'] }, /app\.example/],
       ['id', { id: 'https://localhost:8443' }, /128 characters/],
+      ['id', { id: '7' }, /not digits or dots alone/],
+      ['id', { id: '.' }, /not digits or dots alone/],
+      ['id', { id: '..' }, /not digits or dots alone/],
       ['name', { name: '' }, /1 to 200/],
       ['secret', { secret: 'naïve' }, /ASCII/],
     ]
