@@ -34,7 +34,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const { config, scopes, stores, baseUrl, audit, now, report } = options
   const { db, sealer } = stores
   const keys = await keyRing({ db, sealer, now })
-  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
+  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   const persons = peopleOf(options)
@@ -45,7 +45,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   return {
     people: persons,
     provider: config.roles.includes('auth') ? currentServer(keys, { ...tokens, ...persons, ...about, sealer }) : null,
-    verify: tokenVerifier({ ...tokens, trusted, sharedSecret: sharedSecret(config) }),
+    verify: tokenVerifier({ ...tokens, trusted }),
     readApiKey: apiKeys.read,
     stop: async () => {
       untend()

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import { type Client, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
@@ -16,7 +17,7 @@ import type { Frame } from './pages/frame.ts'
 import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/logout.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
-import type { Scopes } from './scopes.ts'
+import { presentScope, type Scopes } from './scopes.ts'
 import type { SigningKey } from './signing-key.ts'
 
 export interface AuthorizationServerOptions {
@@ -32,6 +33,8 @@ export interface AuthorizationServerOptions {
   /** Milliseconds since the epoch. */
   now: () => number
   accessTokenSeconds: number
+  /** What HS256 tokens are verified with that others make; without it there are none. */
+  sharedSecret?: KeyObject | null
   /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
   accessTokenType?: 'JWT' | 'at+jwt'
   login: PasswordGrantOptions['login']
@@ -118,10 +121,15 @@ function features(api: Api, frame: Frame): Configuration['features'] {
   }
 }
 
-type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined }
+type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
-function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
-  return isPresented(ctx, token) && (client.clientAuthMethod !== 'none' || token.clientId === client.clientId)
+/** A token ends with its client, and has no scope that its client lost: what is told of it is what the API makes of it. */
+async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
+  const isOwn = token.clientId === client.clientId
+  if (!(isPresented(ctx, token) && (isOwn || client.clientAuthMethod !== 'none'))) return false
+  const owner = await ctx.oidc.provider.Client.find(String(token.clientId))
+  if (owner) token.scope = presentScope(token.scope ?? '', owner.scope ?? '')
+  return owner !== undefined
 }
 
 /** Refuses, and says so, where the token is another client's (RFC 7009 §2.1). */

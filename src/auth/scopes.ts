@@ -46,3 +46,12 @@ const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit
 export function mayGive(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
+
+/** What a token has now: of the scopes it was given those that its client still may have. */
+export function presentScope(given: string, ofClient: string): string {
+  const allowed = ofClient.split(' ')
+  return given
+    .split(' ')
+    .filter((name) => allowed.includes(name))
+    .join(' ')
+}

@@ -13,6 +13,7 @@ import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
 import { refuseMistakes } from './refuse-mistakes.ts'
 import { SigningKey } from './signing-key.ts'
+import { scopeFinder } from './verify.ts'
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
@@ -37,8 +38,9 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   handleFailures(provider, db.engine, errorRenderer(frame), report)
   if (options.audit) auditTokens(provider, options.audit, options.address)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
-  const read = accessTokenReader({ issuer, audience, keys: options.keys })
-  provider.use(presentByRecord(jwtEndpoints, { read, adapter: records({ db, now }), now }))
+  const read = accessTokenReader({ issuer, audience, keys: options.keys, sharedSecret: options.sharedSecret ?? null })
+  const presented = { read, scopeNow: scopeFinder(options), adapter: records({ db, now }), now }
+  provider.use(presentByRecord(jwtEndpoints, presented))
   return provider
 }
 
