@@ -73,7 +73,8 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    rotateRefreshToken: true,
+    // A token without any scope left is refused before it is used up (`narrowScopes`).
+    rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
     loadExistingGrant: grantLoader(db),

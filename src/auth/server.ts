@@ -13,6 +13,7 @@ import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
 import { refuseMistakes } from './refuse-mistakes.ts'
 import { SigningKey } from './signing-key.ts'
+import { narrowScopes } from './source-scopes.ts'
 import { scopeFinder } from './verify.ts'
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
@@ -29,6 +30,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   recallSecrets(provider, sealer)
   nameRefusals(provider)
   deriveSuccessors(provider, sealer)
+  narrowScopes(provider)
   endWithLogin(provider)
   typeIdTokens(provider, signing[0] as SigningKey)
   allowClientCredentials(provider, api)

@@ -1,14 +1,25 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import { SignJWT } from 'jose'
+import { decodeJwt, SignJWT } from 'jose'
 import * as openid from 'openid-client'
 import { request } from 'undici'
 import { revokeClient, updateClient } from '../../src/auth/client-changes.ts'
 import { builtIn } from '../../src/built-in.ts'
 import { operator } from '../../src/db/audit.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { browser, client, codeFlow, type Person, person, type Real, realServer, relyingParty } from './real.ts'
+import {
+  browser,
+  client,
+  codeFlow,
+  type Person,
+  person,
+  type Real,
+  realServer,
+  redirectUri,
+  relyingParty,
+  through,
+} from './real.ts'
 
 const sharedSecret = 'a shared secret of thirty-two bytes, or more'
 
@@ -55,6 +66,43 @@ forEachEngine((engine) => {
         ['openid users:read', 'openid users:read', 'users:read'],
       )
     })
+  })
+
+  describe('POST /oauth/token with refresh_token', () => {
+    const isScopeError = ({ error }: openid.ResponseBodyError) => error === 'invalid_scope'
+
+    it('200 with the scopes that the client has still, and with all of them once it has them again', async () => {
+      const { app, config, refresh } = await granted()
+      await narrow(app.id, ['users:read', 'reports:read'])
+      const next = await openid.refreshTokenGrant(config, refresh)
+      assert.deepEqual([next.scope, next.id_token], ['users:read', undefined])
+      assert.equal(decodeJwt(next.access_token).scope, 'users:read')
+      await assert.rejects(openid.refreshTokenGrant(config, refresh, { scope: 'books:write' }), isScopeError)
+      await narrow(app.id, ['openid', 'users:read', 'books:write'])
+      const last = await openid.refreshTokenGrant(config, next.refresh_token as string)
+      assert.equal(last.scope, 'openid users:read books:write')
+    })
+
+    it('400 invalid_scope where none is left, and the token is not used up', async () => {
+      const { app, config, refresh } = await granted()
+      await narrow(app.id, ['reports:read'])
+      await assert.rejects(openid.refreshTokenGrant(config, refresh), isScopeError)
+      const used = real.db.read.selectFrom('authRecords').select('id').where('kind', '=', 'RefreshToken')
+      const payload = `%"${app.id}"%`
+      assert.deepEqual(await used.where('payload', 'like', payload).where('consumedAt', 'is not', null).execute(), [])
+      await narrow(app.id, ['openid'])
+      assert.equal((await openid.refreshTokenGrant(config, refresh)).scope, 'openid')
+    })
+  })
+
+  it('a code, too, is redeemed for the scopes that the client has still', async () => {
+    const app = await client(real, { firstParty: true })
+    const config = await relyingParty(real, app)
+    const parameters = { redirect_uri: redirectUri, scope: 'openid users:read books:write', state: 's' }
+    const back = await through(browser(real), openid.buildAuthorizationUrl(config, parameters).href, who)
+    await narrow(app.id, ['users:read'])
+    const tokens = await openid.authorizationCodeGrant(config, back, { expectedState: 's' })
+    assert.deepEqual([tokens.scope, tokens.id_token], ['users:read', undefined])
   })
 
   describe('tokens under PLINTH_JWT_SHARED_SECRET', () => {
