@@ -411,6 +411,22 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await one.visit(authorizeUrl(app.id, { max_age: '10000' }))).searchParams.get('code'))
     })
 
+    it('id_token_hint: a code for its person, login_required for anybody else (OpenID Connect Core §3.1.2.1)', async () => {
+      const app = await client(real, { firstParty: true })
+      const root = await person(real)
+      const one = browser(real)
+      const { tokens } = await codeFlow(await relyingParty(real, app), one, who)
+      const hinted = (change: Parameters = {}) =>
+        authorizeUrl(app.id, { id_token_hint: tokens.id_token as string, ...change })
+      assert.ok(sentTo(await one.visit(hinted({ prompt: 'none' }))).searchParams.get('code'))
+      const other = browser(real)
+      const instead = sentTo(await logIn(other, await other.visit(hinted()), root)).searchParams
+      assert.deepEqual([instead.get('error'), instead.get('code')], ['login_required', null])
+      assert.equal(sentTo(await other.visit(hinted({ prompt: 'none' }))).searchParams.get('error'), 'login_required')
+      const right = browser(real)
+      assert.ok(sentTo(await logIn(right, await right.visit(hinted()), who)).searchParams.get('code'))
+    })
+
     it('consent again with prompt=consent, and when more is asked for; not for what was allowed in an earlier login', async () => {
       const app = await client(real)
       const one = browser(real)
