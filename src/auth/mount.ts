@@ -1,12 +1,12 @@
 import {
   errorCodes,
-  type FastifyError,
   type FastifyInstance,
   type FastifyPluginAsync,
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
 import { endpoints } from './endpoints.ts'
+import { bodyLimit, isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
 import type { CurrentServer } from './key-ring.ts'
 import { noteRequestId, withBody } from './message.ts'
 import { apiScopes, type Scopes } from './scopes.ts'
@@ -22,8 +22,6 @@ export interface MountOptions {
   answered?: (request: FastifyRequest, status: number) => void
 }
 
-/** What the provider itself would read at most, and answer with 400. */
-const bodyLimit = 56 * 1_024
 const config = { scope: 'own' }
 const publicDocuments = 'public, max-age=300'
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
@@ -88,9 +86,8 @@ function callbackOf(server: CurrentServer) {
 
 /** A form as the same request by GET: 303 makes a browser forget the method (RFC 9110 §15.4.4). */
 function asQuery({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const isForm = /^application\/x-www-form-urlencoded *(;|$)/i.test(headers['content-type'] ?? '')
   reply.header('cache-control', 'no-store')
-  if (!isForm) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
+  if (!isForm(headers)) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
   const query = new URLSearchParams((body as Buffer).toString())
   return reply.redirect(`${routeOptions.url}?${query}`, 303)
 }
@@ -127,24 +124,4 @@ async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
-}
-
-/** Forms that are turned into a query, whole. */
-function takeRawBodies(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
-}
-
-/** What is wrong with a body, in the form of RFC 6749 §5.2. */
-function nameBodyErrors(app: FastifyInstance): void {
-  app.setErrorHandler<FastifyError>((error, _request, reply) => {
-    // What the service's own policies threw is for their handler.
-    if (!error.code?.startsWith('FST_ERR_CTP_')) throw error
-    const status = error.statusCode === 413 ? 413 : 400
-    const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body cannot be read'
-    return reply
-      .code(status)
-      .header('cache-control', 'no-store')
-      .send({ error: 'invalid_request', error_description: description })
-  })
 }

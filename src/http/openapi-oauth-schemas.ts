@@ -94,6 +94,12 @@ export const oauthSchemas: Record<string, Schema> = {
     ...object({ error: text, error_description: text }, ['error']),
     examples: [{ error: 'invalid_client', error_description: 'client authentication failed' }],
   },
+  BearerError: {
+    ...object({ error: { ...text, description: 'Absent where no token was sent' }, error_description: text }, [
+      'error_description',
+    ]),
+    examples: [{ error: 'invalid_token', error_description: 'the access token is not valid' }],
+  },
   Introspection: {
     ...object({ active: { type: 'boolean' }, client_id: text, sub: text, scope: text, exp: { type: 'integer' } }, [
       'active',

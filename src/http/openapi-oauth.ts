@@ -67,7 +67,7 @@ const userInfo = (operationId: string): Operation => ({
   responses: {
     '200': { description: 'OK', ...ofJson(ref('UserInfo')) },
     '400': failed('The request was refused (RFC 6750 §3.1)', ['WWW-Authenticate']),
-    '401': failed('The token is missing or wrong', ['WWW-Authenticate']),
+    '401': { ...failed('The token is missing or wrong', ['WWW-Authenticate']), ...ofJson(ref('BearerError')) },
     '403': failed('The token lacks the scope openid', ['WWW-Authenticate']),
     default: { $ref: '#/components/responses/OauthFailure' },
   },
