@@ -5,6 +5,7 @@ import {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { refuseWrongToken } from '../http/authorize.ts'
 import { endpoints } from './endpoints.ts'
 import { bodyLimit, isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
 import type { CurrentServer } from './key-ring.ts'
@@ -23,6 +24,7 @@ export interface MountOptions {
 }
 
 const config = { scope: 'own' }
+const open = { config, onRequest: refuseWrongToken }
 const publicDocuments = 'public, max-age=300'
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
@@ -65,8 +67,8 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   takeRawBodies(app)
   for (const path of browsers) app.get(path, { config }, handle('no-store'))
   for (const path of forms) app.post(path, { config }, asQuery)
-  for (const path of documents) app.get(path, { config }, handle(publicDocuments))
-  app.get('/.well-known/oauth-protected-resource', { config }, (_request, reply) =>
+  for (const path of documents) app.get(path, open, handle(publicDocuments))
+  app.get('/.well-known/oauth-protected-resource', open, (_request, reply) =>
     reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience, apiScopes(scopes))),
   )
 }

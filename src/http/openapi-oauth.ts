@@ -80,6 +80,7 @@ const document = (operationId: string, summary: string, schema: string, type = '
   security: [],
   responses: {
     '200': { description: 'OK', content: { [type]: { schema: ref(schema) } } },
+    '401': { $ref: '#/components/responses/Unauthorized' },
     default: { $ref: '#/components/responses/OauthFailure' },
   },
 })
