@@ -16,9 +16,9 @@ export function whenToAsk(): Policy {
   return prompts
 }
 
-/** There is no scope to fall back to (RFC 6749 §3.3); told before anybody has to log in. */
+/** No scope, or none that there is, and nothing to fall back to (RFC 6749 §3.3); told before anybody has to log in. */
 function refuseWithoutScope({ oidc }: KoaContextWithOIDC): false {
-  if (!oidc.params?.scope) throw new errors.InvalidScope('the request must name a scope', '')
+  if (oidc.requestParamOIDCScopes.size === 0) throw new errors.InvalidScope('the request must name a scope', '')
   return false
 }
 

@@ -105,13 +105,14 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
 }
 
 /**
- * The provider reads forms itself, and refuses other media types itself; only the size is judged before. Where the
- * length is not told that takes the whole body, which is read here then.
+ * The provider reads forms itself, and refuses other media types itself; only the size is judged before, and that there is
+ * a media type. Where the length is not told that takes the whole body, which is read here then.
  */
 function leaveBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (request, payload, done) => {
-    const { 'content-length': length } = request.headers
+    const { 'content-length': length, 'content-type': type } = request.headers
+    if (type === undefined) return done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
     if (length === undefined) readWhole(payload).then((body) => done(null, body), done)
     else done(Number(length) > bodyLimit ? new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE() : null)
   })

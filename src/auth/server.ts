@@ -58,9 +58,12 @@ function answerAs(provider: Provider, { origin, protocol }: URL): void {
   })
 }
 
+/** What the provider says where no client, or none by a method that it knows, was named. */
+const noClient = ['no client authentication mechanism provided', 'invalid authorization header value format']
+const programs = [endpoints.token, endpoints.introspection, endpoints.revocation]
 const notAllowed = 'requested grant type is not allowed for this client'
 
-/** What a client is not registered for, by the names that RFC 6749 §4.1.2.1 and §5.2 have for it. */
+/** Who did not say who it is, and what a client is not registered for, by the names of RFC 6749 §4.1.2.1 and §5.2. */
 function nameRefusals(provider: Provider): void {
   provider.Client.prototype.responseTypeAllowed = function (type) {
     if (this.responseTypes?.includes(type)) return true
@@ -69,6 +72,11 @@ function nameRefusals(provider: Provider): void {
   provider.use(async (ctx, next) => {
     await next()
     const answer = ctx.body as { error_description?: string } | undefined
+    if (programs.includes(ctx.path) && noClient.includes(answer?.error_description ?? '')) {
+      ctx.status = 401
+      ctx.set('WWW-Authenticate', `Basic realm="${provider.issuer}"`)
+      ctx.body = { ...answer, error: 'invalid_client' }
+    }
     if (ctx.path === endpoints.token && answer?.error_description === notAllowed) {
       ctx.body = { error: 'unauthorized_client', error_description: notAllowed }
     }

@@ -169,9 +169,9 @@ forEachEngine((engine) => {
       assert.equal((await send(`${new URLSearchParams(credentials)}`, `${urlencoded}; charset=UTF-8`)).status, 200)
     })
 
-    it('400 for credentials in the query', async () => {
+    it('401 for credentials in the query', async () => {
       const response = await server.post(`/oauth/token?${new URLSearchParams(credentials)}`, {})
-      assert.equal(response.status, 400)
+      assert.equal(response.status, 401)
     })
   })
 

@@ -268,12 +268,12 @@ forEachEngine((engine) => {
       assert.equal((await token({ ...form, client_id: open.id, client_secret: 'any' })).status, 401)
     })
 
-    it('400 for credentials in the address, and in two places', async () => {
+    it('401 for credentials in the address, 400 for credentials in two places', async () => {
       const { app, code } = await ready()
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
       const credentials = { client_id: app.id, client_secret: app.secret as string }
       const inAddress = await token(form, {}, `/oauth/token?${new URLSearchParams(credentials)}`)
-      assert.equal(inAddress.status, 400)
+      assert.equal(inAddress.status, 401)
       assert.equal((await token({ ...form, ...credentials }, basic(app.id, app.secret as string))).status, 400)
     })
   })
@@ -522,9 +522,9 @@ forEachEngine((engine) => {
       assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
     })
 
-    it('invalid_scope without a scope, and for one that the client may not have', async () => {
+    it('invalid_scope without a scope that there is, and for one that the client may not have', async () => {
       const app = await client(real, { scopes: ['openid'] })
-      for (const scope of ['', 'openid admin']) {
+      for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
         const back = sentTo(await browser(real).visit(authorizeUrl(app.id, { scope })))
         assert.equal(back.searchParams.get('error'), 'invalid_scope')
       }
