@@ -100,6 +100,8 @@ forEachEngine((engine) => {
         'https://u:p@app.example/',
         'javascript:alert(1)',
         'com.example.app:/cb',
+        'https://a;sandbox/cb',
+        'https://app.example/\0',
         `https://app.example/${'x'.repeat(2_048)}`,
       ].map((uri): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['redirectUris'], { ...web, redirectUris: [uri] }]),
     ]
