@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto'
-import { type Client, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
+import { type Client, type ClientAuthMethod, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
@@ -46,6 +46,8 @@ export interface AuthorizationServerOptions {
   report: (error: unknown) => void
 }
 
+const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
+
 /** All that oidc-provider is told; where it prints a notice about a default of its own, ours stands here instead. */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
@@ -60,7 +62,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
     responseTypes: ['code', 'id_token'],
-    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
+    clientAuthMethods,
     extraClientMetadata: { properties: ownMetadata },
     // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
@@ -69,7 +71,13 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: recordIssued(adapter, accessTokenType) } },
     interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
-    discovery: { userinfo_endpoint: issuer + endpoints.userinfo, ui_locales_supported: ['en'] },
+    discovery: {
+      userinfo_endpoint: issuer + endpoints.userinfo,
+      ui_locales_supported: ['en'],
+      // Without a word, client_secret_basic alone would be meant (RFC 8414 §2).
+      revocation_endpoint_auth_methods_supported: clientAuthMethods,
+      introspection_endpoint_auth_methods_supported: clientAuthMethods,
+    },
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),

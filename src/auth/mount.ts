@@ -25,6 +25,7 @@ export interface MountOptions {
 
 const config = { scope: 'own' }
 const open = { config, onRequest: refuseWrongToken }
+const unkept = { 'cache-control': 'no-store' }
 const publicDocuments = 'public, max-age=300'
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
@@ -43,12 +44,9 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   { provider, issuer, scopes, audience = issuer, answered },
 ) => {
   const answering = callbackOf(provider)
-  const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
+  const handle = (caching: Record<string, string>) => async (request: FastifyRequest, reply: FastifyReply) => {
     reply.hijack()
-    reply.raw.setHeader('cache-control', cacheControl)
-    const headers = reply.getHeaders()
-    for (const name in headers) {
-      const value = headers[name]
+    for (const [name, value] of Object.entries({ ...caching, ...reply.getHeaders() })) {
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
     const { raw, body, id } = request
@@ -61,13 +59,14 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
     leaveBodies(scope)
     for (const path of programs) {
       const own = path === token ? { ...config, limit: 'token' as const } : config
-      scope.post(path, { config: own }, handle('no-store'))
+      // An answer with tokens says it in the words of HTTP/1.0, too (RFC 6749 §5.1).
+      scope.post(path, { config: own }, handle(path === token ? { ...unkept, pragma: 'no-cache' } : unkept))
     }
   })
   takeRawBodies(app)
-  for (const path of browsers) app.get(path, { config }, handle('no-store'))
+  for (const path of browsers) app.get(path, { config }, handle(unkept))
   for (const path of forms) app.post(path, { config }, asQuery)
-  for (const path of documents) app.get(path, open, handle(publicDocuments))
+  for (const path of documents) app.get(path, open, handle({ 'cache-control': publicDocuments }))
   app.get('/.well-known/oauth-protected-resource', open, (_request, reply) =>
     reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience, apiScopes(scopes))),
   )

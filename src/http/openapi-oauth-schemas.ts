@@ -66,6 +66,8 @@ const serverMetadata = object(
     subject_types_supported: words,
     id_token_signing_alg_values_supported: words,
     token_endpoint_auth_methods_supported: words,
+    revocation_endpoint_auth_methods_supported: words,
+    introspection_endpoint_auth_methods_supported: words,
     code_challenge_methods_supported: words,
     claims_supported: words,
   },

@@ -44,6 +44,7 @@ forEachEngine((engine) => {
       const { status, headers, body } = await server.token(form(await registered()))
       assert.equal(status, 200)
       assert.equal(headers.get('cache-control'), 'no-store')
+      assert.equal(headers.get('pragma'), 'no-cache')
       assert.match(headers.get('content-type') ?? '', /^application\/json/)
       const { access_token, ...rest } = body
       assert.match(access_token, /^[\w-]+\.[\w-]+\.[\w-]+$/)
