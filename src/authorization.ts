@@ -36,7 +36,8 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const { db, sealer } = stores
   const keys = await keyRing({ db, sealer, now })
   const endings: Endings = { count: 0 }
-  const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now, endings }
+  const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
+  const tokens = { ...own, endings, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   const persons = peopleOf(options)
@@ -47,7 +48,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   return {
     people: persons,
     provider: config.roles.includes('auth') ? currentServer(keys, { ...tokens, ...persons, ...about, sealer }) : null,
-    verify: tokenVerifier({ ...tokens, trusted, sharedSecret: sharedSecret(config) }),
+    verify: tokenVerifier({ ...tokens, trusted }),
     endings,
     readApiKey: apiKeys.read,
     stop: async () => {

@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import { cidrs, origin, origins, url } from './address-settings.ts'
+import { clientIdPattern, clientIdRule } from './auth/client-id.ts'
 import type { PasswordCost } from './auth/passwords.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
@@ -25,7 +26,7 @@ const table = (production: boolean) => ({
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',
-    optional(text('', 'Client with every scope that exists after start', /^[\x21-\x7e]{1,128}$/, 'visible ASCII')),
+    optional(text('', 'Client with every scope that exists after start', clientIdPattern, clientIdRule)),
   ),
   bootstrapClientSecret: named(
     'PLINTH_BOOTSTRAP_CLIENT_SECRET',

@@ -358,13 +358,17 @@ describe('readConfig', () => {
     assert.match(said, /\nPLINTH_SMTP_FROM=.* is not valid: expected an e-mail address$/)
   })
 
-  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: visible ASCII', () => {
+  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: what a client may have', () => {
     const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })
     assert.equal(
       wrong,
-      'PLINTH_BOOTSTRAP_CLIENT_ID=a b is not valid: expected visible ASCII\n' +
+      'PLINTH_BOOTSTRAP_CLIENT_ID=a b is not valid: expected 1 to 128 characters of A-Z a-z 0-9 . _ ~ -, and not digits or dots alone\n' +
         'PLINTH_BOOTSTRAP_CLIENT_SECRET=… is not valid: expected 1 to 256 printable ASCII characters',
     )
+    for (const id of ['7', '.', '..', 'a/b']) {
+      const said = message({ PLINTH_BOOTSTRAP_CLIENT_ID: id, PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim' })
+      assert.match(said, /^PLINTH_BOOTSTRAP_CLIENT_ID=\S+ is not valid: expected 1 to 128 characters/)
+    }
   })
 
   it('allows no page over plain HTTP in production, not even a local one', () => {

@@ -1,4 +1,5 @@
-import { type Client, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
+import type { KeyObject } from 'node:crypto'
+import { type Client, type ClientAuthMethod, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
@@ -17,7 +18,7 @@ import type { Frame } from './pages/frame.ts'
 import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/logout.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
-import type { Scopes } from './scopes.ts'
+import { presentScope, type Scopes } from './scopes.ts'
 import type { SigningKey } from './signing-key.ts'
 
 export interface AuthorizationServerOptions {
@@ -33,6 +34,8 @@ export interface AuthorizationServerOptions {
   /** Milliseconds since the epoch. */
   now: () => number
   accessTokenSeconds: number
+  /** What HS256 tokens are verified with that others make; without it there are none. */
+  sharedSecret?: KeyObject | null
   /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
   accessTokenType?: 'JWT' | 'at+jwt'
   login: PasswordGrantOptions['login']
@@ -44,6 +47,8 @@ export interface AuthorizationServerOptions {
   /** Is told of each failure that is not the caller's. */
   report: (error: unknown) => void
 }
+
+const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
 
 /** All that oidc-provider is told; where it prints a notice about a default of its own, ours stands here instead. */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
@@ -59,18 +64,27 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
     responseTypes: ['code', 'id_token'],
-    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
+    clientAuthMethods,
     extraClientMetadata: { properties: ownMetadata },
     // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
+    // Otherwise a code could be redeemed without the address that it was sent to (RFC 6749 §4.1.3).
+    allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: recordIssued(adapter, accessTokenType) } },
     interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
-    discovery: { userinfo_endpoint: issuer + endpoints.userinfo, ui_locales_supported: ['en'] },
+    discovery: {
+      userinfo_endpoint: issuer + endpoints.userinfo,
+      ui_locales_supported: ['en'],
+      // Without a word, client_secret_basic alone would be meant (RFC 8414 §2).
+      revocation_endpoint_auth_methods_supported: clientAuthMethods,
+      introspection_endpoint_auth_methods_supported: clientAuthMethods,
+    },
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    rotateRefreshToken: true,
+    // A token without any scope left is refused before it is used up (`narrowScopes`).
+    rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
     loadExistingGrant: grantLoader(db),
@@ -118,10 +132,15 @@ function features(api: Api, frame: Frame): Configuration['features'] {
   }
 }
 
-type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined }
+type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
-function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
-  return isPresented(ctx, token) && (client.clientAuthMethod !== 'none' || token.clientId === client.clientId)
+/** A token ends with its client, and has no scope that its client lost: what is told of it is what the API makes of it. */
+async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
+  const isOwn = token.clientId === client.clientId
+  if (!(isPresented(ctx, token) && (isOwn || client.clientAuthMethod !== 'none'))) return false
+  const owner = await ctx.oidc.provider.Client.find(String(token.clientId))
+  if (owner) token.scope = presentScope(token.scope ?? '', owner.scope ?? '')
+  return owner !== undefined
 }
 
 /** Refuses, and says so, where the token is another client's (RFC 7009 §2.1). */

@@ -28,12 +28,13 @@ export function grantLoader(db: Database): LoadGrant {
     if (!client || !account) return undefined
     const id = result?.consent?.grantId ?? session?.grantIdFor(client.clientId)
     const grant = id === undefined ? undefined : await provider.Grant.find(id)
-    const scopes = [...ctx.oidc.requestParamScopes]
+    const scopes = [...ctx.oidc.requestParamOIDCScopes]
     const resources = Object.keys(resourceServers ?? {})
     if (prompts.has('consent') || (grant && covers(grant, resources, scopes))) return grant
     const role = account.role as Role
-    const asked = { userId: Number(account.accountId), clientId: client.clientId, scopes }
-    const isVain = !scopes.some((scope) => mayGive(role, scope))
+    const given = scopes.filter((scope) => mayGive(role, scope))
+    const asked = { userId: Number(account.accountId), clientId: client.clientId, scopes: given }
+    const isVain = given.length === 0
     if (!(isVain || client.is_first_party || (await isRemembered(db, asked)))) return grant
     const anew = grant ?? new provider.Grant({ accountId: account.accountId, clientId: client.clientId })
     fillGrant(anew, resources, scopes, role)

@@ -1,3 +1,4 @@
+import { decodeJwt } from 'jose'
 import { type Configuration, errors, interactionPolicy, type KoaContextWithOIDC } from 'oidc-provider'
 
 type Policy = NonNullable<NonNullable<Configuration['interactions']>['policy']>
@@ -7,6 +8,7 @@ export function whenToAsk(): Policy {
   const prompts = interactionPolicy.base()
   const [login, consent] = [prompts.get('login'), prompts.get('consent')]
   login?.checks.add(new interactionPolicy.Check('no_scope', 'the request names no scope', refuseWithoutScope), 0)
+  login?.checks.add(new interactionPolicy.Check('other_person', 'somebody else logged in', refuseAnother), 0)
   const native = consent?.checks.get('native_client_prompt')
   if (!native) throw new Error('This release of oidc-provider has no check for native clients')
   const { check } = native
@@ -14,8 +16,18 @@ export function whenToAsk(): Policy {
   return prompts
 }
 
-/** There is no scope to fall back to (RFC 6749 §3.3); told before anybody has to log in. */
+/** No scope, or none that there is, and nothing to fall back to (RFC 6749 §3.3); told before anybody has to log in. */
 function refuseWithoutScope({ oidc }: KoaContextWithOIDC): false {
-  if (!oidc.params?.scope) throw new errors.InvalidScope('the request must name a scope', '')
+  if (oidc.requestParamOIDCScopes.size === 0) throw new errors.InvalidScope('the request must name a scope', '')
   return false
+}
+
+/**
+ * A request with an ID token is for its person alone (OpenID Connect Core §3.1.2.1). The provider compares before it asks
+ * for a login, when it has verified the token; this is for who came back from the pages.
+ */
+function refuseAnother({ oidc }: KoaContextWithOIDC): false {
+  const hint = oidc.params?.id_token_hint
+  if (typeof hint !== 'string' || !oidc.result || decodeJwt(hint).sub === oidc.session?.accountId) return false
+  throw new errors.LoginRequired('id_token_hint is of somebody else than who logged in')
 }

@@ -6,7 +6,7 @@ import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import { Problem } from '../http/problem.ts'
-import { type Account, accountBySubject } from './accounts.ts'
+import { accountBySubject } from './accounts.ts'
 import { fillGrant, rememberConsent } from './consent.ts'
 import { deviceCookie, deviceTokenOf } from './device-cookie.ts'
 import { interactionPath } from './endpoints.ts'
@@ -15,7 +15,7 @@ import type { Login } from './login.ts'
 import { type FormRequest, type PageFailures, sendPage, servePages } from './page-routes.ts'
 import { consentBody, consentTitle } from './pages/consent.ts'
 import { loginBody, loginTitle } from './pages/login.ts'
-import { mayGive, type Scopes } from './scopes.ts'
+import { knownScopes, mayGive, type Scopes } from './scopes.ts'
 
 export interface InteractionOptions extends PageFailures {
   provider: CurrentServer
@@ -130,31 +130,31 @@ const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
 })
 
 /** What is asked of whom: the scopes that the person can give, whatever else was requested. */
-async function asked({ db }: InteractionOptions, { params, session, prompt }: Interaction) {
+async function asked({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))
   if (prompt.name !== 'consent' || !account) throw new errors.SessionNotFound('nothing is asked of anybody')
-  const requested = String(params.scope).split(' ')
+  const requested = knownScopes(known, String(params.scope).split(' '))
   const scopes = requested.filter((scope) => mayGive(account.role, scope))
   return { account, requested, scopes, redirectUri: String(params.redirect_uri) }
 }
 
 async function decide(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
   const interaction = await current(options, request, reply)
-  const { account, requested } = await asked(options, interaction)
-  const actor = { ...actorOf(interaction, request), subject: String(account.userId) }
+  const question = await asked(options, interaction)
+  const actor = { ...actorOf(interaction, request), subject: String(question.account.userId) }
   if (request.body?.decision !== 'allow') {
-    options.audit?.tally({ ...actor, event: 'consent.denied', details: { scopes: requested } })
+    options.audit?.tally({ ...actor, event: 'consent.denied', details: { scopes: question.scopes } })
     return finish(options, request, reply, denied)
   }
-  const grantId = await consent(options, interaction, account, requested, actor)
+  const grantId = await consent(options, interaction, question, actor)
   return finish(options, request, reply, { consent: { grantId } }, true)
 }
 
+/** Only what was shown is remembered; what the role cannot give is asked for once it can. */
 async function consent(
   options: InteractionOptions,
   interaction: Interaction,
-  account: Account,
-  scopes: string[],
+  { account, requested, scopes }: Awaited<ReturnType<typeof asked>>,
   actor: AuditActor,
 ): Promise<string> {
   const { db, sealer, now } = options
@@ -163,7 +163,7 @@ async function consent(
   const clientId = String(params.client_id)
   const found = grantId === undefined ? undefined : await provider.Grant.find(grantId)
   const grant = found ?? new provider.Grant({ accountId: String(account.userId), clientId })
-  fillGrant(grant, [params.resource].flat().map(String), scopes, account.role)
+  fillGrant(grant, [params.resource].flat().map(String), requested, account.role)
   await db.write(async (tx) => {
     await rememberConsent(tx, { userId: account.userId, clientId, scopes }, now())
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'consent.granted', details: { scopes } })

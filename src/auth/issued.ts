@@ -3,14 +3,13 @@ import { decodeJwt } from 'jose'
 import type Provider from 'oidc-provider'
 import type {
   AccessToken,
-  Adapter,
   AdapterFactory,
   AdapterPayload,
   ClientCredentials,
   JWTStructured,
   KoaContextWithOIDC,
 } from 'oidc-provider'
-import type { ReadAccessToken } from './access-tokens.ts'
+import type { AccessTokenClaims, ReadAccessToken } from './access-tokens.ts'
 import { withBody } from './message.ts'
 
 type Middleware = Parameters<Provider['use']>[0]
@@ -18,6 +17,8 @@ type Middleware = Parameters<Provider['use']>[0]
 /** What judges and keeps the tokens that are presented. */
 interface Presented {
   read: ReadAccessToken
+  /** Undefined for a token that the API would not take any more. */
+  scopeNow: (claims: AccessTokenClaims) => Promise<string | undefined>
   adapter: AdapterFactory
   /** Milliseconds since the epoch. */
   now: () => number
@@ -54,8 +55,9 @@ export function presentByRecord(paths: readonly string[], presented: Presented):
     const form = new URLSearchParams((await buffer(ctx.req)).toString())
     const tokens = form.getAll('token')
     if (tokens.length === 1 && tokens[0]?.includes('.')) {
-      ctx.state.presentedJwt = true
-      form.set('token', await recordId(tokens[0], presented))
+      const id = await recordId(tokens[0], presented)
+      ctx.state.presentedJwt = id !== unknown
+      form.set('token', id)
     }
     ctx.req = ctx.request.req = withBody(ctx.req, Buffer.from(form.toString()))
     await next()
@@ -63,18 +65,24 @@ export function presentByRecord(paths: readonly string[], presented: Presented):
   return (ctx, next) => (ctx.method === 'POST' && paths.includes(ctx.path) ? replace(ctx, next) : next())
 }
 
-async function recordId(token: string, { read, adapter, now }: Presented): Promise<string> {
+async function recordId(token: string, { read, scopeNow, adapter, now }: Presented): Promise<string> {
   const claims = await read(token, now()).catch(() => undefined)
-  if (!claims?.jti) return unknown
-  if (claims.sub === claims.client_id) await recordOwn(token, adapter('ClientCredentials'), now())
+  if (!claims?.jti || (await scopeNow(claims)) === undefined) return unknown
+  if (claims.sub === claims.client_id || claims.kid === null) await recordPresented(token, adapter, now())
   return claims.jti
 }
 
-/** The record of a verified token that a client got for itself; that it was revoked stays said. */
-async function recordOwn(token: string, adapter: Adapter, nowMs: number): Promise<void> {
+/**
+ * The record of a verified token that was not recorded as it was issued: one that a client got for itself, or one made
+ * under the shared secret. That it was revoked stays said.
+ */
+async function recordPresented(token: string, adapter: AdapterFactory, nowMs: number): Promise<void> {
   const { jti = '', exp = 0, iat, aud, scope, client_id: clientId, sub } = decodeJwt<{ client_id: string }>(token)
-  const record = { kind: 'ClientCredentials', jti, clientId, aud, scope, iat, exp, extra: { sub } }
-  await adapter.upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
+  const isOwn = sub === clientId
+  const kind = isOwn ? 'ClientCredentials' : 'AccessToken'
+  const whose = isOwn ? { clientId } : { clientId, accountId: sub }
+  const record = { kind, jti, ...whose, aud, scope, iat, exp, extra: { sub } }
+  await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
 }
 
 /** Whether a record was asked for by what its holder has: an access token by the JWT itself, never by its bare `jti`. */

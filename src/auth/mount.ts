@@ -1,12 +1,13 @@
 import {
   errorCodes,
-  type FastifyError,
   type FastifyInstance,
   type FastifyPluginAsync,
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { refuseWrongToken } from '../http/authorize.ts'
 import { endpoints } from './endpoints.ts'
+import { bodyLimit, isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
 import type { CurrentServer } from './key-ring.ts'
 import { noteRequestId, withBody } from './message.ts'
 import { apiScopes, type Scopes } from './scopes.ts'
@@ -22,9 +23,9 @@ export interface MountOptions {
   answered?: (request: FastifyRequest, status: number) => void
 }
 
-/** What the provider itself would read at most, and answer with 400. */
-const bodyLimit = 56 * 1_024
 const config = { scope: 'own' }
+const open = { config, onRequest: refuseWrongToken }
+const unkept = { 'cache-control': 'no-store' }
 const publicDocuments = 'public, max-age=300'
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
@@ -43,12 +44,9 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   { provider, issuer, scopes, audience = issuer, answered },
 ) => {
   const answering = callbackOf(provider)
-  const handle = (cacheControl: string) => async (request: FastifyRequest, reply: FastifyReply) => {
+  const handle = (caching: Record<string, string>) => async (request: FastifyRequest, reply: FastifyReply) => {
     reply.hijack()
-    reply.raw.setHeader('cache-control', cacheControl)
-    const headers = reply.getHeaders()
-    for (const name in headers) {
-      const value = headers[name]
+    for (const [name, value] of Object.entries({ ...caching, ...reply.getHeaders() })) {
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
     const { raw, body, id } = request
@@ -61,14 +59,15 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
     leaveBodies(scope)
     for (const path of programs) {
       const own = path === token ? { ...config, limit: 'token' as const } : config
-      scope.post(path, { config: own }, handle('no-store'))
+      // An answer with tokens says it in the words of HTTP/1.0, too (RFC 6749 §5.1).
+      scope.post(path, { config: own }, handle(path === token ? { ...unkept, pragma: 'no-cache' } : unkept))
     }
   })
   takeRawBodies(app)
-  for (const path of browsers) app.get(path, { config }, handle('no-store'))
+  for (const path of browsers) app.get(path, { config }, handle(unkept))
   for (const path of forms) app.post(path, { config }, asQuery)
-  for (const path of documents) app.get(path, { config }, handle(publicDocuments))
-  app.get('/.well-known/oauth-protected-resource', { config }, (_request, reply) =>
+  for (const path of documents) app.get(path, open, handle({ 'cache-control': publicDocuments }))
+  app.get('/.well-known/oauth-protected-resource', open, (_request, reply) =>
     reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience, apiScopes(scopes))),
   )
 }
@@ -88,9 +87,8 @@ function callbackOf(server: CurrentServer) {
 
 /** A form as the same request by GET: 303 makes a browser forget the method (RFC 9110 §15.4.4). */
 function asQuery({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const isForm = /^application\/x-www-form-urlencoded *(;|$)/i.test(headers['content-type'] ?? '')
   reply.header('cache-control', 'no-store')
-  if (!isForm) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
+  if (!isForm(headers)) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
   const query = new URLSearchParams((body as Buffer).toString())
   return reply.redirect(`${routeOptions.url}?${query}`, 303)
 }
@@ -106,13 +104,14 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
 }
 
 /**
- * The provider reads forms itself, and refuses other media types itself; only the size is judged before. Where the
- * length is not told that takes the whole body, which is read here then.
+ * The provider reads forms itself, and refuses other media types itself; only the size is judged before, and that there is
+ * a media type. Where the length is not told that takes the whole body, which is read here then.
  */
 function leaveBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (request, payload, done) => {
-    const { 'content-length': length } = request.headers
+    const { 'content-length': length, 'content-type': type } = request.headers
+    if (type === undefined) return done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
     if (length === undefined) readWhole(payload).then((body) => done(null, body), done)
     else done(Number(length) > bodyLimit ? new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE() : null)
   })
@@ -127,24 +126,4 @@ async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
-}
-
-/** Forms that are turned into a query, whole. */
-function takeRawBodies(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
-}
-
-/** What is wrong with a body, in the form of RFC 6749 §5.2. */
-function nameBodyErrors(app: FastifyInstance): void {
-  app.setErrorHandler<FastifyError>((error, _request, reply) => {
-    // What the service's own policies threw is for their handler.
-    if (!error.code?.startsWith('FST_ERR_CTP_')) throw error
-    const status = error.statusCode === 413 ? 413 : 400
-    const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body cannot be read'
-    return reply
-      .code(status)
-      .header('cache-control', 'no-store')
-      .send({ error: 'invalid_request', error_description: description })
-  })
 }

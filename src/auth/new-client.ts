@@ -1,4 +1,5 @@
 import { type FieldError, Problem } from '../http/problem.ts'
+import { clientIdPattern, clientIdRule } from './client-id.ts'
 import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 import { type Scopes, unknownScopes } from './scopes.ts'
 
@@ -33,7 +34,6 @@ export const grantTypes = ['client_credentials', 'authorization_code', 'refresh_
 const redirectGrants = ['authorization_code', 'implicit']
 const mostAddresses = 20
 const longestAddress = 2_048
-const idPattern = /^[A-Za-z0-9._~-]{1,128}$/
 const namePattern = /^\P{C}{1,200}$/u
 const secretPattern = /^[\x20-\x7e]{1,256}$/
 
@@ -47,7 +47,7 @@ export function wholeSettings({ name, scopes, grants, ...rest }: NewClient): Cli
 export function refuseWrong(client: ClientSettings & { id: string; secret: string | null }, known: Scopes): void {
   const { id, secret } = client
   const identity = broken([
-    [!idPattern.test(id), 'id', 'must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ -'],
+    [!clientIdPattern.test(id), 'id', `must be ${clientIdRule}`],
     [secret !== null && !secretPattern.test(secret), 'secret', 'must be 1 to 256 printable ASCII characters'],
   ])
   refuse([...identity, ...mistakes(client, secret === null, known)])

@@ -30,6 +30,11 @@ export const scopesWith = (resources: Scopes): Scopes =>
 export const apiScopes = (scopes: Scopes): string[] =>
   Object.keys(scopes).filter((scope) => !Object.hasOwn(personal, scope))
 
+/** The names among `names` that are scopes of the service. */
+export function knownScopes(scopes: Scopes, names: readonly string[]): string[] {
+  return names.filter((name) => Object.hasOwn(scopes, name))
+}
+
 /** The names among `names` that are no scope of the service. */
 export function unknownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => !Object.hasOwn(scopes, name))
@@ -40,4 +45,13 @@ const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit
 /** Whether a person of that role can pass a scope on to a client; what nobody can is not asked for in vain, but left out. */
 export function mayGive(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
+}
+
+/** What a token has now: of the scopes it was given those that its client still may have. */
+export function presentScope(given: string, ofClient: string): string {
+  const allowed = ofClient.split(' ')
+  return given
+    .split(' ')
+    .filter((name) => allowed.includes(name))
+    .join(' ')
 }

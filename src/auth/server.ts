@@ -15,6 +15,8 @@ import { records } from './records.ts'
 import { deriveSuccessors } from './refresh-successors.ts'
 import { refuseMistakes } from './refuse-mistakes.ts'
 import { SigningKey } from './signing-key.ts'
+import { narrowScopes } from './source-scopes.ts'
+import { scopeFinder } from './verify.ts'
 
 /** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
@@ -30,6 +32,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   recallSecrets(provider, sealer)
   nameRefusals(provider)
   deriveSuccessors(provider, sealer)
+  narrowScopes(provider)
   endWithLogin(provider)
   letGo(provider, frame)
   typeIdTokens(provider, signing[0] as SigningKey)
@@ -40,8 +43,9 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   handleFailures(provider, db.engine, errorRenderer(frame), report)
   if (options.audit) auditTokens(provider, options.audit, options.address)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
-  const read = accessTokenReader({ issuer, audience, keys: options.keys })
-  provider.use(presentByRecord(jwtEndpoints, { read, adapter: records({ db, now }), now }))
+  const read = accessTokenReader({ issuer, audience, keys: options.keys, sharedSecret: options.sharedSecret ?? null })
+  const presented = { read, scopeNow: scopeFinder(options), adapter: records({ db, now }), now }
+  provider.use(presentByRecord(jwtEndpoints, presented))
   return provider
 }
 
@@ -57,9 +61,12 @@ function answerAs(provider: Provider, { origin, protocol }: URL): void {
   })
 }
 
+/** What the provider says where no client, or none by a method that it knows, was named. */
+const noClient = ['no client authentication mechanism provided', 'invalid authorization header value format']
+const programs = [endpoints.token, endpoints.introspection, endpoints.revocation]
 const notAllowed = 'requested grant type is not allowed for this client'
 
-/** What a client is not registered for, by the names that RFC 6749 §4.1.2.1 and §5.2 have for it. */
+/** Who did not say who it is, and what a client is not registered for, by the names of RFC 6749 §4.1.2.1 and §5.2. */
 function nameRefusals(provider: Provider): void {
   provider.Client.prototype.responseTypeAllowed = function (type) {
     if (this.responseTypes?.includes(type)) return true
@@ -68,6 +75,11 @@ function nameRefusals(provider: Provider): void {
   provider.use(async (ctx, next) => {
     await next()
     const answer = ctx.body as { error_description?: string } | undefined
+    if (programs.includes(ctx.path) && noClient.includes(answer?.error_description ?? '')) {
+      ctx.status = 401
+      ctx.set('WWW-Authenticate', `Basic realm="${provider.issuer}"`)
+      ctx.body = { ...answer, error: 'invalid_client' }
+    }
     if (ctx.path === endpoints.token && answer?.error_description === notAllowed) {
       ctx.body = { error: 'unauthorized_client', error_description: notAllowed }
     }

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../db/open.ts'
 import { accountBySubject } from './accounts.ts'
 import { endpoints } from './endpoints.ts'
+import { isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
 
 const config = { scope: 'own' }
 
@@ -12,19 +13,19 @@ const config = { scope: 'own' }
  */
 export const userinfo: FastifyPluginAsync<{ db: Database }> = async (app, { db }) => {
   const answer = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
-  // A form may be sent, as OpenID Connect allows POST; nothing of it is needed.
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, _body, done) =>
-    done(null, undefined),
-  )
+  nameBodyErrors(app)
+  takeRawBodies(app)
   app.get(endpoints.userinfo, { config }, answer)
   app.post(endpoints.userinfo, { config }, answer)
 }
 
-async function claimsOf(db: Database, { caller }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   reply.header('cache-control', 'no-store')
-  if (caller === null) return refuse(reply, 401, 'invalid_token', 'no access token was sent', '')
+  const { caller } = request
+  if (caller === null) return challenge(reply)
   if ('refused' in caller) return refuse(reply, 401, 'invalid_token', 'the access token is not valid')
+  const mistake = mistakeIn(request)
+  if (mistake) return refuse(reply, 400, 'invalid_request', mistake)
   const { clientId, subject, scopes } = caller.caller
   if (!scopes.has('openid')) return refuse(reply, 403, 'insufficient_scope', 'the access token lacks the scope openid')
   const account = subject === clientId ? undefined : await accountBySubject(db, subject)
@@ -33,15 +34,24 @@ async function claimsOf(db: Database, { caller }: FastifyRequest, reply: Fastify
   return reply.send({ sub: subject, ...(scopes.has('profile') && { name }), ...(scopes.has('email') && { email }) })
 }
 
-/** A request without any token is told of no error in the challenge (RFC 6750 §3.1). */
-function refuse(
-  reply: FastifyReply,
-  status: 401 | 403,
-  error: string,
-  description: string,
-  told = error,
-): FastifyReply {
+/** A form may be sent, as OpenID Connect allows POST; nothing of it is needed, and a second token is one too many (RFC 6750 §2). */
+function mistakeIn({ body, headers, query }: FastifyRequest): string | undefined {
+  const sent = (body as Buffer | undefined)?.toString() ?? ''
+  if (sent !== '' && !isForm(headers)) return 'send a form, or no body'
+  const isTwice = Object.hasOwn(query as object, 'access_token') || new URLSearchParams(sent).has('access_token')
+  return isTwice ? 'send the access token in the Authorization header alone' : undefined
+}
+
+const realm = 'Bearer realm="plinth"'
+
+/** A request without any token is told of no error (RFC 6750 §3.1), but of what to send. */
+function challenge(reply: FastifyReply): FastifyReply {
+  const description = 'send an access token in the Authorization header: Bearer <ACCESS_TOKEN>'
+  return reply.code(401).header('www-authenticate', realm).send({ error_description: description })
+}
+
+function refuse(reply: FastifyReply, status: 400 | 401 | 403, error: string, description: string): FastifyReply {
   const scope = status === 403 ? ', scope="openid"' : ''
-  const challenge = `Bearer realm="plinth"${told && `, error="${told}"${scope}`}`
-  return reply.code(status).header('www-authenticate', challenge).send({ error, error_description: description })
+  const told = `${realm}, error="${error}"${scope}`
+  return reply.code(status).header('www-authenticate', told).send({ error, error_description: description })
 }

@@ -11,6 +11,7 @@ import {
 import type { Endings } from './endings.ts'
 import { claimedIssuer, outsideTokenReader, type TrustedIssuer } from './outside-tokens.ts'
 import { accessTokenKinds } from './records.ts'
+import { presentScope } from './scopes.ts'
 
 export interface VerifierOptions extends TokenRules {
   db: Database
@@ -39,7 +40,7 @@ interface Known {
   endings: number
 }
 
-type Claims = AccessTokenClaims & { isOutside: boolean }
+type Claims = AccessTokenClaims & { isOutside?: boolean }
 type Refusal = Exclude<Verification, { caller: unknown }>
 
 const keyCharacters = 43
@@ -60,7 +61,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   const { now, cacheSize = 10_000, recheckSeconds = 30, endings = { count: 0 } } = options
   const known = new Map<string, Known>()
   const read = reader(options)
-  const scopeNow = presentScope(options)
+  const scopeNow = scopeFinder(options)
 
   const recall = (token: string): Known | undefined => {
     const entry = known.get(keyOf(token))
@@ -115,13 +116,13 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
  * The scopes a token has at this moment: those it was given and its client still may have. None at all when the client, the
  * token, the grant behind it or the user it speaks for is gone, or the key that signed it was withdrawn.
  */
-function presentScope({ db, keys, trusted }: VerifierOptions): (claims: Claims) => Promise<string | undefined> {
+export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
   const unrevoked = client.where(({ exists, not }) => not(exists(revokedToken(db))))
   const user = db.read.selectFrom('users').select('users.id').where('users.id', '=', 0)
   const ofClient = db.prepare(unrevoked)
   const ofUser = db.prepare(unrevoked.where(({ exists }) => exists(user)))
-  return async ({ client_id, jti, sub, kid, scope, isOutside }) => {
+  return async ({ client_id, jti, sub, kid, scope, isOutside }: Claims): Promise<string | undefined> => {
     const source = isOutside ? trusted?.keys : keys
     if (kid !== null && !source?.publicKeys.has(kid)) return undefined
     if (isOutside) return scope
@@ -129,11 +130,7 @@ function presentScope({ db, keys, trusted }: VerifierOptions): (claims: Claims) 
     const named = [client_id, jti, ...accessTokenKinds, 'Grant']
     const [row] = await (sub === client_id ? ofClient.all(named) : ofUser.all([...named, Number(sub)]))
     if (row === undefined) return undefined
-    const allowed = row.scopes.split(' ')
-    return scope
-      .split(' ')
-      .filter((name) => allowed.includes(name))
-      .join(' ')
+    return presentScope(scope, row.scopes)
   }
 }
 

@@ -52,6 +52,15 @@ function judge(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
+/** For a public document whose route judges by itself: a wrong token is refused there, too. */
+export function refuseWrongToken(
+  { caller }: FastifyRequest,
+  _reply: FastifyReply,
+  done: (error?: Error) => void,
+): void {
+  done(caller && 'refused' in caller ? unauthorized(caller.refused) : undefined)
+}
+
 /** A token in the query is never read; beside one in the header it makes the request ambiguous (RFC 6750 §2, §3.1). */
 const hasTokenInQuery = (url: string) => url.includes('access_token=')
 

@@ -38,6 +38,7 @@ const browserHeaders = {
   'Referrer-Policy': header('What a link from here tells of its origin', like('no-referrer')),
   'Content-Security-Policy': header('What the page may load and do', like("default-src 'none'")),
   'Set-Cookie': header('The login of this browser; no program needs it'),
+  Pragma: header('`no-cache` beside tokens (RFC 6749 §5.1)', like('no-cache')),
   Vary: header('The request headers that chose this representation (RFC 9110 §12.5.5)', like('Accept')),
 } satisfies Record<string, Header>
 

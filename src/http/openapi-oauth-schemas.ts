@@ -66,6 +66,8 @@ const serverMetadata = object(
     subject_types_supported: words,
     id_token_signing_alg_values_supported: words,
     token_endpoint_auth_methods_supported: words,
+    revocation_endpoint_auth_methods_supported: words,
+    introspection_endpoint_auth_methods_supported: words,
     code_challenge_methods_supported: words,
     claims_supported: words,
   },
@@ -93,6 +95,12 @@ export const oauthSchemas: Record<string, Schema> = {
   OauthError: {
     ...object({ error: text, error_description: text }, ['error']),
     examples: [{ error: 'invalid_client', error_description: 'client authentication failed' }],
+  },
+  BearerError: {
+    ...object({ error: { ...text, description: 'Absent where no token was sent' }, error_description: text }, [
+      'error_description',
+    ]),
+    examples: [{ error: 'invalid_token', error_description: 'the access token is not valid' }],
   },
   Introspection: {
     ...object({ active: { type: 'boolean' }, client_id: text, sub: text, scope: text, exp: { type: 'integer' } }, [

@@ -1,3 +1,4 @@
+import { type HeaderName, headerReferences } from './openapi-components.ts'
 import type { Written } from './openapi-document.ts'
 import { browserOperations } from './openapi-oauth-pages.ts'
 import { failed, failure, ofJson, ref, tags } from './openapi-oauth-parts.ts'
@@ -27,7 +28,7 @@ export function oauthOperations(at: OauthPaths): Written {
     paths: {
       ...browserOperations(at),
       ...peopleOperations(at),
-      [at.token]: { post: form('createToken', 'Get an access token (RFC 6749)', tokenRequest, 'Token') },
+      [at.token]: { post: form('createToken', 'Get an access token (RFC 6749)', tokenRequest, 'Token', ['Pragma']) },
       [at.revocation]: { post: form('revokeToken', 'Revoke a token (RFC 7009)', aToken, undefined) },
       [at.introspection]: {
         post: form('introspectToken', 'Ask what a token is worth (RFC 7662)', aToken, 'Introspection'),
@@ -42,7 +43,13 @@ export function oauthOperations(at: OauthPaths): Written {
 }
 
 /** An endpoint that reads a form from a client that says who it is, in the form or by HTTP Basic. */
-function form(operationId: string, summary: string, request: Schema, answer: string | undefined): Operation {
+function form(
+  operationId: string,
+  summary: string,
+  request: Schema,
+  answer: string | undefined,
+  headers: readonly HeaderName[] = [],
+): Operation {
   return {
     operationId,
     summary,
@@ -50,9 +57,13 @@ function form(operationId: string, summary: string, request: Schema, answer: str
     security: [{ clientBasic: [] }, {}],
     requestBody: { required: true, content: { 'application/x-www-form-urlencoded': { schema: request } } },
     responses: {
-      '200': { description: answer ? 'OK' : 'The token is of no use any more', ...(answer && ofJson(ref(answer))) },
-      '400': failed('The request was refused (RFC 6749 §5.2)'),
-      '401': failed('The client is not known or its secret is wrong', ['WWW-Authenticate']),
+      '200': {
+        description: answer ? 'OK' : 'The token is of no use any more',
+        headers: headerReferences(headers),
+        ...(answer && ofJson(ref(answer))),
+      },
+      '400': failed('The request was refused (RFC 6749 §5.2)', headers),
+      '401': failed('The client is not known or its secret is wrong', ['WWW-Authenticate', ...headers]),
       '413': failed('The body is larger than 56 KiB'),
       default: { $ref: '#/components/responses/OauthFailure' },
     },
@@ -67,7 +78,7 @@ const userInfo = (operationId: string): Operation => ({
   responses: {
     '200': { description: 'OK', ...ofJson(ref('UserInfo')) },
     '400': failed('The request was refused (RFC 6750 §3.1)', ['WWW-Authenticate']),
-    '401': failed('The token is missing or wrong', ['WWW-Authenticate']),
+    '401': { ...failed('The token is missing or wrong', ['WWW-Authenticate']), ...ofJson(ref('BearerError')) },
     '403': failed('The token lacks the scope openid', ['WWW-Authenticate']),
     default: { $ref: '#/components/responses/OauthFailure' },
   },
@@ -80,6 +91,7 @@ const document = (operationId: string, summary: string, schema: string, type = '
   security: [],
   responses: {
     '200': { description: 'OK', content: { [type]: { schema: ref(schema) } } },
+    '401': { $ref: '#/components/responses/Unauthorized' },
     default: { $ref: '#/components/responses/OauthFailure' },
   },
 })

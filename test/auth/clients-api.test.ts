@@ -88,6 +88,7 @@ forEachEngine((engine) => {
       [400, 'INVALID_INPUT', ['scopes'], { scopes: 'reports:read' }],
       [400, 'INVALID_INPUT', ['trusted'], { trusted: 'yes' }],
       [422, 'VALIDATION_ERROR', ['type'], { type: 'secret' }],
+      ...['7', '007', '.', '..', ''].map((id): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['id'], { id }]),
       [422, 'VALIDATION_ERROR', ['name', 'scopes', 'grants'], { name: ' ', scopes: ['x:y'], grants: ['magic'] }],
       [422, 'VALIDATION_ERROR', ['grants'], { type: 'public' }],
       [422, 'VALIDATION_ERROR', ['grants'], { grants: ['password'] }],
@@ -99,6 +100,8 @@ forEachEngine((engine) => {
         'https://u:p@app.example/',
         'javascript:alert(1)',
         'com.example.app:/cb',
+        'https://a;sandbox/cb',
+        'https://app.example/\0',
         `https://app.example/${'x'.repeat(2_048)}`,
       ].map((uri): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['redirectUris'], { ...web, redirectUris: [uri] }]),
     ]

@@ -65,6 +65,9 @@ forEachEngine((engine) => {
       ['redirectUris', { grants: ['authorization_code'] }, /must hold/],
       ['redirectUris', { redirectUris: ['http://app.example/'] }, /app\.example/],
       ['id', { id: 'https://localhost:8443' }, /128 characters/],
+      ['id', { id: '7' }, /not digits or dots alone/],
+      ['id', { id: '.' }, /not digits or dots alone/],
+      ['id', { id: '..' }, /not digits or dots alone/],
       ['name', { name: '' }, /1 to 200/],
       ['secret', { secret: 'naïve' }, /ASCII/],
     ]
@@ -120,6 +123,8 @@ forEachEngine((engine) => {
 
 describe('isRedirectUri', () => {
   const right = ['https://app.example/cb?x=1', 'http://127.0.0.1:4000/', 'http://[::1]/cb', 'com.example.app:/cb']
+  for (const uri of ['https://[::1]/', 'https://bücher.example/cb', 'https://192.0.2.1:8443/', 'https://localhost/cb'])
+    it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   const wrong = [
     'http://app.example/',
     'http://127.0.0.1.evil.example/',
@@ -127,6 +132,16 @@ describe('isRedirectUri', () => {
     'https://a.example/#x',
   ]
   const odd = ['javascript:alert(1)', 'data:,x', 'app:/cb', '/cb', '', 'https://*.example/', 'https://a.example/ b']
+  const hosts = ['a;sandbox', "a'b", 'a,b', 'a!b', 'a..b', '%2a.example', 'a_b.example', 'a$', '.'].map(
+    (host) => `https://${host}/cb`,
+  )
+  const control = ['\0', '\x01', '\x7f', '\x85', '\u200b', '\ud800'].flatMap((char) => [
+    `https://app.example/cb${char}`,
+    `com.example.app:/cb${char}`,
+    `http://127.0.0.1/${char}`,
+  ])
+  for (const uri of [...hosts, ...control])
+    it(`false for ${JSON.stringify(uri)}`, () => assert.equal(isRedirectUri(uri), false))
   for (const uri of right) it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   for (const uri of [...wrong, ...odd]) it(`false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
   it('native: the loopback and private-use ones only', () => {

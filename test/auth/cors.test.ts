@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     type Sent = Parameters<TestApp['send']>[0]
     const requests: [status: number, what: string, sent: () => Sent][] = [
       [200, 'a token', () => ({ method: 'POST', url: '/oauth/token', payload, headers: form })],
-      [400, 'a refused grant', () => ({ method: 'POST', url: '/oauth/token', payload: 'grant_type=x', headers: form })],
+      [401, 'a refused grant', () => ({ method: 'POST', url: '/oauth/token', payload: 'grant_type=x', headers: form })],
       [
         413,
         'a body that is too large',

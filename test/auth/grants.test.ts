@@ -242,11 +242,13 @@ forEachEngine((engine) => {
   })
 
   describe('GET and POST /oauth/userinfo', () => {
-    const ask = async (method: 'GET' | 'POST', token: string, body?: string) => {
+    const urlencoded = 'application/x-www-form-urlencoded'
+    const ask = async (method: 'GET' | 'POST', token: string, body?: string, type = urlencoded, query = '') => {
       const { request } = await import('undici')
-      const form = body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' }
+      const form = body === undefined ? {} : { 'content-type': type }
       const headers = { ...(token && { authorization: `Bearer ${token}` }), ...form }
-      const answer = await request(`${real.baseUrl}/oauth/userinfo`, { method, headers, body, dispatcher: real.agent })
+      const url = `${real.baseUrl}/oauth/userinfo${query}`
+      const answer = await request(url, { method, headers, body, dispatcher: real.agent })
       return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as object }
     }
     const tokenFor = async (scope: string) => {
@@ -264,13 +266,31 @@ forEachEngine((engine) => {
     })
 
     it('401 without a token, 403 without openid, 401 for a token of no person', async () => {
-      assert.equal((await ask('GET', '')).status, 401)
+      const { error_description: _, ...rest } = (await ask('GET', '')).body as Record<string, string>
+      assert.deepEqual([(await ask('GET', '')).status, rest], [401, {}])
       const { status, headers } = await ask('GET', await tokenFor('users:read'))
       assert.equal(status, 403)
       assert.match(String(headers['www-authenticate']), /error="insufficient_scope", scope="openid"/)
       const machine = await relyingParty(real, await client(real, { grants: ['client_credentials'], redirectUris: [] }))
       const { access_token } = await openid.clientCredentialsGrant(machine, { scope: 'openid' })
       assert.equal((await ask('GET', access_token)).status, 401)
+    })
+
+    it('400 invalid_request for a token in two places, and for a body that is no form', async () => {
+      const token = await tokenFor('openid')
+      const wrong = [
+        await ask('GET', token, undefined, undefined, `?access_token=${token}`),
+        await ask('POST', token, `access_token=${token}`),
+        await ask('POST', token, `access_token=${token}`, 'text/plain'),
+        await ask('POST', token, '{}', 'application/json'),
+        await ask('POST', token, '{}', 'application/xml'),
+      ]
+      for (const { status, headers, body } of wrong) {
+        assert.deepEqual([status, (body as { error?: string }).error], [400, 'invalid_request'])
+        assert.match(String(headers['www-authenticate']), /error="invalid_request"/)
+      }
+      const large = await ask('POST', token, 'x'.repeat(60_000))
+      assert.deepEqual([large.status, (large.body as { error?: string }).error], [413, 'invalid_request'])
     })
   })
 

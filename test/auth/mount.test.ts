@@ -93,6 +93,15 @@ forEachEngine((engine) => {
       })
     })
 
+    it('the same ways to authenticate a client at all three endpoints that do', async () => {
+      const { base } = server
+      const metadata = (await (await fetch(base + openid)).json()) as Record<string, unknown>
+      for (const endpoint of ['token', 'revocation', 'introspection']) {
+        const methods = metadata[`${endpoint}_endpoint_auth_methods_supported`]
+        assert.deepEqual(methods, ['client_secret_basic', 'client_secret_post', 'none'])
+      }
+    })
+
     it('200 without a body for HEAD', async () => {
       const response = await fetch(server.base + openid, { method: 'HEAD' })
       assert.equal(response.status, 200)
@@ -169,9 +178,9 @@ forEachEngine((engine) => {
       assert.equal((await send(`${new URLSearchParams(credentials)}`, `${urlencoded}; charset=UTF-8`)).status, 200)
     })
 
-    it('400 for credentials in the query', async () => {
+    it('401 for credentials in the query', async () => {
       const response = await server.post(`/oauth/token?${new URLSearchParams(credentials)}`, {})
-      assert.equal(response.status, 400)
+      assert.equal(response.status, 401)
     })
   })
 

@@ -61,6 +61,9 @@ describe('pages', () => {
       'http://127.0.0.1:5000/cb': 'http://127.0.0.1:5000',
       'http://[::1]:5000/cb': 'http:',
       'com.example.app:/cb': 'com.example.app:',
+      'https://a;sandbox/cb': 'https:',
+      'https://%2a.example/cb': 'https:',
+      'https://a,b/cb': 'https:',
     }
     for (const [address, source] of Object.entries(sources)) assert.equal(formSource(address), source)
   })

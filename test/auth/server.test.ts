@@ -44,6 +44,7 @@ forEachEngine((engine) => {
       const { status, headers, body } = await server.token(form(await registered()))
       assert.equal(status, 200)
       assert.equal(headers.get('cache-control'), 'no-store')
+      assert.equal(headers.get('pragma'), 'no-cache')
       assert.match(headers.get('content-type') ?? '', /^application\/json/)
       const { access_token, ...rest } = body
       assert.match(access_token, /^[\w-]+\.[\w-]+\.[\w-]+$/)
@@ -116,6 +117,17 @@ forEachEngine((engine) => {
       assert.match(headers.get('www-authenticate') ?? '', /^Basic realm="https:\/\/localhost:8443"/)
     })
 
+    for (const path of ['/oauth/token', '/oauth/introspect', '/oauth/revoke']) {
+      it(`401 invalid_client at ${path} where no client says who it is, or by another scheme (RFC 6749 §5.2)`, async () => {
+        for (const headers of [undefined, { authorization: 'Bearer x' }, { authorization: 'Digest x' }]) {
+          const answer = await server.post(path, { grant_type: 'client_credentials', token: 'x' }, headers)
+          const { error } = (await answer.json()) as { error: string }
+          assert.deepEqual([answer.status, error], [401, 'invalid_client'])
+          assert.match(answer.headers.get('www-authenticate') ?? '', /^Basic realm="https:/)
+        }
+      })
+    }
+
     it('400 for a secret sent in two ways', async () => {
       const client = await registered()
       const { status, body } = await server.token(form(client), basic(client.id, client.secret))
@@ -148,7 +160,7 @@ forEachEngine((engine) => {
 
     it('JSON for an error even when HTML is preferred', async () => {
       const response = await server.post('/oauth/token', { grant_type: 'x' }, { accept: 'text/html' })
-      assert.equal(response.status, 400)
+      assert.equal(response.status, 401)
       assert.match(response.headers.get('content-type') ?? '', /^application\/json/)
     })
 

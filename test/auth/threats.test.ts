@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import * as openid from 'openid-client'
+import { openAccount } from '../../src/auth/accounts.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
 import {
   answer,
   browser,
@@ -114,14 +116,15 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`${wrong.length} ways`, async () => {
+    it(`${wrong.length} ways, and none at all`, async () => {
       const app = await client(real, { redirectUris: [registered] })
       for (const uri of wrong) {
         const page = await browser(real).visit(authorizeUrl(app.id, { redirect_uri: uri }))
-        // An empty one counts as not sent; then the only one that is registered is meant (RFC 6749 §3.1.2.3).
-        if (uri === '') assert.ok(formAction(page, 'login'))
-        else assert.deepEqual([page.status, page.headers.location], [400, undefined], uri)
+        assert.deepEqual([page.status, page.headers.location], [400, undefined], uri)
       }
+      const { redirect_uri: _, ...rest } = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
+      const without = await browser(real).visit(`/oauth/authorize?${new URLSearchParams(rest)}`)
+      assert.deepEqual([without.status, without.headers.location], [400, undefined])
     })
 
     it('only the port of a loopback address may be another one (RFC 8252 §7.3)', async () => {
@@ -249,6 +252,13 @@ forEachEngine((engine) => {
       assert.equal((await redeem({ code: 'never' })).body.error, 'invalid_grant')
     })
 
+    it('400 invalid_request without the redirect_uri of the request (RFC 6749 §4.1.3)', async () => {
+      const { app, code } = await ready()
+      const form = { grant_type: 'authorization_code', client_id: app.id, client_secret: app.secret as string }
+      const { status, body } = await token({ ...form, code: await code() })
+      assert.deepEqual([status, body.error], [400, 'invalid_request'])
+    })
+
     it('401 for a wrong secret, for none, and for one of a client that has none', async () => {
       const { app, code, redeem } = await ready()
       const open = await client(real, { secret: null })
@@ -258,12 +268,12 @@ forEachEngine((engine) => {
       assert.equal((await token({ ...form, client_id: open.id, client_secret: 'any' })).status, 401)
     })
 
-    it('400 for credentials in the address, and in two places', async () => {
+    it('401 for credentials in the address, 400 for credentials in two places', async () => {
       const { app, code } = await ready()
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
       const credentials = { client_id: app.id, client_secret: app.secret as string }
       const inAddress = await token(form, {}, `/oauth/token?${new URLSearchParams(credentials)}`)
-      assert.equal(inAddress.status, 400)
+      assert.equal(inAddress.status, 401)
       assert.equal((await token({ ...form, ...credentials }, basic(app.id, app.secret as string))).status, 400)
     })
   })
@@ -401,6 +411,22 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await one.visit(authorizeUrl(app.id, { max_age: '10000' }))).searchParams.get('code'))
     })
 
+    it('id_token_hint: a code for its person, login_required for anybody else (OpenID Connect Core §3.1.2.1)', async () => {
+      const app = await client(real, { firstParty: true })
+      const root = await person(real)
+      const one = browser(real)
+      const { tokens } = await codeFlow(await relyingParty(real, app), one, who)
+      const hinted = (change: Parameters = {}) =>
+        authorizeUrl(app.id, { id_token_hint: tokens.id_token as string, ...change })
+      assert.ok(sentTo(await one.visit(hinted({ prompt: 'none' }))).searchParams.get('code'))
+      const other = browser(real)
+      const instead = sentTo(await logIn(other, await other.visit(hinted()), root)).searchParams
+      assert.deepEqual([instead.get('error'), instead.get('code')], ['login_required', null])
+      assert.equal(sentTo(await other.visit(hinted({ prompt: 'none' }))).searchParams.get('error'), 'login_required')
+      const right = browser(real)
+      assert.ok(sentTo(await logIn(right, await right.visit(hinted()), who)).searchParams.get('code'))
+    })
+
     it('consent again with prompt=consent, and when more is asked for; not for what was allowed in an earlier login', async () => {
       const app = await client(real)
       const one = browser(real)
@@ -443,6 +469,41 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('T-OA-12 consent is to what was shown', () => {
+    const scope = 'openid admin users:write unheard:of'
+    it('not asked again at the next login, but for what the person can give since a promotion', async () => {
+      const bob = await person(real)
+      const app = await client(real)
+      const config = await relyingParty(real, app)
+      const { tokens } = await codeFlow(config, browser(real), bob, { scope })
+      assert.equal(tokens.scope, 'openid')
+      const one = browser(real)
+      assert.ok(
+        sentTo(await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), bob)).searchParams.get('code'),
+      )
+      await real.db.write((tx) => openAccount(tx, bob.userId, 'admin', Date.now()))
+      const later = browser(real)
+      const page = await logIn(later, await later.visit(authorizeUrl(app.id, { scope })), bob)
+      assert.ok(formAction(page, 'consent') && page.text.includes('Administer the service'))
+      assert.equal((await codeFlow(config, later, bob, { scope })).tokens.scope, 'openid admin users:write')
+    })
+
+    it('the audit log tells what was allowed and denied, not what was requested', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), who)
+      await answer(one, page, 'deny')
+      await answer(one, await one.visit(authorizeUrl(app.id, { scope })), 'allow')
+      const events = ['consent.denied', 'consent.granted'] as const
+      const details = await eventually('two entries', async () => {
+        const rows = real.db.read.selectFrom('auditEntries').select('details').where('clientId', '=', app.id)
+        const found = await rows.where('event', 'in', events).execute()
+        return found.length === 2 && found
+      })
+      assert.deepEqual(new Set(details.map((row) => row.details)), new Set(['{"scopes":["openid"]}']))
+    })
+  })
+
   describe('T-OA-13 requests out of order', () => {
     it('404 for dynamic registration, and no endpoint for it in the metadata', async () => {
       assert.equal((await browser(real).visit('/oauth/register', {})).status, 404)
@@ -461,9 +522,9 @@ forEachEngine((engine) => {
       assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
     })
 
-    it('invalid_scope without a scope, and for one that the client may not have', async () => {
+    it('invalid_scope without a scope that there is, and for one that the client may not have', async () => {
       const app = await client(real, { scopes: ['openid'] })
-      for (const scope of ['', 'openid admin']) {
+      for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
         const back = sentTo(await browser(real).visit(authorizeUrl(app.id, { scope })))
         assert.equal(back.searchParams.get('error'), 'invalid_scope')
       }

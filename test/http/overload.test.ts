@@ -126,7 +126,7 @@ onSqlite((engine) => {
       const { service } = await documentedApp(db, settings)
       const ask = async () => (await service.send({ method: 'POST', url: '/oauth/token', scopes: null })).statusCode
       for (let look = 0; look < 2; look++) timers.pass(200)
-      assert.equal(await ask(), 400)
+      assert.equal(await ask(), 401)
       timers.pass(200)
       assert.equal(await ask(), 503)
       await service.app.close()

@@ -50,9 +50,10 @@ ${body}
 
 /**
  * How `form-action` names an address. Chromium holds the redirects that follow a form to it, too, so that the client's
- * address must be allowed, or the person never gets back. A scheme alone where a host cannot be said.
+ * address must be allowed, or the person never gets back. A scheme alone where a host cannot be said: what stands here
+ * cannot end the directive, whatever the address is.
  */
 export function formSource(address: string): string {
   const { protocol, origin, hostname } = new URL(address)
-  return origin === 'null' || hostname.startsWith('[') ? protocol : origin
+  return origin !== 'null' && /^[a-z0-9.-]+$/.test(hostname) ? origin : protocol
 }
