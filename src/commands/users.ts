@@ -85,7 +85,7 @@ async function setPassword({ db, sealer }: Stores, email: string, options: Named
     .where('id', '=', userId)
     .executeTakeFirstOrThrow()
   const password = await readSecret(`Password for ${owner.email}: `)
-  const mistake = passwordMistake(password, owner)
+  const mistake = await passwordMistake(password, owner)
   if (mistake !== undefined) throw new Error(`The password ${mistake}`)
   const hash = await passwords(randomBytes).hash(password)
   await db.write(async (tx) => {
