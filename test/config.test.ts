@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { type Config, ConfigError, databaseUrlOf, describeSettings, readConfig, resultsUrlOf } from '../src/config.ts'
 
@@ -356,6 +357,34 @@ describe('readConfig', () => {
         'PLINTH_BOOTSTRAP_CLIENT_SECRET=… is not valid: expected 1 to 256 printable ASCII characters',
     )
   })
+
+  const guessable = {
+    PLINTH_BOOTSTRAP_CLIENT_SECRET: ['boot secret', 'k'.repeat(31), 'k'.repeat(32), 'change-me-'.repeat(4)],
+    PLINTH_JWT_SHARED_SECRET: [
+      's'.repeat(32),
+      'abcdefghijklmnopqrstuvwxyz012345',
+      'a-string-secret-at-least-256-bits-long',
+      'qwertyuiop'.repeat(4),
+    ],
+    PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
+  }
+  for (const [name, values] of Object.entries(guessable)) {
+    it(`${name}: random in production, whatever has the form elsewhere`, () => {
+      const others = {
+        PLINTH_BOOTSTRAP_CLIENT_ID: 'boot',
+        PLINTH_BOOTSTRAP_CLIENT_SECRET: randomBytes(32).toString('hex'),
+      }
+      for (const value of values) {
+        const env = { ...others, [name]: value }
+        assert.match(message({ ...env, PLINTH_PROFILE: 'production' }), new RegExp(`^${name}=… is not valid: `))
+        readConfig(env)
+      }
+      for (let turn = 0; turn < 1_000; turn++) {
+        const value = randomBytes(32).toString(turn % 2 ? 'hex' : 'base64')
+        readConfig({ ...others, [name]: value, PLINTH_PROFILE: 'production' })
+      }
+    })
+  }
 
   it('allows no page over plain HTTP in production, not even a local one', () => {
     const env = { PLINTH_PROFILE: 'production', PLINTH_CORS_ORIGINS: 'http://localhost:5173' }
