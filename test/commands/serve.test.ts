@@ -118,6 +118,14 @@ describe('plinth serve', () => {
     }
   })
 
+  it('exits with 2 and the name of the setting because of another master key than that of the data', async () => {
+    const { env, dataDir, port } = await place()
+    await stop(await serving(dataDir, port, env))
+    const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_MASTER_KEY: '7'.repeat(64) }))
+    assert.equal(code, 2)
+    assert.match(stderr, /^plinth: \S+ cannot be unsealed: the master key \(PLINTH_MASTER_KEY\) is not the one/)
+  })
+
   it('finishes the request in flight on SIGTERM, takes no other, and exits with 0', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, {
