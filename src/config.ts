@@ -4,12 +4,12 @@ import { clientIdPattern, clientIdRule } from './auth/client-id.ts'
 import type { PasswordCost } from './auth/passwords.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
+import { secretSettings } from './secret-settings.ts'
 import { choice, Expected, flag, integer, named, optional, type Setting, text, words } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
 import { versionSettings } from './version-settings.ts'
 import { webhookSettings } from './webhook-settings.ts'
 
-const keyPattern = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const placesOfResults = 'file:/path or s3://bucket/prefix'
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
@@ -28,16 +28,7 @@ const table = (production: boolean) => ({
     'PLINTH_BOOTSTRAP_CLIENT_ID',
     optional(text('', 'Client with every scope that exists after start', clientIdPattern, clientIdRule)),
   ),
-  bootstrapClientSecret: named(
-    'PLINTH_BOOTSTRAP_CLIENT_SECRET',
-    optional(text('', 'Its secret', /^[\x20-\x7e]{1,256}$/, '1 to 256 printable ASCII characters')),
-  ),
-  masterKey: named(
-    'PLINTH_MASTER_KEY',
-    optional(
-      text('', '32 bytes as hex or base64; made on first run', keyPattern, '32 bytes as 64 hex digits or base64'),
-    ),
-  ),
+  ...secretSettings,
 })
 
 const places = (production: boolean) => ({

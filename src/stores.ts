@@ -22,10 +22,11 @@ export interface Stores {
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   const dataDir = resolve(config.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const seals = sealer(masterKey(config, dataDir), randomBytes)
   const db = await openDatabase(databaseUrlOf(config))
   await migrate(db, { tables }).catch(async (error) => {
     await db.close()
     throw error
   })
-  return { db, dataDir, sealer: sealer(masterKey(config.masterKey, dataDir), randomBytes) }
+  return { db, dataDir, sealer: seals }
 }

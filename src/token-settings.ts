@@ -1,21 +1,10 @@
 import { cidrs, issuer } from './address-settings.ts'
-import { named, optional, scopeList, text } from './settings.ts'
+import { named, optional, scopeList } from './settings.ts'
 
 const loopback = '127.0.0.0/8,::1/128'
 
-/** Which access tokens are accepted that this service has not issued. */
+/** Which access tokens of another issuer are accepted. */
 export const outsideTokens = (production: boolean) => ({
-  jwtSharedSecret: named(
-    'PLINTH_JWT_SHARED_SECRET',
-    optional(
-      text(
-        '',
-        'Secret of HS256 access tokens made elsewhere; none are accepted without it',
-        /^.{32,1024}$/,
-        '32 to 1024 bytes',
-      ),
-    ),
-  ),
   trustedIssuer: named(
     'PLINTH_TRUSTED_ISSUER',
     optional(issuer(!production, 'OpenID Connect issuer whose access tokens are accepted too')),

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { type Config, ConfigError, databaseUrlOf, describeSettings, readConfig, resultsUrlOf } from '../src/config.ts'
+import { guessableSecrets } from '../src/secret-settings.ts'
 
 type Environment = Record<string, string>
 
@@ -370,6 +372,26 @@ describe('readConfig', () => {
       assert.match(said, /^PLINTH_BOOTSTRAP_CLIENT_ID=\S+ is not valid: expected 1 to 128 characters/)
     }
   })
+
+  const random = (form: 'hex' | 'base64') => randomBytes(32).toString(form)
+  const guessable = {
+    PLINTH_BOOTSTRAP_CLIENT_SECRET: ['boot secret', 'k'.repeat(31), 'k'.repeat(32), 'change-me-'.repeat(4)],
+    PLINTH_JWT_SHARED_SECRET: [
+      's'.repeat(32),
+      'abcdefghijklmnopqrstuvwxyz012345',
+      'a-string-secret-at-least-256-bits-long',
+      'qwertyuiop'.repeat(4),
+    ],
+    PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
+  }
+  for (const [name, values] of Object.entries(guessable)) {
+    it(`${name}: told where it can be guessed, and never where it is random`, () => {
+      const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
+      const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
+      for (const value of values) assert.deepEqual(told(value), [name], value)
+      for (let turn = 0; turn < 1_000; turn++) assert.deepEqual(told(random(turn % 2 ? 'hex' : 'base64')), [])
+    })
+  }
 
   it('allows no page over plain HTTP in production, not even a local one', () => {
     const env = { PLINTH_PROFILE: 'production', PLINTH_CORS_ORIGINS: 'http://localhost:5173' }

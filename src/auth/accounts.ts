@@ -63,7 +63,7 @@ export async function setPasswordHash(tx: Queryable, userId: number, passwordHas
   await endAccess(tx, userId, nowMs)
 }
 
-/** Adds a user as the service's own commands do. Rejects when the e-mail address is in use. */
+/** Adds a user of whom nobody is told. Rejects when the e-mail address is in use. */
 export async function addUser(tx: Queryable, name: string, email: string, nowMs: number): Promise<number> {
   const at = new Date(nowMs).toISOString()
   const keys = { nameKey: fold(name), emailKey: fold(email) }

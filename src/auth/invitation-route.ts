@@ -24,7 +24,9 @@ const Created = Type.Object({
   }),
   expiresAt: Type.String({ format: 'date-time' }),
   email: Type.String({ format: 'email' }),
-  sent: Type.Boolean({ description: 'Whether a mail server took it for that address' }),
+  sent: Type.Optional(
+    Type.Boolean({ description: 'Whether a mail server took it for that address; a repeated request is not told' }),
+  ),
 })
 const Wanted = Type.Object({
   role: Type.Optional(
@@ -52,7 +54,9 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, actorOf(request))
         made.push(invitation)
         const { url, expiresAt, email } = invitation
-        return { status: 201, headers: {}, body: { url, expiresAt, email, sent: sendInvitation !== null } }
+        // What becomes of the mail is known only after the answer is kept.
+        const body = { url, expiresAt, email, ...(!sendInvitation && { sent: false }) }
+        return { status: 201, headers: {}, body }
       })
       // A repeated request finds the answer and makes nothing, so nothing is mailed again.
       const [invitation] = made

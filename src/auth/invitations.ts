@@ -73,7 +73,7 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
     accept: async (token, password, actor) => {
       const invited = await read(token)
       if (!invited) return 'void'
-      const mistake = passwordMistake(password, invited)
+      const mistake = await passwordMistake(password, invited)
       if (mistake !== undefined) return { mistake }
       const passwordHash = await passwords.hash(password)
       const isSet = await db.write(async (tx) => {

@@ -1,7 +1,13 @@
+import type { ZxcvbnFactory } from '@zxcvbn-ts/core'
 import { fold } from '../db/fold.ts'
 
 const leastCharacters = 12
 const mostBytes = 256
+
+/** As much of a password as is weighed; that takes longer with its square. */
+const weighedCharacters = 32
+/** 10^8 guesses: less is found by whoever can try unhindered (zxcvbn's own scale). */
+const leastScore = 3
 
 /** What people build guessable passwords of: the words at the top of the lists of leaked ones. */
 const commonWords = `password passwort passwd pass admin administrator root user guest login welcome letmein access
@@ -14,18 +20,8 @@ const commonWords = `password passwort passwd pass admin administrator root user
   pepper ginger silver golden diamond mustang ferrari porsche mercedes corvette harley yamaha london berlin paris
   qwerty qwertz azerty asdf asdfgh zxcvbn zxcv qazwsx correct horse battery staple fuck jesus christ money lucky happy
   family forever friends please open sesame system manager service plinth the and you our your new old number one two
-  three`.split(/\s+/)
+  three lord rings game thrones bundesliga ich liebe dich`.split(/\s+/)
 
-const rows = [
-  '1234567890',
-  'abcdefghijklmnopqrstuvwxyz',
-  'qwertyuiop',
-  'asdfghjkl',
-  'zxcvbnm',
-  'qwertzuiop',
-  'azertyuiop',
-]
-const runs = rows.flatMap((row) => [row, [...row].reverse().join('')]).map((row) => row + row)
 const lookalikes: Record<string, string> = {
   '0': 'o',
   '1': 'i',
@@ -49,12 +45,14 @@ export interface Owner {
 
 /**
  * Why a password cannot be used, in words for its owner; undefined when it can. Length counts, kinds of characters do
- * not (NIST SP 800-63B §3.1.1); what is on everybody's list in any of its spellings is refused by rule.
+ * not (NIST SP 800-63B §3.1.1). Refused is what can be guessed: words of the owner and of everybody by rule, and by the
+ * estimate of zxcvbn what its list of 49,000 leaked passwords, runs of keyboards, dates and repetitions make up.
  */
-export function passwordMistake(password: string, { name, email }: Owner): string | undefined {
+export async function passwordMistake(password: string, { name, email }: Owner): Promise<string | undefined> {
   if ([...password].length < leastCharacters) return `must have at least ${leastCharacters} characters`
   if (isTooLong(password)) return `must have at most ${mostBytes} bytes`
-  if (isGuessable(password, [name, email, ...email.split('@'), ...name.split(/\s+/)])) {
+  const own = [name, email, ...email.split('@'), ...name.split(/\s+/)]
+  if (isWorded(password, own) || (await isWeak(password, own))) {
     return 'is easy to guess; several unrelated words make a good one'
   }
   return undefined
@@ -65,39 +63,35 @@ export function isTooLong(password: string): boolean {
   return Buffer.byteLength(password) > mostBytes
 }
 
-function isGuessable(password: string, own: readonly string[]): boolean {
+let estimator: Promise<ZxcvbnFactory> | undefined
+
+/** Loaded where the first password is set: a service that sets none does not carry the list in memory. */
+async function loadEstimator(): Promise<ZxcvbnFactory> {
+  const [{ ZxcvbnFactory }, { adjacencyGraphs: graphs, dictionary }] = await Promise.all([
+    import('@zxcvbn-ts/core'),
+    import('@zxcvbn-ts/language-common'),
+  ])
+  return new ZxcvbnFactory({ graphs, dictionary })
+}
+
+/** Whether few guesses lead there. Its beginning says enough: more characters make no password weaker. */
+async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
+  estimator ??= loadEstimator()
+  const beginning = [...password].slice(0, weighedCharacters).join('')
+  return (await estimator).check(beginning, [...own]).score < leastScore
+}
+
+/** Words that everybody knows, or the owner's, and little besides. */
+function isWorded(password: string, own: readonly string[]): boolean {
   const text = fold(password)
   const ownWords = own.map(fold).filter((word) => word.length > 2)
   // A few digits and signs do not save a word; look-alike signs inside one are the letters they look like.
   const core = text.replace(/^[^\p{L}]+|[^\p{L}]+$/gu, '')
   const spellings = [core, plain(core), plain(text)].map((spelling) => spelling.replace(/[^\p{L}]/gu, ''))
-  const isWorded = spellings.some(
-    (letters) => isOnlyCommonWords(letters, ownWords) && text.length - letters.length <= 8,
-  )
-  return isPeriodic(text) || isRun(text) || isWorded
+  return spellings.some((letters) => isOnlyCommonWords(letters, ownWords) && text.length - letters.length <= 8)
 }
 
 const plain = (text: string) => [...text].map((sign) => lookalikes[sign] ?? sign).join('')
-
-/** `aaaaaaaaaaaa`, `abcabcabcabc`: one to four characters over and over. */
-const isPeriodic = (text: string) => /^(.{1,4})\1+.{0,3}$/su.test(text)
-
-/** Neighbours on a keyboard or in the alphabet, in groups of four or more: `qwertyuiop12`, `abcd1234efgh`. */
-function isRun(text: string): boolean {
-  let rest = text.replace(/[^\p{L}\p{N}]/gu, '')
-  while (rest.length > 0) {
-    const length = longestRun(rest)
-    if (length < Math.min(4, rest.length)) return false
-    rest = rest.slice(length)
-  }
-  return true
-}
-
-function longestRun(text: string): number {
-  let length = text.length
-  while (length > 0 && !runs.some((row) => row.includes(text.slice(0, length)))) length--
-  return length
-}
 
 function isOnlyCommonWords(letters: string, own: readonly string[]): boolean {
   let rest = letters

@@ -7,19 +7,25 @@ import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
 import { auditRecorder } from '../db/audit.ts'
 import type { Definition } from '../definition.ts'
+import { guessableSecrets } from '../secret-settings.ts'
 import { type Service, startService } from '../start.ts'
+import { refuseUnsafeProcess } from '../unsafe-process.ts'
 
 const stopLimitMs = 24_000
 const parentLookMs = 500
 
 /** Serves a definition until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
 export async function serve(config: Config, definition: Definition, version: string): Promise<void> {
+  refuseUnsafeProcess(config)
   const service = await startService(config, definition, version)
   const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err }) => {
     if (err) process.stderr.write(`plinth: stopping because of ${err.stack ?? err}\n`)
     await service.close()
   })
   stopWithParent(close)
+  for (const name of config.production ? guessableSecrets(config) : []) {
+    process.stderr.write(`plinth: ${name} can be guessed: take random text, such as openssl rand -hex 32 prints\n`)
+  }
   for (const name of config.unknown) process.stderr.write(`plinth: ${name} is not a setting of this release\n`)
   if (!config.production) process.stdout.write(await greeting(service, config, definition))
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Command } from 'commander'
-import { accountByEmail, addUser, listAccounts, openAccount, type Role, setPasswordHash } from '../auth/accounts.ts'
+import { accountByEmail, listAccounts, openAccount, type Role, setPasswordHash } from '../auth/accounts.ts'
 import { invitations } from '../auth/invitations.ts'
 import { invitationMail } from '../auth/mail.ts'
 import { passwordMistake } from '../auth/password-policy.ts'
@@ -8,8 +8,9 @@ import { passwords } from '../auth/passwords.ts'
 import { baseUrlOf, type Config } from '../config.ts'
 import { auditRecorder, operator, passwordChanged } from '../db/audit.ts'
 import { fold } from '../db/fold.ts'
-import type { Database } from '../db/open.ts'
+import type { Database, Queryable } from '../db/open.ts'
 import { openStores, type Stores } from '../stores.ts'
+import { type NewUser, newUser, userAdder } from './add-user.ts'
 import { readSecret } from './read-secret.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
@@ -52,46 +53,53 @@ export function usersCommand(configuration: () => Config): Command {
 
 const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
 
-async function invite({ db, sealer }: Stores, config: Config, email: string, options: Named): Promise<void> {
-  const userId = await userOf(db, email, options)
+async function invite(stores: Stores, config: Config, email: string, options: Named): Promise<void> {
+  const { db, sealer } = stores
+  const user = await userOf(db, email, options)
   const { productName, smtpUrl, smtpFrom } = config
   const hasher = passwords(randomBytes)
-  const { invite } = invitations({
+  const { inviteIn } = invitations({
     ...{ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes },
     record: auditRecorder(sealer, now),
   })
-  const invitation = await invite(userId, roleOf(options), operator)
+  const invitation = await withUser(db, user, (tx, userId) => inviteIn(tx, userId, roleOf(options), operator))
   print(`${invitation.url}\nworks once, until ${invitation.expiresAt}`)
   if (smtpUrl === null || smtpFrom === null) return
   await invitationMail({ url: smtpUrl, from: smtpFrom, productName })(invitation)
   print(`sent to ${invitation.email}`)
 }
 
-/** The user with that address, added first where a name for it is given. */
-async function userOf(db: Database, email: string, { name }: Named): Promise<number> {
-  const find = db.read.selectFrom('users').select('id').where('emailKey', '=', fold(email))
+type User = NewUser & { id?: number }
+
+/** The user with that address; one to be added where there is none and a name for it is given. */
+async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
+  const find = db.read.selectFrom('users').select(['id', 'name', 'email']).where('emailKey', '=', fold(email.trim()))
   const found = await find.executeTakeFirst()
-  if (found) return found.id
+  if (found) return found
   if (name === undefined) throw new Error(`There is no user ${email}; give a --name to add one`)
-  if (!/^[^@\s]+@[^@\s]+$/.test(email)) throw new Error(`${email} is no e-mail address`)
-  return db.write((tx) => addUser(tx, name, email, now()))
+  return newUser({ name, email })
+}
+
+/** Does something for a user in one transaction, which first adds the user where it is not there yet. */
+async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
+  const { id } = user
+  if (id !== undefined) return db.write((tx) => work(tx, id))
+  const { add, close } = await userAdder(db, now)
+  return db.write(async (tx) => work(tx, await add(tx, user))).finally(close)
 }
 
 async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
-  const userId = await userOf(db, email, options)
-  const owner = await db.read
-    .selectFrom('users')
-    .select(['name', 'email'])
-    .where('id', '=', userId)
-    .executeTakeFirstOrThrow()
+  const owner = await userOf(db, email, options)
   const password = await readSecret(`Password for ${owner.email}: `)
-  const mistake = passwordMistake(password, owner)
+  const mistake = await passwordMistake(password, owner)
   if (mistake !== undefined) throw new Error(`The password ${mistake}`)
   const hash = await passwords(randomBytes).hash(password)
-  await db.write(async (tx) => {
-    await openAccount(tx, userId, roleOf(options), now())
+  const role = roleOf(options)
+  await withUser(db, owner, async (tx, userId) => {
+    await openAccount(tx, userId, role, now())
     await setPasswordHash(tx, userId, hash, now())
-    await auditRecorder(sealer, now)(tx, passwordChanged(String(userId), operator))
+    const entry = { ...passwordChanged(String(userId), operator), ...(role && { details: { role } }) }
+    await auditRecorder(sealer, now)(tx, entry)
   })
   const account = await accountByEmail(db, owner.email)
   print(`${owner.email} can log in now, as ${account?.role}`)

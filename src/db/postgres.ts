@@ -45,7 +45,7 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
     const name = names.get(text) ?? `plinth_${names.size + 1}`
     names.set(text, name)
     return {
-      all: async (values) => (await pool.query({ name, text, values: [...values] })).rows,
+      all: async (values) => (await pool.query({ name, text, values: findable(text, [...values]) })).rows,
       in: async (tx, values) => {
         const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
         return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
@@ -75,9 +75,22 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
 /** Statements that were prepared are sent by name inside of transactions too: the server then plans them once. */
 function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
   const query = client.query.bind(client) as (...given: unknown[]) => unknown
-  const named = (text: unknown, values: unknown, ...rest: unknown[]) => {
-    const name = typeof text === 'string' && Array.isArray(values) ? names.get(text) : undefined
+  const named = (text: unknown, given: unknown, ...rest: unknown[]) => {
+    if (typeof text !== 'string' || !Array.isArray(given)) return query(text, given, ...rest)
+    const [name, values] = [names.get(text), findable(text, given)]
     return name === undefined ? query(text, values, ...rest) : query({ name, text, values }, ...rest)
   }
   Object.assign(client, { query: named })
+}
+
+const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
+
+/**
+ * PostgreSQL keeps U+0000 in no text, and refuses it in a question too. What a condition compares becomes null, which
+ * equals nothing: no row is found, as none has it. What is to be written stays, to be refused.
+ */
+function findable(text: string, values: unknown[]): unknown[] {
+  if (!values.some(hasNul)) return values
+  const written = new Set(text.split(/\swhere\s/i, 1)[0]?.match(/\$\d+/g))
+  return values.map((value, at) => (hasNul(value) && !written.has(`$${at + 1}`) ? null : value))
 }

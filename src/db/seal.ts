@@ -1,12 +1,23 @@
-import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 
 /** Keeps secrets at rest: AES-256-GCM under the service's master key, bound to the place it is stored at. */
 export interface Sealer {
   seal: (plain: string, place: string) => string
-  /** Throws when the text was altered, moved to another place, or sealed under another key. */
+  /** Throws `Unsealable` when the text was altered, moved to another place, or sealed under another key. */
   open: (sealed: string, place: string) => string
   /** A keyed digest for secrets that are only ever compared. */
   digest: (secret: string, place: string) => string
+}
+
+/** Thrown for what cannot be unsealed; says at which place it is kept. */
+export class Unsealable extends Error {
+  /** As of wrong settings: at the start the master key is the cause. */
+  readonly exitCode = 2
+  constructor(place: string, cause: unknown) {
+    super(`${place} cannot be unsealed: the master key (PLINTH_MASTER_KEY) is not the one it was sealed under`, {
+      cause,
+    })
+  }
 }
 
 const ivBytes = 12
@@ -27,13 +38,18 @@ export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Arr
       return `v1.${Buffer.concat([iv, body, cipher.getAuthTag()]).toString('base64url')}`
     },
     open: (sealed, place) => {
-      const bytes = Buffer.from(sealed.slice(3), 'base64url')
-      const decipher = createDecipheriv('aes-256-gcm', sealKey, bytes.subarray(0, ivBytes), {
-        authTagLength: tagBytes,
-      })
-      decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(-tagBytes))
-      return decipher.update(bytes.subarray(ivBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
+      try {
+        return opened(sealKey, Buffer.from(sealed.slice(3), 'base64url'), place)
+      } catch (cause) {
+        throw new Unsealable(place, cause)
+      }
     },
     digest: (secret, place) => createHmac('sha256', digestKey).update(`${place}\0${secret}`).digest('base64url'),
   }
+}
+
+function opened(key: KeyObject, bytes: Buffer, place: string): string {
+  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, ivBytes), { authTagLength: tagBytes })
+  decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(-tagBytes))
+  return decipher.update(bytes.subarray(ivBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
 }

@@ -76,6 +76,8 @@ forEachEngine((engine) => {
       [422, ['expiresAt'], { expiresAt: '2020-01-01T00:00:00Z' }],
       [422, ['expiresAt'], { expiresAt: 'tomorrow' }],
       [422, ['expiresAt'], { expiresAt: '2099-02-30' }],
+      [422, ['expiresAt'], { expiresAt: '2030' }],
+      [422, ['expiresAt'], { expiresAt: '2030-02-30T00:00:00Z' }],
     ]
     for (const [status, fields, body] of wrong) {
       it(`${status} at ${fields} for ${JSON.stringify(body)}`, async () => {

@@ -97,6 +97,7 @@ export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-08 no client_id': () => signed({ client_id: undefined }),
   'T-JWT-08 no jti': () => signed({ jti: undefined }),
   'T-JWT-08 an unknown client': () => signed({ client_id: 'nobody' }),
+  'T-JWT-08 a claim made twice': () => signedText(JSON.stringify(fields).replace('{', '{"scope":"admin",')),
   'T-JWT-09 no exp': () => signed({ exp: undefined }),
   'T-JWT-09 exp as a string': () => signed({ exp: `${iat + 900}` }),
   'T-JWT-09 exp with a fraction': () => signed({ exp: iat + 900.5 }),

@@ -19,14 +19,15 @@ interface Answered {
 }
 
 /** Calls the API as the bootstrap client, with these scopes. */
-async function call(real: Real, scope: string, path: string, body?: object) {
+async function call(real: Real, scope: string, path: string, body?: object, more: Record<string, string> = {}) {
   const send = (url: string, headers: Record<string, string>, text?: string) =>
     request(real.baseUrl + url, { method: 'POST', headers, body: text, dispatcher: real.agent })
   const [client_id, client_secret] = Object.values(boot) as [string, string]
   const form = new URLSearchParams({ grant_type: 'client_credentials', client_id, client_secret, scope })
   const granted = await send('/oauth/token', { 'content-type': 'application/x-www-form-urlencoded' }, `${form}`)
   const { access_token } = (await granted.body.json()) as { access_token: string }
-  const headers = { authorization: `Bearer ${access_token}`, ...(body && { 'content-type': 'application/json' }) }
+  const type = body && { 'content-type': 'application/json' }
+  const headers = { authorization: `Bearer ${access_token}`, ...type, ...more }
   const answer = await send(path, headers, body && JSON.stringify(body))
   return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as Answered }
 }
@@ -131,8 +132,13 @@ onSqlite((engine) => {
       const real = await realServer(engine, { ...boot, ...smtp })
       try {
         const { userId, email } = await person(real)
-        const { status, body } = await call(real, 'admin', `/api/users/${userId}/invitation`)
+        const invited = () =>
+          call(real, 'admin', `/api/users/${userId}/invitation`, undefined, { 'idempotency-key': 'once' })
+        const { status, body } = await invited()
         assert.deepEqual([status, body.sent, body.email], [201, !refuses, email])
+        const again = await invited()
+        const { sent: _, ...known } = body
+        assert.deepEqual([again.headers['idempotent-replayed'], again.body], ['true', known], 'no claim about the mail')
         if (refuses) return assert.deepEqual(mail.mails, [])
         const [text] = await eventually('the mail is there', async () => mail.mails.length > 0 && mail.mails)
         const decoded = text?.replaceAll('=\n', '').replaceAll('=3D', '=')

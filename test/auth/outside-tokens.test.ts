@@ -9,7 +9,7 @@ import { tokenVerifier } from '../../src/auth/verify.ts'
 import type { Database } from '../../src/db/open.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { onSqlite } from '../support/engines.ts'
-import { fields, keys, signed, start } from './forgery.ts'
+import { fields, keys, signed, signedText, start } from './forgery.ts'
 import { clock, issuer } from './support.ts'
 
 const theirs = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -99,6 +99,9 @@ onSqlite((engine) => {
     ['T-JWT-09 no exp', { exp: undefined }],
     ['T-JWT-09 exp as text', { exp: `${fields.exp}` }],
     ['T-JWT-09 nbf in the future', { nbf: fields.iat + 31 }],
+    ['T-JWT-09 iat in the future', { iat: fields.iat + 31 }],
+    ['T-JWT-09 no iat', { iat: undefined }],
+    ['T-JWT-09 iat as text', { iat: `${fields.iat}` }],
     ['T-JWT-03 an unknown kid', {}, { kid: 'unknown' }],
   ]
   for (const [what, change, header] of wrong) {
@@ -106,6 +109,20 @@ onSqlite((engine) => {
       assert.deepEqual(await verifier().verify(await token(change, header)), invalid)
     })
   }
+
+  it('AUTH_TOKEN_INVALID for a claim made twice, at any depth and in any spelling', async () => {
+    const { verify } = verifier()
+    const all = JSON.stringify({ ...fields, iss: idp.base, sub: '7', cnf: { a: '"b":' } })
+    const sent = (text: string) => signedText(text, { alg: 'ES256', kid: 'theirs' }, theirs.privateKey)
+    assert.ok('caller' in (await verify(await sent(all))))
+    for (const twice of [
+      '{"sub":"8",',
+      '{"s\\u0075b" : "8",',
+      '{"more":[{"a":1,"a":2}],',
+      '{"__proto__":1,"__proto__":2,',
+    ])
+      assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
+  })
 
   it('AUTH_TOKEN_INVALID for a token of theirs under our key, and of ours under their key', async () => {
     const { verify } = verifier()

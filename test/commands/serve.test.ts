@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync, statSync } from 'node:fs'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -89,6 +90,40 @@ describe('plinth serve', () => {
     assert.equal((await visit(dataDir, `${base}/api/reports`, { headers })).status, 200, 'the old token is still good')
     assert.equal(statSync(dataDir).mode & 0o077, 0)
     assert.equal((await stop(second)).code, 0)
+  })
+
+  const unsafe: [what: string, env: Record<string, string>, cause: RegExp][] = [
+    ['unchecked certificates', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, /NODE_TLS_REJECT_UNAUTHORIZED=0/],
+    ['an open inspector', { NODE_OPTIONS: '--inspect=127.0.0.1:0' }, /node --inspect/],
+    ['the lenient parser', { NODE_OPTIONS: '--insecure-http-parser' }, /node --insecure-http-parser/],
+  ]
+  for (const [what, more, cause] of unsafe) {
+    it(`exits with 2 in production because of ${what}`, async () => {
+      const { env } = await place()
+      const { code, stderr } = await ended(plinth(['serve'], { ...env, ...more, PLINTH_PROFILE: 'production' }))
+      assert.equal(code, 2)
+      assert.match(stderr, cause)
+    })
+  }
+
+  it('exits with 2 in production because of a master key that others can read', async () => {
+    const { env, dataDir } = await place()
+    const file = join(dataDir, 'master.key')
+    writeFileSync(file, randomBytes(32).toString('base64'))
+    for (const mode of [0o640, 0o604]) {
+      chmodSync(file, mode)
+      const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_PROFILE: 'production' }))
+      assert.equal(code, 2)
+      assert.match(stderr, /master\.key is open to others .*: chmod 600 \//)
+    }
+  })
+
+  it('exits with 2 and the name of the setting because of another master key than that of the data', async () => {
+    const { env, dataDir, port } = await place()
+    await stop(await serving(dataDir, port, env))
+    const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_MASTER_KEY: '7'.repeat(64) }))
+    assert.equal(code, 2)
+    assert.match(stderr, /^plinth: \S+ cannot be unsealed: the master key \(PLINTH_MASTER_KEY\) is not the one/)
   })
 
   it('finishes the request in flight on SIGTERM, takes no other, and exits with 0', async () => {

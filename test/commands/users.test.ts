@@ -62,7 +62,27 @@ describe('plinth users', () => {
       '',
       /There is no user nobody@example\.com; give a --name/,
     ],
-    ['an address that is none', ['invite', 'nobody', '--name', 'N'], '', /nobody is no e-mail address/],
+    ['an address that is none', ['invite', 'nobody', '--name', 'N'], '', /The email must match/],
+    [
+      'an address that POST /users refuses',
+      ['set-password', 'x@-a.example', '--name', 'X'],
+      good,
+      /The email must match/,
+    ],
+    [
+      'an address that is too long',
+      ['invite', `${'x'.repeat(250)}@a.example`, '--name', 'X'],
+      '',
+      /The email must not/,
+    ],
+    ['a name of blanks', ['invite', 'x@example.com', '--name', ' '], '', /The name must not have fewer than 1/],
+    [
+      'a name that is too long',
+      ['invite', 'x@example.com', '--name', 'n'.repeat(201)],
+      '',
+      /The name must not have more/,
+    ],
+    ['control characters in a name', ['invite', 'x@example.com', '--name', 'a\u0007b'], '', /The name has characters/],
     [
       'a short password',
       ['set-password', 'ada@example.com'],
