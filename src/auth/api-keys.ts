@@ -1,3 +1,4 @@
+import Format from 'typebox/format'
 import type { ApiKey } from '../db/administration-tables.ts'
 import { type AuditActor, type AuditEvent, auditRecorder } from '../db/audit.ts'
 import { newId, type RandomBytes } from '../db/ids.ts'
@@ -35,10 +36,13 @@ const longestWindowSeconds = 86_400
 const mostQuota = 1_000_000_000
 const namePattern = /^\P{C}{1,200}$/u
 
+/** An instant in the form that the API takes: no day alone, whichever zone that would end in. */
+const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : undefined)
+
 /** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
 function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
   const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
-  const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(instantOf(expiresAt) ?? '')
+  const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(endOf(expiresAt) ?? '')
   const rules: [broken: boolean, field: string, message: string][] = [
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
     [
@@ -60,7 +64,7 @@ function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: numb
 
 /** Instants are kept in one form; what cannot be read stays, to be refused. */
 const settled = (settings: ApiKeySettings): ApiKeySettings => {
-  const expiresAt = instantOf(settings.expiresAt ?? '') ?? settings.expiresAt
+  const expiresAt = endOf(settings.expiresAt ?? '') ?? settings.expiresAt
   return { ...settings, name: settings.name.trim(), expiresAt }
 }
 
