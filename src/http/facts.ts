@@ -1,18 +1,22 @@
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 
 const known = Symbol('facts')
+const nowhere: FastifyContextConfig = Object.freeze({})
 
 /** What the route says of itself in `config`. The framework makes `routeOptions` anew each time; this is asked ten times. */
 export function factsOf(request: FastifyRequest): FastifyContextConfig {
   const asked = request as { [known]?: FastifyContextConfig }
-  asked[known] ??= request.routeOptions.config
+  asked[known] ??= hasRoute(request) ? request.routeOptions.config : nowhere
   return asked[known]
 }
 
-/** True when no route is at the path. The router finds one for an empty parameter too, and what has no name is nowhere. */
-export function isNowhere({ is404, params }: FastifyRequest): boolean {
-  if (is404) return true
+/** True when no route is at the path. */
+export const isNowhere = (request: FastifyRequest): boolean => factsOf(request) === nowhere
+
+/** The router finds a route for an empty parameter too, and what has no name is nowhere. */
+function hasRoute({ is404, params }: FastifyRequest): boolean {
+  if (is404) return false
   const values = params as Record<string, string>
-  for (const name in values) if (values[name] === '' && name !== '*') return true
-  return false
+  for (const name in values) if (values[name] === '' && name !== '*') return false
+  return true
 }
