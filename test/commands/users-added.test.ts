@@ -18,16 +18,16 @@ forEachEngine((engine) => {
     const { id, secret } = await client(real, { grants: ['client_credentials'] })
     const form = { grant_type: 'client_credentials', client_id: id, client_secret: secret as string }
     const headers = { 'content-type': 'application/x-www-form-urlencoded' }
-    const { access_token } = await call('POST', '/oauth/token', new URLSearchParams(form).toString(), headers)
-    authorization = `Bearer ${access_token}`
+    const body = new URLSearchParams(form).toString()
+    const token = await call<{ access_token: string }>('POST', '/oauth/token', body, headers)
+    authorization = `Bearer ${token.access_token}`
   })
   after(() => real.close())
 
-  const call = async (method: 'GET' | 'POST', path: string, body?: string, headers = {}) => {
+  const call = async <T>(method: 'GET' | 'POST', path: string, body?: string, headers = {}): Promise<T> => {
     const all = { ...(authorization && { authorization }), 'content-type': 'application/json', ...headers }
     const answer = await request(real.baseUrl + path, { method, headers: all, body, dispatcher: real.agent })
-    // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
-    return (await answer.body.json()) as any
+    return (await answer.body.json()) as T
   }
   /** Runs `plinth users` beside the service, with text on standard input. */
   const users = async (args: string[], input = '') => {
@@ -41,20 +41,20 @@ forEachEngine((engine) => {
   describe('plinth users with --name', () => {
     it('tells whoever listens to user.created, as POST /users does', async () => {
       const wanted = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
-      const { id } = await call('POST', '/api/webhooks', JSON.stringify(wanted))
+      const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(wanted))
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })
       const second = await users(['set-password', 'grace@example.com', '--name', 'Grace'], `${password}\n`)
       assert.deepEqual(second, { code: 0, stderr: '' })
       const told = await eventually('both are told', async () => {
-        const deliveries = await call('GET', `/api/webhooks/${id}/deliveries`)
+        const deliveries = await call<{ event: string }[]>('GET', `/api/webhooks/${id}/deliveries`)
         return deliveries.length === 2 && deliveries
       })
-      assert.deepEqual(new Set(told.map(({ event }: { event: string }) => event)), new Set(['user.created']))
+      assert.deepEqual(new Set(told.map(({ event }) => event)), new Set(['user.created']))
       const events = await real.db.read.selectFrom('events').select(['body', 'audience']).orderBy('id').execute()
-      const listed = await call('GET', '/users')
+      const listed = await call<{ name: string; email: string }[]>('GET', '/users')
       assert.deepEqual(
         events.map(({ body }) => JSON.parse(body)).map(({ name, email }) => ({ name, email })),
-        listed.map(({ name, email }: Record<string, string>) => ({ name, email })),
+        listed.map(({ name, email }) => ({ name, email })),
       )
       assert.deepEqual(
         events.map(({ audience }) => audience),
@@ -71,9 +71,10 @@ forEachEngine((engine) => {
       const email = 'admin@example.com'
       const { code } = await users(['set-password', email, '--name', 'Admin', '--admin'], `${password}\n`)
       assert.equal(code, 0)
-      const [user] = await call('GET', `/users?email=${email}`)
-      const [entry] = await call('GET', `/api/audit?event=password.changed&target=${user.id}`)
-      assert.deepEqual(entry.details, { role: 'admin' })
+      const [user] = await call<{ id: number }[]>('GET', `/users?email=${email}`)
+      const audit = `/api/audit?event=password.changed&target=${user?.id}`
+      const [entry] = await call<{ details: object }[]>('GET', audit)
+      assert.deepEqual(entry?.details, { role: 'admin' })
     })
   })
 })
