@@ -112,8 +112,11 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
   details: entry.details === undefined ? null : JSON.stringify(entry.details),
 })
 
-/** Keyed with the master key: whoever can write the database, but has not the key, cannot forge a chain. */
-function chainHash(sealer: Digest, row: Unchained, previous: string): string {
+/**
+ * The hash of an entry behind the one whose hash is `previous`. Keyed with the master key: whoever can write the database,
+ * but has not the key, cannot forge a chain.
+ */
+export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
   const content = [sequence, at, event, clientId, subject, target, address, requestId, details, previous]
   return sealer.digest(JSON.stringify(content), 'audit')
