@@ -1,0 +1,108 @@
+/** Whether one abusive client hurts another: see the usage below, and docs/testing.md. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import pg from 'pg'
+import { openWorkplace } from '../bench/workplace.ts'
+import { scenarios as scenarioNames } from './isolation/order.ts'
+import { type Filled, fillLarge, type IsolationResult, isolationRun } from './isolation/run.ts'
+
+const usage = `Starts a service on a large database, lets one client abuse it, and measures what a second client sees.
+
+  node scripts/isolation.ts [options] [-- options of fill-large.ts]
+
+  --postgres URL   a server where the run makes a database of its own; SQLite without it
+  --only NAMES     some of ${scenarioNames.join(', ')}
+  --seconds N      how long each abuse goes on (10)
+  --keep FOLDER    keeps the filled database there, and uses the one that is there
+  --scale N        endpoints, streams, downloads and connections as a share of the full number (1)
+  --help           this text
+
+One line each. PASS when the 99th percentile of the second client's reads stays under 50 ms, each of its deliveries
+arrives within 2 s, and neither its connection nor its event stream is cut. Exit code 1 when a scenario fails.
+`
+
+const maxReadMs = 50
+const maxDeliveryMs = 2_000
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    postgres: { type: 'string' },
+    only: { type: 'string' },
+    seconds: { type: 'string', default: '10' },
+    scale: { type: 'string', default: '1' },
+    keep: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+/** Why a scenario fails; empty when it passes. */
+function violations({ observation }: IsolationResult): string[] {
+  const { p99Ms, cut, undelivered, deliveries, slowestDeliveryMs, failures } = observation
+  const rules: [boolean, string][] = [
+    [p99Ms >= maxReadMs, `p99 of reads ${p99Ms.toFixed(1)} ms`],
+    [cut > 0, `${cut} connections or streams cut`],
+    [failures.length > 0, `failed requests: ${failures[0]}`],
+    [deliveries === 0 || undelivered > 0, `${undelivered} deliveries missing`],
+    [slowestDeliveryMs >= maxDeliveryMs, `a delivery took ${slowestDeliveryMs.toFixed(0)} ms`],
+  ]
+  return rules.flatMap(([isBroken, text]) => (isBroken ? [text] : []))
+}
+
+/** The database of an earlier run that was kept, or a new one, filled. */
+async function filledDatabase(folder: string): Promise<Filled> {
+  const file = join(folder, 'filled.json')
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Filled
+  mkdirSync(folder, { recursive: true })
+  const filled = fillLarge(await newDatabase(folder), folder, positionals)
+  writeFileSync(file, JSON.stringify(filled), { mode: 0o600 })
+  return filled
+}
+
+async function newDatabase(folder: string): Promise<string> {
+  if (values.postgres === undefined) return `file:${join(folder, 'large.db')}`
+  const name = `plinth_isolation_${randomBytes(6).toString('hex')}`
+  await administer(values.postgres, `create database ${name}`)
+  return Object.assign(new URL(values.postgres), { pathname: `/${name}` }).href
+}
+
+async function dropDatabase({ databaseUrl }: Filled): Promise<void> {
+  const name = new URL(databaseUrl).pathname.slice(1)
+  if (values.postgres !== undefined) await administer(values.postgres, `drop database ${name} with (force)`)
+}
+
+async function administer(server: string, statement: string): Promise<void> {
+  const administrator = new pg.Client({ connectionString: server })
+  await administrator.connect()
+  await administrator.query(statement).finally(() => administrator.end())
+}
+
+async function run(): Promise<number> {
+  const scenarios = scenarioNames.filter((name) => values.only === undefined || values.only.split(',').includes(name))
+  const [seconds, scale] = [Number(values.seconds), Number(values.scale)]
+  if (scenarios.length === 0) throw new Error(`--only ${values.only}: expected some of ${scenarioNames.join(', ')}`)
+  if (!(seconds > 0 && scale > 0)) throw new Error('--seconds and --scale: expected numbers greater than 0')
+  const place = openWorkplace()
+  const filled = await filledDatabase(values.keep ? resolve(values.keep) : place.folder)
+  try {
+    const results = await isolationRun(place, { filled, scenarios, seconds, scale, say })
+    const lines = results.map((result) => [result.scenario, violations(result)] as const)
+    for (const [scenario, found] of lines)
+      say(`${found.length === 0 ? 'PASS' : 'FAIL'} ${scenario} ${found.join('; ')}`)
+    return lines.some(([, found]) => found.length > 0) ? 1 : 0
+  } finally {
+    await place.clear()
+    if (values.keep === undefined) await dropDatabase(filled)
+  }
+}
+
+if (values.help) say(usage)
+else {
+  process.exitCode = await run().catch((error) => {
+    process.stderr.write(`${error instanceof Error ? error.message : error}\n`)
+    return 2
+  })
+}

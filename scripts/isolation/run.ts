@@ -1,0 +1,198 @@
+import { fork, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { client, type Service, startService } from '../../bench/service.ts'
+import { answerOf, type Question } from '../../bench/target.ts'
+import type { Workplace } from '../../bench/workplace.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { firstRevision } from '../../src/db/revision.ts'
+import { withoutLimits } from '../../test/support/limits.ts'
+import type { AbuseOrder, Scenario } from './order.ts'
+import { type Observation, startSecondClient } from './second-client.ts'
+
+/** A database that `fill-large.ts` filled, and the client that owns its tasks and its webhook. */
+export interface Filled {
+  databaseUrl: string
+  /** Its secrets are sealed with this key. */
+  masterKey: string
+  clientId: string
+  clientSecret: string
+  webhookId: string
+}
+
+export interface IsolationOptions {
+  filled: Filled
+  scenarios: readonly Scenario[]
+  /** How long each abuse goes on. */
+  seconds: number
+  /** Endpoints, streams, downloads and connections of the abusive client, as a share of the full number. */
+  scale: number
+  say: (line: string) => void
+}
+
+export interface IsolationResult {
+  scenario: Scenario | 'idle'
+  observation: Observation
+  /** How often the abusive client got each status or error. */
+  abuse: Record<string, number>
+}
+
+const products = 100
+const owners = 4
+const fillProgram = join(import.meta.dirname, '../fill-large.ts')
+
+/** Fills an empty database, `file:…` or `postgres://…`; the arguments of `fill-large.ts` set how many rows there are. */
+export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: readonly string[]): Filled {
+  const masterKey = randomBytes(32).toString('base64')
+  const command = [fillProgram, '--database', databaseUrl, '--data-dir', dataDir, ...fillArguments]
+  const env = { ...process.env, PLINTH_MASTER_KEY: masterKey }
+  const { status, stdout } = spawnSync(process.execPath, command, { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  if (status !== 0) throw new Error(`fill-large.ts ended with ${status}`)
+  return { databaseUrl, masterKey, ...(JSON.parse(stdout.toString()) as Omit<Filled, 'databaseUrl' | 'masterKey'>) }
+}
+
+/** Starts a service on a filled database, and returns what a second client saw of it: at rest, then under each abuse. */
+export async function isolationRun(place: Workplace, options: IsolationOptions): Promise<IsolationResult[]> {
+  const { filled, scenarios, say } = options
+  const settings = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
+  const service = await startService(place, { tls: true } as Parameters<typeof startService>[1], false, {
+    limits: { ...withoutLimits, ...settings, PLINTH_MASTER_KEY: filled.masterKey },
+    database: { url: filled.databaseUrl, fill: () => {} },
+  })
+  const prepared = await prepare(service, filled)
+  const results: IsolationResult[] = []
+  for (const scenario of ['idle', ...scenarios] as const) {
+    const result = await observe(service, scenario, prepared, options)
+    say(lineOf(result))
+    results.push(result)
+  }
+  await service.stop()
+  return results
+}
+
+/** One line: what the second client saw, and what the abusive one was answered. */
+export function lineOf({ scenario, observation, abuse }: IsolationResult): string {
+  const { reads, p50Ms, p99Ms, slowestMs, cut, deliveries, slowestDeliveryMs, undelivered, failures } = observation
+  const read = `${reads} reads: p50 ${p50Ms.toFixed(1)}, p99 ${p99Ms.toFixed(1)}, slowest ${slowestMs.toFixed(0)} ms`
+  const delivered = `${deliveries} deliveries, slowest ${slowestDeliveryMs.toFixed(0)} ms, ${undelivered} missing`
+  const answers = Object.entries(abuse).map(([outcome, times]) => `${outcome}×${times}`)
+  return [`${scenario.padEnd(15)} ${read}; ${delivered}; ${cut} cut`, ...failures, answers.join(' ')]
+    .filter(Boolean)
+    .join('; ')
+}
+
+interface Prepared {
+  order: Omit<AbuseOrder, 'scenario' | 'scale'>
+  secondToken: string
+  secondTaskId: string
+}
+
+/** Registers the clients, and makes what the abuse needs: a large report, and tasks that never end. */
+async function prepare(
+  service: Service,
+  { databaseUrl, clientId, clientSecret, webhookId }: Filled,
+): Promise<Prepared> {
+  const administrator = await tokenOf(service, client.id, client.secret)
+  const token = await tokenOf(service, clientId, clientSecret)
+  const second = await newClient(service, administrator)
+  const ownerTokens: string[] = []
+  for (let n = 0; n < owners; n++) ownerTokens.push((await newClient(service, administrator)).token)
+  await addProducts(service, token)
+  const tasks = { reportId: await largeReport(service, token), endlessTaskId: await endlessTask(databaseUrl, clientId) }
+  return {
+    order: { port: service.port, token, ownerTokens, webhookId, ...tasks },
+    secondToken: second.token,
+    secondTaskId: await endlessTask(databaseUrl, second.id),
+  }
+}
+
+const json = 'application/json'
+const bearer = (token: string) => ({ authorization: `Bearer ${token}`, 'content-type': json, accept: json })
+const resultOf = async <T>(service: Service, expected: number, question: Question): Promise<T> =>
+  JSON.parse((await answerOf(service, expected, question)).body) as T
+
+async function tokenOf(service: Service, id: string, secret: string): Promise<string> {
+  const credentials = Buffer.from(`${id}:${secret}`).toString('base64')
+  const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
+  const question = { method: 'POST', path: '/oauth/token', headers, body: 'grant_type=client_credentials' }
+  return (await resultOf<{ access_token: string }>(service, 200, question)).access_token
+}
+
+async function newClient(service: Service, token: string): Promise<{ id: string; token: string }> {
+  const scopes = ['products:write', 'books:write', 'users:read', 'reports:read', 'reports:write']
+  const settings = {
+    ...{ name: 'A client', grants: ['client_credentials'] },
+    scopes: [...scopes, 'webhooks:read', 'webhooks:write'],
+  }
+  const question = { method: 'POST', path: '/api/clients', headers: bearer(token), body: JSON.stringify(settings) }
+  const created = await resultOf<{ id: string; secret: string }>(service, 201, question)
+  return { id: created.id, token: await tokenOf(service, created.id, created.secret) }
+}
+
+async function addProducts(service: Service, token: string): Promise<void> {
+  for (let n = 0; n < products; n++) {
+    const body = JSON.stringify({ name: `Product ${n}`, price: n })
+    await answerOf(service, 201, { method: 'POST', path: '/products', headers: bearer(token), body })
+  }
+}
+
+async function largeReport(service: Service, token: string): Promise<string> {
+  const body = JSON.stringify({ reportType: 'users', format: 'ndjson' })
+  const question = { method: 'POST', path: '/api/reports', headers: bearer(token), body }
+  const { taskId } = await resultOf<{ taskId: string }>(service, 202, question)
+  for (;;) {
+    const look = { method: 'GET', path: `/api/reports/${taskId}/status`, headers: bearer(token) }
+    const { status } = await resultOf<{ status: string }>(service, 200, look)
+    if (status === 'completed') return taskId
+    if (status === 'failed') throw new Error('The large report failed')
+    await sleep(200)
+  }
+}
+
+/** A task in progress that no worker has. */
+async function endlessTask(databaseUrl: string, ownerClient: string): Promise<string> {
+  const id = `tsk_${randomBytes(16).toString('base64url')}`
+  const at = new Date().toISOString()
+  const db = await openDatabase(databaseUrl)
+  const kind = { reportType: 'users', format: 'csv', parameters: null, webhookUrl: null, versionPrefix: '' }
+  const state = { status: 'in_progress', progress: 1, attempts: 1, startedAt: at } as const
+  const owner = { ownerClient, ownerSubject: ownerClient }
+  const task = { id, ...kind, ...state, ...owner, ...firstRevision(at) }
+  await db.write((tx) => tx.insertInto('tasks').values(task).execute()).finally(db.close)
+  return id
+}
+
+async function observe(
+  service: Service,
+  scenario: IsolationResult['scenario'],
+  { order, secondToken: token, secondTaskId: taskId }: Prepared,
+  { seconds, scale }: IsolationOptions,
+): Promise<IsolationResult> {
+  const abuse = scenario === 'idle' ? null : await startAbuse({ ...order, scenario, scale })
+  try {
+    const second = await startSecondClient({ port: service.port, token, taskId, products })
+    await sleep(seconds * 1_000)
+    const observation = await second.stop()
+    return { scenario, observation, abuse: (await abuse?.stop()) ?? {} }
+  } finally {
+    abuse?.kill()
+  }
+}
+
+async function startAbuse(order: AbuseOrder) {
+  const child = fork(join(import.meta.dirname, 'abuse.ts'), [JSON.stringify(order)])
+  const ended = new AbortController()
+  child.once('exit', () => ended.abort(new Error(`The abusive client ended early in ${order.scenario}`)))
+  const next = async () => (await once(child, 'message', { signal: ended.signal }))[0] as Record<string, number>
+  await next()
+  return {
+    stop: () => {
+      const statuses = next()
+      child.send('stop')
+      return statuses
+    },
+    kill: () => child.kill('SIGKILL'),
+  }
+}

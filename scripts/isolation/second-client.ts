@@ -1,0 +1,161 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { Agent, request } from 'node:https'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { answerOf } from '../../bench/target.ts'
+
+/** What the second client saw while somebody else abused the service. */
+export interface Observation {
+  reads: number
+  p50Ms: number
+  p99Ms: number
+  slowestMs: number
+  /** Times its kept-alive connection was closed, or its event stream ended. */
+  cut: number
+  deliveries: number
+  slowestDeliveryMs: number
+  /** Events whose delivery did not arrive before the observation ended. */
+  undelivered: number
+  failures: string[]
+}
+
+export interface SecondClient {
+  port: number
+  token: string
+  /** A task of this client that never ends: its event stream must stay open. */
+  taskId: string
+  products: number
+}
+
+const readEveryMs = 5
+const eventEveryMs = 250
+const lastDeliveryMs = 10_000
+
+/**
+ * A well-behaved client: cheap reads on one kept-alive connection, one event stream, and a webhook that answers at
+ * once. `stop` waits up to ten seconds for the deliveries that are still missing.
+ */
+export async function startSecondClient(client: SecondClient): Promise<{ stop: () => Promise<Observation> }> {
+  const times: number[] = []
+  const failures: string[] = []
+  const connection = { cut: 0 }
+  let isOver = false
+  const webhook = await startWebhook(client)
+  const stream = await openStream(client, () => {
+    if (!isOver) connection.cut++
+  })
+  const reading = readAgainAndAgain(client, () => isOver, times, failures, connection)
+  const writing = webhook.emitAgainAndAgain(() => isOver, failures)
+  const stop = async () => {
+    isOver = true
+    await Promise.all([reading, writing])
+    stream.destroy()
+    const { deliveryTimes, undelivered } = await webhook.stop()
+    times.sort((a, b) => a - b)
+    const at = (share: number) => times[Math.floor(times.length * share)] ?? Number.POSITIVE_INFINITY
+    return {
+      ...{ reads: times.length, p50Ms: at(0.5), p99Ms: at(0.99), slowestMs: times.at(-1) ?? Number.POSITIVE_INFINITY },
+      ...{ cut: connection.cut, deliveries: deliveryTimes.length, undelivered },
+      ...{ slowestDeliveryMs: Math.max(0, ...deliveryTimes), failures: failures.slice(0, 5) },
+    }
+  }
+  return { stop }
+}
+
+const bearer = ({ token }: Pick<SecondClient, 'token'>) => ({ authorization: `Bearer ${token}` })
+
+async function readAgainAndAgain(
+  client: SecondClient,
+  isOver: () => boolean,
+  times: number[],
+  failures: string[],
+  connection: { cut: number },
+): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false })
+  for (let n = 0; !isOver(); n++) {
+    const path = n % 10 === 9 ? '/livez' : `/products/${1 + (n % client.products)}`
+    const options = { host: '127.0.0.1', port: client.port, path, agent, headers: bearer(client) }
+    const startedMs = performance.now()
+    const sent = request(options).end()
+    try {
+      const [response] = (await once(sent, 'response')) as [IncomingMessage]
+      response.resume()
+      await once(response, 'end')
+      if (response.statusCode !== 200) failures.push(`GET ${path}: ${response.statusCode}`)
+    } catch (error) {
+      failures.push(`GET ${path}: ${error instanceof Error ? error.message : error}`)
+    }
+    if (n > 0 && !sent.reusedSocket) connection.cut++
+    times.push(performance.now() - startedMs)
+    await sleep(readEveryMs)
+  }
+  agent.destroy()
+}
+
+async function openStream(client: SecondClient, onEnd: () => void): Promise<{ destroy: () => void }> {
+  const path = `/api/reports/${client.taskId}/events`
+  const headers = { ...bearer(client), accept: 'text/event-stream' }
+  const options = {
+    host: '127.0.0.1',
+    port: client.port,
+    path,
+    headers,
+    rejectUnauthorized: false,
+    agent: false as const,
+  }
+  const sent = request(options).end()
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  if (response.statusCode !== 200) throw new Error(`The event stream was refused with ${response.statusCode}`)
+  response.on('error', () => {})
+  response.once('close', onEnd)
+  response.resume()
+  return sent
+}
+
+/** A receiver that answers 204 at once, registered for `product.created` of one client. */
+async function startWebhook(client: SecondClient) {
+  const sentMs = new Map<string, number>()
+  const deliveryTimes: number[] = []
+  const receiver = createServer((socket) => {
+    let text = ''
+    socket.on('error', () => socket.destroy())
+    socket.on('data', (chunk) => {
+      text += chunk
+      for (const [, name = ''] of text.matchAll(/"name":"(isolation-\d+)"/g)) {
+        const startedMs = sentMs.get(name)
+        if (startedMs === undefined) continue
+        sentMs.delete(name)
+        deliveryTimes.push(performance.now() - startedMs)
+        text = ''
+        socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+      }
+    })
+  }).listen(0, '127.0.0.1')
+  await once(receiver, 'listening')
+  const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`
+  const headers = { ...bearer(client), 'content-type': 'application/json' }
+  const address = { port: client.port, tls: true }
+  const body = JSON.stringify({ event: 'product.created', callbackUrl })
+  const registered = await answerOf(address, 201, { method: 'POST', path: '/api/webhooks', headers, body })
+  const { id } = JSON.parse(registered.body) as { id: string }
+  const emitAgainAndAgain = async (isOver: () => boolean, failures: string[]) => {
+    for (let n = 0; !isOver(); n++) {
+      const name = `isolation-${n}`
+      sentMs.set(name, performance.now())
+      const product = JSON.stringify({ name, price: 1 })
+      await answerOf(address, 201, { method: 'POST', path: '/products', headers, body: product }).catch((error) => {
+        sentMs.delete(name)
+        failures.push(String(error))
+      })
+      await sleep(eventEveryMs)
+    }
+  }
+  const stop = async () => {
+    for (let waited = 0; sentMs.size > 0 && waited < lastDeliveryMs; waited += 50) await sleep(50)
+    await answerOf(address, 204, { method: 'DELETE', path: `/api/webhooks/${id}`, headers })
+    receiver.close()
+    return { deliveryTimes, undelivered: sentMs.size }
+  }
+  return { emitAgainAndAgain, stop }
+}
