@@ -29,6 +29,8 @@ export interface IsolationOptions {
   seconds: number
   /** Endpoints, streams, downloads and connections of the abusive client, as a share of the full number. */
   scale: number
+  /** Settings of the service besides, such as those of an S3 server for its results. */
+  settings?: Record<string, string>
   say: (line: string) => void
 }
 
@@ -55,10 +57,10 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
 
 /** Starts a service on a filled database, and returns what a second client saw of it: at rest, then under each abuse. */
 export async function isolationRun(place: Workplace, options: IsolationOptions): Promise<IsolationResult[]> {
-  const { filled, scenarios, say } = options
-  const settings = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
+  const { filled, scenarios, settings = {}, say } = options
+  const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
   const service = await startService(place, { tls: true } as Parameters<typeof startService>[1], false, {
-    limits: { ...withoutLimits, ...settings, PLINTH_MASTER_KEY: filled.masterKey },
+    limits: { ...withoutLimits, ...local, ...settings, PLINTH_MASTER_KEY: filled.masterKey },
     database: { url: filled.databaseUrl, fill: () => {} },
   })
   const prepared = await prepare(service, filled)
@@ -75,18 +77,18 @@ export async function isolationRun(place: Workplace, options: IsolationOptions):
 /** One line: what the second client saw, and what the abusive one was answered. */
 export function lineOf({ scenario, observation, abuse }: IsolationResult): string {
   const { reads, p50Ms, p99Ms, slowestMs, cut, deliveries, slowestDeliveryMs, undelivered, failures } = observation
+  const downloaded = `${observation.downloads} downloads, slowest ${observation.slowestDownloadMs.toFixed(0)} ms`
   const read = `${reads} reads: p50 ${p50Ms.toFixed(1)}, p99 ${p99Ms.toFixed(1)}, slowest ${slowestMs.toFixed(0)} ms`
   const delivered = `${deliveries} deliveries, slowest ${slowestDeliveryMs.toFixed(0)} ms, ${undelivered} missing`
   const answers = Object.entries(abuse).map(([outcome, times]) => `${outcome}×${times}`)
-  return [`${scenario.padEnd(15)} ${read}; ${delivered}; ${cut} cut`, ...failures, answers.join(' ')]
+  return [`${scenario.padEnd(15)} ${read}; ${delivered}; ${downloaded}; ${cut} cut`, ...failures, answers.join(' ')]
     .filter(Boolean)
     .join('; ')
 }
 
 interface Prepared {
   order: Omit<AbuseOrder, 'scenario' | 'scale'>
-  secondToken: string
-  secondTaskId: string
+  second: { token: string; taskId: string; reportId: string }
 }
 
 /** Registers the clients, and makes what the abuse needs: a large report, and tasks that never end. */
@@ -100,11 +102,16 @@ async function prepare(
   const ownerTokens: string[] = []
   for (let n = 0; n < owners; n++) ownerTokens.push((await newClient(service, administrator)).token)
   await addProducts(service, token)
-  const tasks = { reportId: await largeReport(service, token), endlessTaskId: await endlessTask(databaseUrl, clientId) }
+  const tasks = {
+    reportId: await completedReport(service, token, 'users'),
+    endlessTaskId: await endlessTask(databaseUrl, clientId),
+  }
   return {
     order: { port: service.port, token, ownerTokens, webhookId, ...tasks },
-    secondToken: second.token,
-    secondTaskId: await endlessTask(databaseUrl, second.id),
+    second: {
+      ...{ token: second.token, taskId: await endlessTask(databaseUrl, second.id) },
+      reportId: await completedReport(service, second.token, 'inventory'),
+    },
   }
 }
 
@@ -138,15 +145,15 @@ async function addProducts(service: Service, token: string): Promise<void> {
   }
 }
 
-async function largeReport(service: Service, token: string): Promise<string> {
-  const body = JSON.stringify({ reportType: 'users', format: 'ndjson' })
+async function completedReport(service: Service, token: string, reportType: string): Promise<string> {
+  const body = JSON.stringify({ reportType, format: 'ndjson' })
   const question = { method: 'POST', path: '/api/reports', headers: bearer(token), body }
   const { taskId } = await resultOf<{ taskId: string }>(service, 202, question)
   for (;;) {
     const look = { method: 'GET', path: `/api/reports/${taskId}/status`, headers: bearer(token) }
     const { status } = await resultOf<{ status: string }>(service, 200, look)
     if (status === 'completed') return taskId
-    if (status === 'failed') throw new Error('The large report failed')
+    if (status === 'failed') throw new Error(`The report ${reportType} failed`)
     await sleep(200)
   }
 }
@@ -167,12 +174,12 @@ async function endlessTask(databaseUrl: string, ownerClient: string): Promise<st
 async function observe(
   service: Service,
   scenario: IsolationResult['scenario'],
-  { order, secondToken: token, secondTaskId: taskId }: Prepared,
+  { order, second: prepared }: Prepared,
   { seconds, scale }: IsolationOptions,
 ): Promise<IsolationResult> {
   const abuse = scenario === 'idle' ? null : await startAbuse({ ...order, scenario, scale })
   try {
-    const second = await startSecondClient({ port: service.port, token, taskId, products })
+    const second = await startSecondClient({ port: service.port, ...prepared, products })
     await sleep(seconds * 1_000)
     const observation = await second.stop()
     return { scenario, observation, abuse: (await abuse?.stop()) ?? {} }

@@ -15,6 +15,9 @@ export interface Observation {
   cut: number
   deliveries: number
   slowestDeliveryMs: number
+  /** Downloads of a small report of its own. */
+  downloads: number
+  slowestDownloadMs: number
   /** Events whose delivery did not arrive before the observation ended. */
   undelivered: number
   failures: string[]
@@ -25,11 +28,15 @@ export interface SecondClient {
   token: string
   /** A task of this client that never ends: its event stream must stay open. */
   taskId: string
+  /** A small completed report of this client. */
+  reportId: string
   products: number
 }
 
 const readEveryMs = 5
 const eventEveryMs = 250
+const downloadEveryMs = 500
+const maxDownloadMs = 10_000
 const lastDeliveryMs = 10_000
 
 /**
@@ -47,9 +54,11 @@ export async function startSecondClient(client: SecondClient): Promise<{ stop: (
   })
   const reading = readAgainAndAgain(client, () => isOver, times, failures, connection)
   const writing = webhook.emitAgainAndAgain(() => isOver, failures)
+  const downloadTimes: number[] = []
+  const downloading = downloadAgainAndAgain(client, () => isOver, downloadTimes, failures)
   const stop = async () => {
     isOver = true
-    await Promise.all([reading, writing])
+    await Promise.all([reading, writing, downloading])
     stream.destroy()
     const { deliveryTimes, undelivered } = await webhook.stop()
     times.sort((a, b) => a - b)
@@ -57,6 +66,7 @@ export async function startSecondClient(client: SecondClient): Promise<{ stop: (
     return {
       ...{ reads: times.length, p50Ms: at(0.5), p99Ms: at(0.99), slowestMs: times.at(-1) ?? Number.POSITIVE_INFINITY },
       ...{ cut: connection.cut, deliveries: deliveryTimes.length, undelivered },
+      ...{ downloads: downloadTimes.length, slowestDownloadMs: Math.max(0, ...downloadTimes) },
       ...{ slowestDeliveryMs: Math.max(0, ...deliveryTimes), failures: failures.slice(0, 5) },
     }
   }
@@ -91,6 +101,25 @@ async function readAgainAndAgain(
     await sleep(readEveryMs)
   }
   agent.destroy()
+}
+
+async function downloadAgainAndAgain(
+  client: SecondClient,
+  isOver: () => boolean,
+  times: number[],
+  failures: string[],
+): Promise<void> {
+  const path = `/api/reports/${client.reportId}/download`
+  const question = { method: 'GET', path, headers: { ...bearer(client), accept: '*/*' } }
+  while (!isOver()) {
+    const startedMs = performance.now()
+    const download = answerOf({ port: client.port, tls: true }, 200, question)
+    const outcome = await Promise.race([download, sleep(maxDownloadMs)]).catch((error) => error)
+    if (outcome === undefined) failures.push(`GET ${path}: no response within ${maxDownloadMs} ms`)
+    else if (outcome instanceof Error) failures.push(outcome.message)
+    times.push(performance.now() - startedMs)
+    await sleep(downloadEveryMs)
+  }
 }
 
 async function openStream(client: SecondClient, onEnd: () => void): Promise<{ destroy: () => void }> {
