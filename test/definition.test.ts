@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import { builtIn } from '../src/built-in.ts'
 import { isDefinition, service } from '../src/definition.ts'
 import { collection } from '../src/resources/collection.ts'
@@ -114,6 +114,31 @@ describe('collection', () => {
       /scopes: 'users:write' must start with 'notes:'/,
     ],
   ]
+  const wrongDefaults: [what: string, field: TSchema, place: string][] = [
+    ['of another type', Type.Integer({ default: '3' }), 'field'],
+    ['that breaks a rule', Type.Integer({ default: 7, maximum: 5 }), 'field'],
+    ['that is none of the values', Type.Enum(['open', 'done'], { default: 'lost' }), 'field'],
+    ['with spaces around it, which are not stored', Type.String({ default: ' x ' }), 'field'],
+    ['of null', Type.Optional(Type.String({ default: null })), 'field'],
+    ['inside an object', Type.Object({ city: Type.String({ default: 1 }) }), 'field.city'],
+    ['inside an array', Type.Array(Type.Object({ city: Type.String({ default: 1 }) })), 'field[].city'],
+  ]
+  for (const [what, field, place] of wrongDefaults) {
+    const message = `/notes: the default of ${place} is no value that it can have`
+    it(`refuses a default ${what}`, () => {
+      assert.throws(refused({ body: Type.Object({ name: Type.String(), field }) }), (error: Error) => {
+        assert.ok(error instanceof DefinitionError && error.message.includes(message), String(error))
+        return true
+      })
+    })
+  }
+
+  it('refuses a default of a unique field', () => {
+    const code = Type.String({ maxLength: 9, default: 'x' })
+    const options = { body: Type.Object({ name: Type.String(), code }), unique: ['code'] }
+    assert.throws(refused(options), says(/unique cannot take code: its default would be the value of several rows/))
+  })
+
   for (const [what, options, message] of mistakes) {
     it(`refuses ${what}`, () => assert.throws(refused(options), says(message)))
   }

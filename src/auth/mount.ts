@@ -6,6 +6,7 @@ import {
   type FastifyRequest,
 } from 'fastify'
 import { refuseWrongToken } from '../http/authorize.ts'
+import { keepDocument } from '../http/caching.ts'
 import { endpoints } from './endpoints.ts'
 import { bodyLimit, isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
 import type { CurrentServer } from './key-ring.ts'
@@ -23,10 +24,16 @@ export interface MountOptions {
   answered?: (request: FastifyRequest, status: number) => void
 }
 
+const documentSeconds = 300
 const config = { scope: 'own' }
-const open = { config, onRequest: refuseWrongToken }
+const open = {
+  ...{ config, onRequest: refuseWrongToken },
+  preHandler: (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
+    keepDocument(request, reply, documentSeconds)
+    done()
+  },
+}
 const unkept = { 'cache-control': 'no-store' }
-const publicDocuments = 'public, max-age=300'
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
 const programs = [token, revocation, introspection, `${end_session}/confirm`]
@@ -66,9 +73,9 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   takeRawBodies(app)
   for (const path of browsers) app.get(path, { config }, handle(unkept))
   for (const path of forms) app.post(path, { config }, asQuery)
-  for (const path of documents) app.get(path, open, handle({ 'cache-control': publicDocuments }))
+  for (const path of documents) app.get(path, open, handle({}))
   app.get('/.well-known/oauth-protected-resource', open, (_request, reply) =>
-    reply.header('cache-control', publicDocuments).send(protectedResource(issuer, audience, apiScopes(scopes))),
+    reply.send(protectedResource(issuer, audience, apiScopes(scopes))),
   )
 }
 

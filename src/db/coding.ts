@@ -11,6 +11,10 @@ const codecs: Record<Coding, { encode: Code; decode: Code }> = {
   json: { encode: (value) => JSON.stringify(value), decode: (kept) => JSON.parse(String(kept)) },
 }
 
+/** A value as the column of its field has it; what needs no coding stays as it is. */
+export const encoded = (kind: string, value: unknown): unknown =>
+  kind === 'boolean' || kind === 'json' ? codecs[kind].encode(value) : value
+
 /** Encodes into a copy, decodes in place; null stays null, and where no field is coded nothing is done. */
 export function codecsOf(coded: Readonly<Record<string, Coding>>) {
   const entries = Object.entries(coded)

@@ -47,6 +47,7 @@ export interface MigrateOptions {
   tables?: readonly ResourceTable[]
   /** Runs everything and keeps nothing. */
   plan?: boolean
+  now?: () => number
 }
 
 /**
@@ -54,11 +55,12 @@ export interface MigrateOptions {
  * the statements for declared tables. Throws, and changes nothing, when the database was made by a newer release or
  * when a declared table is there in another form (`TableMismatch`).
  */
-export async function migrate(database: Database, { tables = [], plan = false }: MigrateOptions = {}) {
+export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
   let done: string[] = []
   const unit = async (tx: Queryable) => {
     for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
-    done = [...(await runDue(tx, database.engine)), ...(await reconcile(tx, database.engine, tables))]
+    const at = new Date(now()).toISOString()
+    done = [...(await runDue(tx, database.engine)), ...(await reconcile(tx, database.engine, tables, at))]
     if (plan) throw new PlanOnly()
     return done
   }

@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import { fold } from './fold.ts'
 import type { Queryable } from './open.ts'
-import { changesOf, type Found, type RecordedColumn } from './table-changes.ts'
+import { nextRevision } from './revision.ts'
+import { type Changes, changesOf, type Found, type RecordedColumn } from './table-changes.ts'
 import { creationOf } from './table-statements.ts'
 
 /** How the values of a field are kept; `exact` text is compared as it is, an `instant` is fixed-width ISO text. */
@@ -19,6 +20,8 @@ export interface ResourceColumn {
   unique: boolean
   /** Lists are filtered or sorted by it. */
   indexed: boolean
+  /** What rows without a value are given, as the column has it; never of a unique column. */
+  default?: string | number
 }
 
 /** The table of a declared resource. */
@@ -44,9 +47,15 @@ export class TableMismatch extends Error {
 
 /**
  * Brings the tables in line with what is declared, and returns the statements that were run. Only what is safe is done:
- * new tables, optional columns and indexes. Throws `TableMismatch` for everything else; rows are never dropped.
+ * new tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else; rows are
+ * never dropped. A row that is given a default has a new revision, made at `now`.
  */
-export async function reconcile(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<string[]> {
+export async function reconcile(
+  tx: Queryable,
+  engine: Engine,
+  tables: readonly ResourceTable[],
+  now: string,
+): Promise<string[]> {
   const run: string[] = []
   const mismatches: string[] = []
   for (const table of tables) {
@@ -54,20 +63,46 @@ export async function reconcile(tx: Queryable, engine: Engine, tables: readonly 
     const wanted = JSON.stringify(recordable(table))
     if (recorded === wanted) continue
     const found = await look(tx, engine, table, recorded)
-    const { statements, fills, refused } =
+    const changes =
       found.types.size === 0
-        ? { statements: creationOf(tx, engine, table), fills: [], refused: [] }
+        ? { ...noChanges, statements: creationOf(tx, engine, table) }
         : await changesOf(tx, engine, table, found)
-    mismatches.push(...refused)
+    mismatches.push(...changes.refused)
     // What is refused undoes everything, so all of it is looked at first.
     if (mismatches.length > 0) continue
-    for (const statement of statements) await sql.raw(statement).execute(tx)
-    for (const column of fills) await fillKeys(tx, table.name, column)
-    run.push(...statements, ...fills.map((column) => `-- fill ${table.name}.${column}_key with the folded ${column}`))
+    run.push(...(await apply(tx, table.name, changes, now)))
     await record(tx, table.name, wanted)
   }
   if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
   return run
+}
+
+const noChanges: Changes = { statements: [], defaults: [], fills: [], refused: [] }
+
+/** Makes the changes of one table, and says which. */
+async function apply(tx: Queryable, table: string, changes: Changes, now: string): Promise<string[]> {
+  const { statements, defaults, fills } = changes
+  for (const statement of statements) await sql.raw(statement).execute(tx)
+  const given: string[] = []
+  for (const column of defaults) {
+    const rows = await fillDefault(tx, table, column, now)
+    if (rows > 0) given.push(`-- fill ${table}.${column.name} with its default in ${rows} rows`)
+  }
+  for (const column of fills) await fillKeys(tx, table, column)
+  return [...statements, ...given, ...fills.map((column) => `-- fill ${table}.${column}_key with the folded ${column}`)]
+}
+
+/** Stores the default in the rows without a value, each with a new revision: what is served of them changes. */
+async function fillDefault(tx: Queryable, table: string, column: ResourceColumn, now: string): Promise<number> {
+  const value = column.default
+  const key = column.folded ? { [`${column.name}_key`]: fold(String(value)) } : {}
+  const set = { [column.name]: value, ...key, ...nextRevision(table, now) }
+  // The type only names the columns every such table has.
+  const query = tx
+    .updateTable(table as 'products')
+    .set(set)
+    .where(sql.ref(column.name), 'is', null)
+  return Number((await query.executeTakeFirst()).numUpdatedRows)
 }
 
 /** What is remembered of a table, so that a later start tells what has changed. */

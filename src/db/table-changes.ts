@@ -18,9 +18,13 @@ export interface Found {
   recorded: ReadonlyMap<string, RecordedColumn>
 }
 
-/** What is to be run, which columns' companions are then to be filled, and what nobody but the owner can decide. */
+/**
+ * What is to be run, which columns' defaults and companions are then to be filled in, and what nobody but the owner can
+ * decide.
+ */
 export interface Changes {
   statements: string[]
+  defaults: ResourceColumn[]
   fills: string[]
   refused: string[]
 }
@@ -37,7 +41,7 @@ interface Subject {
 export async function changesOf(tx: Queryable, engine: Engine, table: ResourceTable, found: Found): Promise<Changes> {
   const isEmpty = (await countOf(tx, table.name, sql`true`)) === 0
   const subject = { tx, engine, table, found, isEmpty }
-  const changes: Changes = { statements: [], fills: [], refused: [] }
+  const changes: Changes = { statements: [], defaults: [], fills: [], refused: [] }
   for (const column of table.columns) {
     if (!found.types.has(column.name)) add(subject, column, changes)
     else await adapt(subject, column, changes)
@@ -54,10 +58,12 @@ async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sq
   return Number((await query.execute(tx)).rows[0]?.count)
 }
 
-/** A new field: safe where no row must have it already. */
-function add({ tx, engine, table, isEmpty }: Subject, column: ResourceColumn, { statements, refused }: Changes): void {
+/** A new field: safe where no row must have it already, or every row is given its default. */
+function add({ tx, engine, table, isEmpty }: Subject, column: ResourceColumn, changes: Changes): void {
+  const { statements, refused } = changes
   const addition = additionOf(tx, engine, table.name, column)
-  if (column.required && !isEmpty) {
+  if (column.default !== undefined) changes.defaults.push(column)
+  else if (column.required && !isEmpty) {
     const fill = `update "${table.name}" set "${column.name}" = <value>`
     const what = `is required, and the rows of ${table.name} have no such column`
     refused.push(
@@ -82,6 +88,7 @@ async function adapt(subject: Subject, column: ResourceColumn, changes: Changes)
     changes.refused.push(refusal)
     return
   }
+  if (column.default !== undefined) changes.defaults.push(column)
   if (column.folded && !found.types.has(`${column.name}_key`)) {
     changes.statements.push(keyAdditionOf(tx, engine, table.name, column))
     if (!isEmpty) changes.fills.push(column.name)
@@ -103,7 +110,7 @@ function wrongType({ table, found }: Subject, column: ResourceColumn, before: Re
 }
 
 async function missingValues({ tx, table }: Subject, column: ResourceColumn, before: RecordedColumn | undefined) {
-  if (!column.required || before?.required) return
+  if (!column.required || before?.required || column.default !== undefined) return
   const missing = await countOf(tx, table.name, sql`${sql.ref(column.name)} is null`)
   if (missing === 0) return
   const what = `is required, and ${missing} rows of ${table.name} have no value for it`

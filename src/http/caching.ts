@@ -1,4 +1,4 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { factsOf } from './facts.ts'
 import { putLines } from './header-section.ts'
@@ -6,7 +6,10 @@ import { addVary } from './vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Who may keep an answer: shared caches for a minute, the client after asking again, or nobody (the default). */
+    /**
+     * Who may keep an answer: shared caches for a minute (without credentials, else the client alone), the client after
+     * asking again, or nobody (the default).
+     */
     cache?: 'public' | 'private' | 'none'
   }
 }
@@ -15,13 +18,22 @@ const publicSeconds = 60
 
 /** Cache-Control of an answer that nobody may keep. */
 const noStore = 'no-store'
-const publicLine = `cache-control: public, max-age=${publicSeconds}, must-revalidate\r\n`
+const freshness = `max-age=${publicSeconds}, must-revalidate`
 const privateLine = 'cache-control: private, no-cache\r\n'
 
-/** What led to an answer that is kept: 200 or 406, the coding, and what only this caller is shown. */
-const variants = { public: 'Accept, Accept-Encoding', private: 'Accept, Accept-Encoding, Authorization' }
+/**
+ * What selects an answer: 200 or 406, the coding, and the account whose limits it shows. Caches know that Authorization is a
+ * credential (RFC 9111 §3.5) but not that X-API-Key is, and both would be served an answer stored for a caller without.
+ */
+const credentials = 'Authorization, X-API-Key'
+const variants = `Accept, Accept-Encoding, ${credentials}`
+const varyLine = `vary: ${variants}\r\n`
 
-/** Cache-Control, Expires and Vary from the route (RFC 9111 §4.1, §5.2, §5.3); errors set their own. */
+/** Whether an answer shows the rate and quota of an account, which shared caches must not store. */
+const hasCredentials = ({ headers }: FastifyRequest): boolean =>
+  headers.authorization !== undefined || headers['x-api-key'] !== undefined
+
+/** Cache-Control, Expires and Vary from the route and the request (RFC 9111 §4.1, §5.2, §5.3); errors set their own. */
 export const caching = fastifyPlugin<{ now: () => number }>(
   async (app, { now }) => {
     const publicLines = linesOfSecond(now)
@@ -30,7 +42,7 @@ export const caching = fastifyPlugin<{ now: () => number }>(
       const isRead = request.method === 'GET' || request.method === 'HEAD'
       const cache = (isRead && factsOf(request).cache) || 'none'
       if (cache === 'none') reply.header('cache-control', noStore)
-      else putLines(reply, 'caching', (cache === 'public' ? publicLines() : privateLine) + vary(reply, variants[cache]))
+      else putLines(reply, 'caching', (cache === 'public' ? publicLines(request) : privateLine) + vary(reply))
       done(null, payload)
     })
   },
@@ -38,24 +50,32 @@ export const caching = fastifyPlugin<{ now: () => number }>(
 )
 
 /** The line of Vary, or none where others have begun one, which is added to. */
-function vary(reply: FastifyReply, names: string): string {
-  if (!reply.hasHeader('vary')) return `vary: ${names}\r\n`
-  addVary(reply, names)
+function vary(reply: FastifyReply): string {
+  if (!reply.hasHeader('vary')) return varyLine
+  addVary(reply, variants)
   return ''
 }
 
-/** Cache-Control and the Expires date a minute ahead, made anew once a second. */
-function linesOfSecond(now: () => number): () => string {
+/** Cache-Control and the Expires date a minute ahead, made once a second for callers with and without credentials. */
+function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   let second = 0
-  let lines = ''
-  return () => {
+  let shared = ''
+  let own = ''
+  return (request) => {
     const current = Math.floor(now() / 1_000)
     if (current !== second) {
       second = current
-      const date = new Date((current + publicSeconds) * 1_000).toUTCString()
-      // Joined, so that it is one piece wherever it is written.
-      lines = [publicLine, 'expires: ', date, '\r\n'].join('')
+      const expires = `expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
+      // Joined, so that each is one piece wherever it is written.
+      shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
+      own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
     }
-    return lines
+    return hasCredentials(request) ? own : shared
   }
+}
+
+/** The same for a document that its route lets shared caches keep for so many seconds. */
+export function keepDocument(request: FastifyRequest, reply: FastifyReply, seconds: number): void {
+  reply.header('cache-control', `${hasCredentials(request) ? 'private' : 'public'}, max-age=${seconds}`)
+  addVary(reply, credentials)
 }

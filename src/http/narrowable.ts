@@ -3,8 +3,8 @@ import type { TObject, TOptional, TProperties, TSchemaOptions } from 'typebox'
 type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name]> }>
 
 /**
- * An answer that `fields` may narrow: it is sent whatever members it has, at any depth, and the OpenAPI document still
- * tells which of them a whole answer always has.
+ * An answer that `fields` may narrow: it is sent with the members it has, at any depth, and no default is added to them; the
+ * OpenAPI document still says which of them a whole answer always has.
  */
 export const narrowable = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
   ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
@@ -13,10 +13,10 @@ const maps = ['properties', 'patternProperties', '$defs']
 const lists = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
 const ones = ['items', 'additionalProperties']
 
-/** A schema of which nothing is required, at any depth. */
+/** A schema of which nothing is required and nothing is filled in, at any depth. */
 function partial<T>(schema: T): T {
   if (typeof schema !== 'object' || schema === null) return schema
-  const { required, ...rest } = schema as Record<string, unknown>
+  const { required, default: _, ...rest } = schema as Record<string, unknown>
   // What tells its kinds of objects from one another may be left out, and then it could be any.
   if (hasSeveralShapes(rest.anyOf ?? rest.oneOf)) return {} as T
   const below = Object.entries(rest).map(([keyword, value]) => {

@@ -7,6 +7,7 @@ import { answerPlainRead, isPlainRead, representationOf } from '../http/plain-re
 import { announcer, heardOf } from './announce.ts'
 import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
 import { declare } from './declare.ts'
+import { completerOf } from './defaults.ts'
 import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
 import { representationsKept } from './representations.ts'
@@ -29,7 +30,7 @@ export function collection<B extends TObject>(options: ResourceOptions<B>): Coll
 }
 
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const { table, folded, kinds, body, sorts } = declaration
+  const { table, folded, kinds, body, input, sorts } = declaration
   const fieldNames = Object.keys(kinds)
   const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
   // Links may be made of any field.
@@ -44,7 +45,8 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
     }),
     instants: fieldNames.filter((name) => kinds[name] === 'instant'),
     representations: representationsKept(options.db),
-    check: inputValidator(body, 'body'),
+    complete: completerOf(body),
+    check: inputValidator(input, 'body'),
     show: shower(declaration, prefix),
     announce: announcer(options, declaration),
   }
@@ -100,11 +102,11 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
-    const schema = { ...about, body: served.declaration.body, response: { 201: representation(served.declaration) } }
+    const schema = { ...about, body: served.declaration.input, response: { 201: representation(served.declaration) } }
     const config = { ...common.config, minimal: true }
     return { ...common, config, schema, handler: (request, reply) => create(served, request as Written, reply) }
   },
-  replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.body),
+  replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.input),
   patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
   remove: (served) => {
     const { about, ...common } = route(served, 'remove', 'DELETE', `Delete a ${served.declaration.noun}`)

@@ -1,8 +1,9 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { ResourceOptions } from './declaration.ts'
+import { defaultMistakes } from './defaults.ts'
 import { queryNames } from './list-query.ts'
-import { columnName, kindOf } from './stored.ts'
+import { columnName, kindOf, storableBody } from './stored.ts'
 
 /** A definition that cannot be served; each line of the message names a place, what is wrong, and what would be right. */
 export class DefinitionError extends Error {
@@ -41,6 +42,7 @@ export function mistakesOf(options: ResourceOptions): string[] {
     wrong.push('body must be made by Type.Object()')
   } else {
     wrong.push(...fieldMistakes(body, path.length), ...listMistakes(options), ...queryMistakes(options))
+    wrong.push(...defaultMistakes(storableBody(body), options.unique ?? []))
   }
   return wrong.map((mistake) => `${path}: ${mistake}`)
 }

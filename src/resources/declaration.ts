@@ -30,7 +30,7 @@ export interface ResourceOptions<B extends TObject = TObject> {
   noun: string
   /** All six without it. */
   operations?: readonly Operation[]
-  /** The body of create and replace; its fields are the table's columns. */
+  /** The body of create and replace; its fields are the table's columns. A field's `default` is stored where it is left out. */
   body: B
   /** Everybody may read, unless the service closes its catalogue; then there is no scope for reading. */
   publicRead?: boolean
@@ -62,6 +62,8 @@ export interface Declaration {
   table: string
   operations: readonly Operation[]
   body: TObject
+  /** The body as clients send it: fields with a default may be left out. */
+  input: TObject
   /** How the values of each field are kept. */
   kinds: Readonly<Record<string, ColumnKind>>
   publicRead: boolean
@@ -106,6 +108,8 @@ export interface Served extends CollectionOptions {
   instants: string[]
   /** Answers to reads of one row that can be sent again. */
   representations: Representations
+  /** A body with the defaults of what it leaves out. */
+  complete: (body: Record<string, unknown>) => Record<string, unknown>
   /** Checks a body as create and replace do. */
   check: ReturnType<typeof inputValidator>
   show: (row: Row, request: FastifyRequest) => Revised

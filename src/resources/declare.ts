@@ -2,6 +2,7 @@ import type { TObject, TSchema } from 'typebox'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
 import { DefinitionError, mistakesOf } from './declaration-rules.ts'
+import { inputOf } from './defaults.ts'
 import { columnName, kindOf, storableBody } from './stored.ts'
 
 const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
@@ -18,13 +19,15 @@ export function declare<B extends TObject>(written: ResourceOptions<B>): Declara
   const { filters = [], ranges = [], search = [], sorts = [], unique = [] } = options
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
+  const storable = storableBody(body)
   const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, kindOf(schema as TSchema)]))
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
     ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
     ...(hides && { hides }),
-    body: storableBody(body),
+    body: storable,
+    input: inputOf(storable),
     kinds: kinds as Record<string, ColumnKind>,
     table: firstTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],

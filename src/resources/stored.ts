@@ -1,6 +1,9 @@
 import { type TObject, type TSchema, Type } from 'typebox'
+import { encoded } from '../db/coding.ts'
 import type { ColumnKind, ResourceColumn } from '../db/resource-tables.ts'
 import { instantOf } from '../http/instant.ts'
+import { amended } from './amended.ts'
+import { defaultsOf } from './defaults.ts'
 import { lines, noControls } from './text.ts'
 
 /** The parts of a JSON Schema that decide how its values are kept. */
@@ -68,12 +71,6 @@ function withRule(schema: TSchema): TSchema {
   return Type.Refine(schema, isStorable, () => 'must not hold NUL or halves of surrogate pairs')
 }
 
-/** A schema with other keywords; what the library keeps on it out of sight stays. */
-function amended<T extends TSchema>(schema: T, keywords: object): T {
-  const own = Object.getOwnPropertyDescriptors(schema)
-  return Object.defineProperties({}, { ...own, ...Object.getOwnPropertyDescriptors(keywords) }) as T
-}
-
 const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
 const isStorable = (value: unknown) => storable.test(String(value))
 
@@ -96,6 +93,7 @@ export interface Kept {
 /** The table that a declaration asks for. */
 export function tableOf({ path, table, body, kinds, filters, ranges, sorts, folded, unique }: Kept) {
   const listed = new Set([...filters, ...ranges, ...sorts])
+  const defaults = defaultsOf(body)
   const columns = Object.entries(kinds).map(
     ([field, kind]): ResourceColumn => ({
       name: columnName(field),
@@ -104,7 +102,14 @@ export function tableOf({ path, table, body, kinds, filters, ranges, sorts, fold
       folded: folded.includes(field),
       unique: unique.includes(field),
       indexed: listed.has(field),
+      ...(Object.hasOwn(defaults, field) && { default: keptAs(kind, defaults[field]) }),
     }),
   )
   return { path, name: table, columns }
+}
+
+/** A value as its column has it. */
+function keptAs(kind: ColumnKind, value: unknown): string | number {
+  if (kind === 'instant') return new Date(String(value)).toISOString()
+  return encoded(kind, value) as string | number
 }

@@ -17,10 +17,14 @@ export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<stri
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
 
-/** The declared fields of a body: unknown and read-only ones are ignored, absent ones become null, instants UTC. */
-function valuesOf({ fieldNames, instants }: Served, body: Record<string, unknown>): Record<string, unknown> {
+/**
+ * The declared fields of a body: unknown and read-only ones are ignored, absent ones have their default or become null,
+ * instants are UTC.
+ */
+function valuesOf({ fieldNames, instants, complete }: Served, body: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
-  for (const name of fieldNames) values[name] = body[name] ?? null
+  const whole = complete(body)
+  for (const name of fieldNames) values[name] = whole[name] ?? null
   for (const name of instants) if (values[name] !== null) values[name] = new Date(String(values[name])).toISOString()
   return values
 }
@@ -53,7 +57,7 @@ function writer({ db, declaration }: Served): Write<Queryable> {
     })
 }
 
-/** The whole resource anew; absent optional fields are removed. */
+/** The whole resource anew; absent fields have their default, or are removed where there is none. */
 export async function replace(served: Served, request: Written): Promise<Row> {
   const demands = preconditionOf(request, served.requireIfMatch)
   const values = valuesOf(served, request.body)
@@ -91,7 +95,10 @@ async function refused(served: Served, id: number): Promise<never> {
 
 const patchTries = 10
 
-/** Merge patch (RFC 7396): read, merge, check, and write if nobody was faster; else once more with the new row. */
+/**
+ * Merge patch (RFC 7396): read, merge, check, and write if nobody was faster; else once more with the new row. It leaves what
+ * a PUT of the merged resource would: a field that null removes has its default again.
+ */
 export async function patch(served: Served, request: Written): Promise<Row> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)

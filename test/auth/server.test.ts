@@ -291,4 +291,16 @@ forEachEngine((engine) => {
     assert.deepEqual(keys, [{ kty: 'RSA', use: 'sig', alg: 'RS256', kid: own?.kid, e: own?.e, n: own?.n }])
     assert.equal(response.headers.get('cache-control'), 'public, max-age=300')
   })
+
+  const documents = ['jwks', 'openid-configuration', 'oauth-authorization-server', 'oauth-protected-resource']
+  for (const path of documents.map((name) => (name === 'jwks' ? '/oauth/jwks' : `/.well-known/${name}`))) {
+    it(`200 at GET ${path}: shared caches keep what callers without credentials get, and nothing else`, async () => {
+      const requests = [{}, { 'x-api-key': 'key' }, { authorization: 'Basic Zm9vOmJhcg==' }]
+      const answers = await Promise.all(requests.map((headers) => fetch(server.base + path, { headers })))
+      const kept = answers.map(({ status, headers }) => [status, headers.get('cache-control')])
+      const own = [200, 'private, max-age=300']
+      assert.deepEqual(kept, [[200, 'public, max-age=300'], own, own])
+      for (const { headers } of answers) assert.match(String(headers.get('vary')), /\bAuthorization, X-API-Key\b/)
+    })
+  }
 })

@@ -14,6 +14,7 @@ describe('caching', () => {
           throw new Problem('ACCESS_DENIED', 'No')
         })
       }
+      app.get('/unchanged', { config: { cache: 'public' } }, (_request, reply) => reply.code(304).send())
       app.get('/silent', async () => ({}))
       app.get('/broken', { config: { cache: 'public' } }, async () => {
         throw new Error('broken')
@@ -26,8 +27,9 @@ describe('caching', () => {
   })
   after(() => mounted.app.close())
 
-  const ask = async (url: string, method: 'GET' | 'HEAD' | 'POST' | 'DELETE' = 'GET') => {
-    const { headers } = await send(mounted, { method, url })
+  type Method = 'GET' | 'HEAD' | 'POST' | 'DELETE'
+  const ask = async (url: string, method: Method = 'GET', credentials: Record<string, string> = {}) => {
+    const { headers } = await send(mounted, { method, url, headers: credentials })
     return { control: headers['cache-control'], expires: headers.expires }
   }
 
@@ -40,6 +42,19 @@ describe('caching', () => {
       assert.deepEqual(await ask('/public', method), { control, expires: 'Sun, 01 Mar 2026 12:01:01 GMT' })
     })
 
+    for (const name of ['authorization', 'x-api-key']) {
+      it(`public: the client alone may keep the answer to ${method} with ${name}, as long`, async () => {
+        const control = 'private, max-age=60, must-revalidate'
+        mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
+        const sent = { [name]: 'Basic Zm9v' }
+        assert.deepEqual(await ask('/public', method, sent), { control, expires: 'Sun, 01 Mar 2026 12:01:00 GMT' })
+        const { control: without } = await ask('/public', method)
+        assert.equal(without, 'public, max-age=60, must-revalidate')
+        mounted.clock.now += 600
+        assert.deepEqual(await ask('/public', method, sent), { control, expires: 'Sun, 01 Mar 2026 12:01:01 GMT' })
+      })
+    }
+
     it(`private: the client may keep the answer to ${method} and asks again`, async () => {
       assert.deepEqual(await ask('/private', method), { control: 'private, no-cache', expires: undefined })
     })
@@ -49,6 +64,19 @@ describe('caching', () => {
       assert.deepEqual(await ask('/silent', method), { control: 'no-store', expires: undefined })
     })
   }
+
+  it('304 as the 200: to a request with credentials it is private, too', async () => {
+    for (const [credentials, control] of [
+      [{}, 'public, max-age=60, must-revalidate'],
+      [{ authorization: 'Basic Zm9v' }, 'private, max-age=60, must-revalidate'],
+      [{ 'x-api-key': 'key' }, 'private, max-age=60, must-revalidate'],
+    ] as const) {
+      const answer = await send(mounted, { url: '/unchanged', headers: credentials })
+      assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [304, control])
+      assert.equal(answer.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')
+      assert.equal(answer.headers.expires, 'Sun, 01 Mar 2026 12:01:01 GMT')
+    }
+  })
 
   it('nobody keeps the answer to a write', async () => {
     for (const url of ['/public', '/private', '/none']) {

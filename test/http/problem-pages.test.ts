@@ -55,7 +55,7 @@ describe('GET /problems/{code}', () => {
   it('200 that shared caches keep apart by Accept, then 304', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
-    assert.equal(first.headers.vary, 'Accept, Accept-Encoding')
+    assert.equal(first.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')
     const etag = String(first.headers.etag)
     assert.equal((await get('auth-required', browser, { 'if-none-match': etag })).statusCode, 304)
     assert.equal((await get('auth-required', 'application/json', { 'if-none-match': etag })).statusCode, 200)
