@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { type Cycle, isGraceful, termCycles } from '../test/support/term-cycles.ts'
+import { type Cycle, isGraceful, termCycles, unread } from '../test/support/term-cycles.ts'
 
 const usage = `Stops a real service with SIGTERM under load, again and again, and counts what clients lose by it.
 
@@ -15,7 +15,7 @@ const usage = `Stops a real service with SIGTERM under load, again and again, an
   --help           this text
 
 It prints a line for each stop. It fails when a request was handled and not answered, when a connection was reset with a
-request on it, when a 503 had no Retry-After, when /readyz did not answer 503, or when the service did not exit with 0.
+request on it, when a 503 had no Retry-After, when /readyz answered anything but 503, or when the service did not exit with 0.
 `
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
@@ -65,9 +65,9 @@ async function run(): Promise<void> {
     [
       `${passed ? 'PASS' : 'FAIL'}  ${cycles.length} stops, ${sum(({ written }) => written)} requests written`,
       `read and unanswered ${sum(({ lost }) => lost.length)}`,
-      `reset with a request unread ${sum(({ reset }) => reset)}`,
+      `reset with a request unread ${sum(({ reset }) => reset.length)}`,
       `503 without Retry-After ${sum(({ bare503 }) => bare503)}`,
-      `ended in order, unread ${sum(({ ended, lost }) => ended.length - lost.length)}`,
+      `ended in order, unread ${sum(unread)}`,
     ].join('\n      '),
   )
   process.exitCode = passed ? 0 : 1

@@ -7,8 +7,8 @@ export interface Fates {
   /** Requests that were written whole. */
   written: number
   answered: number
-  /** Written, and the connection was reset before the answer was there. */
-  reset: number
+  /** Written, and the connection was reset before the answer was there: the ids. */
+  reset: string[]
   /** Written, and the connection ended in order without an answer: the ids, for the access log says which were handled. */
   ended: string[]
   /** 503 without Retry-After. */
@@ -21,7 +21,7 @@ export interface Fates {
 }
 
 export const noFates = (): Fates => ({
-  ...{ written: 0, answered: 0, reset: 0, ended: [], bare503: 0, refused: 0, last: 0, statuses: {} },
+  ...{ written: 0, answered: 0, reset: [], ended: [], bare503: 0, refused: 0, last: 0, statuses: {} },
 })
 
 export interface ClientOptions {
@@ -88,7 +88,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     connection.over = true
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
-      fates.reset++
+      fates.reset.push(connection.id)
       connection.id = null
     }
   })

@@ -28,7 +28,7 @@ export interface CyclesOptions {
 export interface Cycle extends Fates {
   /** Handled by the service, as its access log says, and never answered. */
   lost: string[]
-  /** What `/readyz` answered as soon as the service knew of the signal; undefined where nothing listened any more. */
+  /** What `/readyz` answered when it was no longer 200; undefined where the look came too late for an answer. */
   readyz: number | undefined
   exitCode: number | null
   stopMs: number
@@ -125,14 +125,17 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
 
 /** Whether a cycle kept every promise of a graceful stop. */
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
-  lost.length + reset + bare503 === 0 && exitCode === 0 && readyz === 503
+  lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
+
+/** Requests whose connection ended in order before they were read: their clients send them again. */
+export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {
-  const { written, answered, lost, reset, bare503, ended, refused, last, stopMs, exitCode, readyz } = cycle
+  const { written, answered, lost, reset, bare503, refused, last, stopMs, exitCode, readyz } = cycle
   return [
     `${String(at).padStart(4)} ${isGraceful(cycle) ? 'PASS' : 'FAIL'}  written ${written} answered ${answered} (${last} the last)`,
-    `read and unanswered ${lost.length}  reset ${reset}  503 without Retry-After ${bare503}`,
-    `ended unread ${ended.length - lost.length}  not connected ${refused}`,
+    `read and unanswered ${lost.length}  reset ${reset.length}  503 without Retry-After ${bare503}`,
+    `ended in order, unread ${unread(cycle)}  not connected ${refused}`,
     `readyz ${readyz ?? 'gone'}  exit ${exitCode} after ${Math.round(stopMs)} ms`,
   ].join('  ')
 }
@@ -156,7 +159,7 @@ async function stopUnderLoad(service: Stoppable, options: CyclesOptions, at: num
   const stopMs = performance.now() - signalledMs
   await stopLoad()
   const log = output()
-  const lost = fates.ended.filter((id) => log.includes(`"${id}"`))
+  const lost = [...fates.ended, ...fates.reset].filter((id) => log.includes(`"${id}"`))
   return { ...fates, lost, readyz: readyz[0], exitCode, stopMs }
 }
 
