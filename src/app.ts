@@ -42,6 +42,7 @@ import { problemPages } from './http/problem-pages.ts'
 import { retirement } from './http/retirement.ts'
 import { serialize } from './http/serialize.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
+import { cutStalled } from './http/stalled.ts'
 import { placer } from './http/version-life.ts'
 import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
@@ -76,6 +77,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   /** Without it nothing is given up under load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
+  /** Aborted when the service begins to stop. */
+  stopping?: AbortSignal
   /** The release, as the OpenAPI document names it. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
@@ -93,6 +96,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, { ...options, ...failures })
+  cutStalled(app.server, options)
   const access = counting(options)
   const counted = limiting(options)
 
@@ -131,9 +135,10 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 /** What the service says about itself, whatever the version. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
   const { definition, lives, baseUrl, db, now, version = 'development' } = options
+  const { stopping = new AbortController().signal } = options
   const documents = documentation(definition, lives, { baseUrl, version })
   await app.register(openapi, { documents })
-  await app.register(health, { check: db.ping, now })
+  await app.register(health, { check: db.ping, now, stopping })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   await app.register(docs, { documents })

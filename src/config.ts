@@ -5,6 +5,7 @@ import type { PasswordCost } from './auth/passwords.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
 import { secretSettings } from './secret-settings.ts'
+import { serverSettings } from './server-settings.ts'
 import { choice, Expected, flag, integer, named, optional, type Setting, text, words } from './settings.ts'
 import { outsideTokens } from './token-settings.ts'
 import { versionSettings } from './version-settings.ts'
@@ -18,6 +19,7 @@ const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as
 const table = (production: boolean) => ({
   ...places(production),
   ...behaviour(production),
+  ...serverSettings(production),
   ...peopleSettings,
   ...outsideTokens(production),
   ...versionSettings,

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
@@ -14,10 +13,10 @@ import { versionCallCounter } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
 import { type Access, accessTexts } from './http/log.ts'
-import { redirectServer } from './http/redirect.ts'
 import type { Life } from './http/version-life.ts'
 import { openCounters } from './limit-counters.ts'
 import { limitRules } from './limit-settings.ts'
+import { listenersOf } from './listeners.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { inThread } from './resources/reports/in-thread.ts'
@@ -77,13 +76,13 @@ async function start(given: Config, definition: Definition, version: string, onC
   const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
   const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
-  // Stopped together with the listener; or alone, when the start fails before there is one.
+  // Stopped together with the listeners; or alone, when the start fails before there are any.
   let stopped: Promise<void> | undefined
-  const stopQueue = () => {
-    stopped ??= parts.queue.stop(drainMs)
+  const stopQueue = (lastAdded?: Promise<void>) => {
+    stopped ??= parts.queue.stop(drainMs, lastAdded)
     return stopped
   }
-  onClose(stopQueue)
+  onClose(() => stopQueue())
   const certificates = await serverCertificates(config, stores.dataDir)
   const baseUrl = baseUrlOf(config)
   const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'the audit log is behind') })
@@ -92,11 +91,17 @@ async function start(given: Config, definition: Definition, version: string, onC
   const about = { config, scopes: definition.scopes, stores, baseUrl, audit, now, report }
   const authorization = await openAuthorization(about)
   onClose(authorization.stop)
-  const app = await openApp(config, { ...stores, ...parts, ...authorization, baseUrl, audit }, certificates, logs)
+  const stopping = new AbortController()
+  const served = { ...stores, ...parts, ...authorization, baseUrl, audit, stopping: stopping.signal }
+  const app = await openApp(config, served, certificates, logs)
   const stopWork = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
-  onClose(() => Promise.all([app.close(), stopQueue(), stopWork?.(drainMs)]))
-  await app.listen({ host: config.host, port: config.port })
-  if (config.httpPort !== 0 && config.tls === 'on') onClose(await redirecting(config, baseUrl, audit))
+  const onRefused = (refusals: object) => log.warn(refusals, 'connections were refused')
+  const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext: plaintextTold(audit) })
+  onClose(() => {
+    const unreachable = listeners.close()
+    return Promise.all([unreachable, stopQueue(unreachable), stopWork?.(drainMs)])
+  })
+  await listeners.open()
   return { ...stores, baseUrl, authorityFile: certificates?.authorityFile ?? null }
 }
 
@@ -158,7 +163,7 @@ type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 
 async function openApp(
   config: Config,
-  parts: Stores & Parts & Authorization & { baseUrl: string },
+  parts: Stores & Parts & Authorization & { baseUrl: string; stopping: AbortSignal },
   certificates: Certificates,
   { log, access }: { log: Logger; access: Access },
 ): Promise<FastifyInstance> {
@@ -168,6 +173,7 @@ async function openApp(
     ...(limits && { limits }),
     overload: { random: Math.random },
     later,
+    patience: { keepAliveTimeout: config.keepAliveSeconds * 1_000 },
     tls: certificates,
     api: config.roles.includes('api'),
     trustedProxies: config.trustedProxies,
@@ -189,11 +195,4 @@ async function serverCertificates(config: Config, dataDir: string) {
   if (tlsCertFile && tlsKeyFile) return { ...providedCertificates(tlsCertFile, tlsKeyFile), authorityFile: null }
   const hostnames = baseUrl === null ? [] : [new URL(baseUrl).hostname]
   return localCertificates(join(dataDir, 'certificates'), hostnames, now)
-}
-
-/** Opens the listener that only redirects; returns how to close it. */
-async function redirecting({ host, httpPort }: Config, baseUrl: string, audit: Audit): Promise<() => void> {
-  const redirect = redirectServer({ baseUrl, later, onPlaintext: plaintextTold(audit) }).listen(httpPort, host)
-  await once(redirect, 'listening')
-  return () => redirect.close()
 }

@@ -6,13 +6,24 @@ export interface HealthOptions {
   /** Throws when the service cannot do its work now. */
   check: () => Promise<void>
   now: () => number
+  /** Aborted when the service begins to stop. */
+  stopping: AbortSignal
 }
+
+/** Whether a request target is one of the two paths, which are answered over plain HTTP too: to a probe 301 means health. */
+export const isHealthPath = (target: string | undefined): boolean => /^\/(livez|readyz)(\?|$)/.test(target ?? '')
+
+const unready = (detail: string, cause?: unknown) =>
+  new Problem('SERVICE_UNAVAILABLE', detail, { headers: { 'retry-after': '2' }, cause })
 
 const rememberMs = 1_000
 const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
-/** `/livez`: the process answers, no I/O. `/readyz`: the store answers too, asked at most once a second. */
-export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, now }) => {
+/**
+ * `/livez`: the process answers, no I/O. `/readyz`: the service is not stopping, and the store answers, which is asked at
+ * most once a second.
+ */
+export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, now, stopping }) => {
   // Whoever asks, and however: an answer to a probe is always one.
   const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }
@@ -25,12 +36,10 @@ export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, no
     '/readyz',
     { config: { ...config, problems: ['SERVICE_UNAVAILABLE'] }, schema: ready, logLevel: 'silent' },
     async () => {
+      if (stopping.aborted) throw unready('The service is stopping')
       if (now() - asked.at >= rememberMs) asked = { at: now(), answer: check() }
       await asked.answer.catch((cause) => {
-        throw new Problem('SERVICE_UNAVAILABLE', 'The store does not answer', {
-          headers: { 'retry-after': '2' },
-          cause,
-        })
+        throw unready('The store does not answer', cause)
       })
       return { status: 'ok' }
     },

@@ -4,6 +4,7 @@ import type { TLSSocket } from 'node:tls'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { putLines } from './header-section.ts'
+import { isHealthPath } from './health.ts'
 
 export interface HttpsOptions {
   /** Where clients reach the service, without a path: redirects name it, never the Host that was sent. */
@@ -35,7 +36,7 @@ export const securityHeaders = {
 
 const securityLines = ['', ...Object.entries(securityHeaders).map((field) => field.join(': ')), ''].join('\r\n')
 
-/** Plain HTTP → 301; over HTTPS the security headers; on both the request id. */
+/** Plain HTTP → 301, but for the health of the service; over HTTPS the security headers; on both the request id. */
 export const https = fastifyPlugin<HttpsOptions>(
   async (app, options) => {
     const { secures, redirect } = transport(options)
@@ -44,6 +45,7 @@ export const https = fastifyPlugin<HttpsOptions>(
       if (secures(request, reply)) return done()
       const header = onPlaintext && credentialHeader(request.headers)
       if (header) onPlaintext({ address: request.ip, header })
+      if (isHealthPath(request.url)) return done()
       redirect(request, reply)
     })
   },
@@ -79,7 +81,7 @@ function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolea
 }
 
 /** Whether the peer of a connection is one of the proxies; asked once a connection. */
-function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
+export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   const known = new WeakMap<Socket, boolean>()
   return (socket) => {
     const before = known.get(socket)

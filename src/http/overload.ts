@@ -19,10 +19,14 @@ declare module 'fastify' {
   }
 }
 
-/** How the process fares: the loop's delay in ms, and the share of its time that it was busy. */
+/** How the event loop fares. */
 export interface Strain {
+  /** How late it is, in ms. */
   delayMs: number
+  /** The share of the time in which it had something to do. */
   utilization: number
+  /** The share of the time in which it had a processor to do it with. */
+  cpuShare: number
 }
 
 export interface OverloadOptions {
@@ -37,14 +41,20 @@ export interface OverloadOptions {
 
 const lookEveryMs = 200
 const busy = 0.9
-/** From which delay on each is given up: lists, writes, reads, tokens. */
+/** From which delay on, of the service's own making, each is given up: lists, writes, reads, tokens. */
 const delaysMs = [100, 150, 225, 350]
 /** From which share of the bound on. */
 const shares = [0.6, 0.75, 0.9, 1]
 
-/** Under how much strain a level is reached: 0 is none, 4 gives up everything but `never`. */
-export function levelOf({ delayMs, utilization }: Strain): number {
-  return utilization < busy ? 0 : delaysMs.filter((from) => delayMs >= from).length
+/**
+ * Under how much strain a level is reached: 0 is none, 4 gives up everything but `never`. Of the loop's delay counts the
+ * share in which the service itself computed, which grows with the requests that it has taken on. While it only waits for
+ * a processor that others use, giving up requests would help nobody.
+ */
+export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
+  if (utilization < busy) return 0
+  const ownDelayMs = delayMs * Math.min(1, cpuShare / utilization)
+  return delaysMs.filter((from) => ownDelayMs >= from).length
 }
 
 /**
@@ -112,17 +122,24 @@ const overloaded = (random: () => number) =>
 
 const resolutionMs = 10
 
-/** Mean delay of the loop and its utilization since the last look. */
+/** Mean delay of the loop, its utilization and its share of a processor since the last look. */
 function measuring(): () => Strain {
   const delay = monitorEventLoopDelay({ resolution: resolutionMs })
   delay.enable()
   let before = performance.eventLoopUtilization()
+  let beforeMs = performance.now()
+  let cpuBefore = process.threadCpuUsage()
   return () => {
     const now = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(now, before)
     before = now
+    const nowMs = performance.now()
+    const { user, system } = process.threadCpuUsage(cpuBefore)
+    const cpuShare = (user + system) / 1e3 / (nowMs - beforeMs)
+    beforeMs = nowMs
+    cpuBefore = process.threadCpuUsage()
     const delayMs = Math.max(0, delay.mean / 1e6 - resolutionMs)
     delay.reset()
-    return { delayMs: Number.isNaN(delayMs) ? 0 : delayMs, utilization }
+    return { delayMs: Number.isNaN(delayMs) ? 0 : delayMs, utilization, cpuShare }
   }
 }

@@ -34,7 +34,7 @@ type Answering = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMess
  */
 export const answerParserError = (options: UnroutedOptions) => (error: ParserError, socket: Answering) => {
   const current = socket._httpMessage
-  if (error.code === 'ECONNRESET' || (current?.headersSent && !current.req.complete)) socket.destroy()
+  if (unspoken.has(error.code) || (current?.headersSent && !current.req.complete)) socket.destroy()
   else inTurn(socket, () => close(socket, rawAnswer(problemOf(error), socket, options), options))
 }
 
@@ -49,6 +49,9 @@ export function answerUnrouted(server: Server, options: UnroutedOptions): void {
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
+
+/** After these there is nobody to answer, or no TLS to answer through. */
+const unspoken = new Set<string | undefined>(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT'])
 
 /** Waits for the answers to the requests before: on one connection they go out in order (RFC 9112 §9.3.2). */
 function inTurn(socket: Answering, act: () => void): void {

@@ -1,18 +1,33 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { responseClass } from './header-section.ts'
+import { isHealthPath } from './health.ts'
 import { credentialHeader, type Plaintext } from './https.ts'
 import { type LingerOptions, lingerOnClose } from './linger.ts'
 
 export interface RedirectOptions extends LingerOptions {
   baseUrl: string
   onPlaintext?: (peer: Plaintext) => void
+  /** Answers requests for the health of the service, which are not redirected. */
+  onHealth: (request: IncomingMessage, response: ServerResponse) => void
+}
+
+const limits = {
+  ...{ maxHeaderSize: 16_384, headersTimeout: 10_000, requestTimeout: 10_000, connectionsCheckingInterval: 2_000 },
+  ServerResponse: responseClass,
 }
 
 /**
- * A plain HTTP listener that only answers 301 to the same path and query under `baseUrl` (RFC 9110 §15.4.2).
- * It reads no body, runs no route and sends no Strict-Transport-Security, which counts over HTTPS only (RFC 6797 §7.2).
+ * A plain HTTP listener that answers 301 to the same path and query under `baseUrl` (RFC 9110 §15.4.2), and the health
+ * of the service. Else it reads no body, runs no route and sends no Strict-Transport-Security, which counts over HTTPS
+ * only (RFC 6797 §7.2).
  */
-export function redirectServer({ baseUrl, onPlaintext, later }: RedirectOptions): Server {
-  const server = createServer({ maxHeaderSize: 16_384, requestTimeout: 10_000 }, (request, response) => {
+export function redirectServer({ baseUrl, onPlaintext, onHealth, later }: RedirectOptions): Server {
+  const server = createServer(limits, (request, response) => {
+    if (isHealthPath(request.url)) {
+      response.shouldKeepAlive = false
+      onHealth(request, response)
+      return
+    }
     const header = onPlaintext && credentialHeader(request.headers)
     if (header) onPlaintext({ address: request.socket.remoteAddress ?? null, header })
     const target = request.url?.startsWith('/') ? request.url : '/'

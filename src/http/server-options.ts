@@ -13,19 +13,25 @@ import { retired } from './retirement.ts'
 const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
 
-/** How long a request may take to arrive, and how often that is looked at. */
-const patience = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 }
+/**
+ * How long a TLS handshake and a request may take to arrive, how often that is looked at, and how long a connection
+ * without a request stays open: longer than load balancers keep theirs, which else meet one that is just being closed.
+ */
+const patience = {
+  ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 },
+  keepAliveTimeout: 75_000,
+}
 
 export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, DeprecationOptions, LingerOptions {
   /** Without it the server speaks plain HTTP, behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
-  /** In milliseconds; for tests, which cannot wait. */
+  /** In milliseconds; what is not given stays as it is. */
   patience?: Partial<typeof patience>
 }
 
 /** How the server reads requests: its bounds and time limits, and the answers to what never reaches a route. */
 export function serverOptions(settings: ServerSettings) {
-  const { requestTimeout, ...arriving } = { ...patience, ...settings.patience }
+  const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = { ...patience, ...settings.patience }
   // That a Host is there is a policy's to check, so that its absence gets an answer like all others.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
@@ -33,14 +39,16 @@ export function serverOptions(settings: ServerSettings) {
   }
   const { tls } = settings
   return {
-    ...(tls ? { https: { ...tls, ...server, minVersion: 'TLSv1.2' as const } } : { http: server }),
+    ...(tls ? { https: { ...tls, ...server, handshakeTimeout, minVersion: 'TLSv1.2' as const } } : { http: server }),
     logger: false,
     genReqId: requestId as never,
     // For `request.ip`; nothing else that a proxy says is read from the framework.
     trustProxy: settings.trustedProxies.length > 0 && [...settings.trustedProxies],
     bodyLimit: bodyLimitBytes,
     requestTimeout,
-    keepAliveTimeout: 5_000,
+    keepAliveTimeout,
+    // What still arrives on an open connection is answered.
+    return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
     clientErrorHandler: answerParserError(settings),

@@ -89,8 +89,8 @@ export interface Queue {
   enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: EnqueueOptions) => Promise<void>
   /** Starts working on a queue in this process: on each job by itself, or on all that can be claimed at once. */
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
-  /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest. */
-  stop: (graceMs: number) => Promise<void>
+  /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest; adds jobs until `lastAdded`. */
+  stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
 }
 
 export interface QueueOptions {
@@ -111,8 +111,9 @@ export function makeQueue({ store, now, random, onError }: QueueOptions): Queue 
       const run = 'together' in work ? together(work.together) : oneByOne(work)
       loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError }))
     },
-    stop: async (graceMs) => {
+    stop: async (graceMs, lastAdded) => {
       await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
+      await lastAdded
       await store.close()
     },
   }

@@ -115,7 +115,8 @@ forEachEngine((engine) => {
     assert.deepEqual([address, details, clientId], ['127.0.0.1', { header: 'authorization' }, undefined])
 
     const told: unknown[] = []
-    const options = { baseUrl: 'https://plinth.test', later, onPlaintext: (peer: unknown) => told.push(peer) }
+    const answering = { later, onHealth: () => {} }
+    const options = { baseUrl: 'https://plinth.test', ...answering, onPlaintext: (peer: unknown) => told.push(peer) }
     const redirect = redirectServer(options).listen(0, '127.0.0.1')
     await once(redirect, 'listening')
     const { port } = redirect.address() as AddressInfo

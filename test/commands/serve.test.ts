@@ -160,6 +160,32 @@ describe('plinth serve', () => {
     await stop(again)
   })
 
+  it('says Connection: close while it drains, 503 at /readyz with Retry-After; a second SIGTERM ends it at once', async () => {
+    const { dataDir, port, env, base } = await place()
+    const service = await serving(dataDir, port, { ...env, PLINTH_DRAIN: '15' })
+    const before = await visit(dataDir, `${base}/readyz`)
+    assert.deepEqual([before.status, before.headers.connection], [200, 'keep-alive'])
+    assert.equal(before.headers['keep-alive'], 'timeout=75')
+    service.child.kill('SIGTERM')
+    const ready = await eventually('it stops', async () => {
+      const answer = await visit(dataDir, `${base}/readyz`)
+      return answer.status === 503 && answer
+    })
+    assert.deepEqual([ready.headers['retry-after'], ready.headers.connection], ['2', 'close'])
+    const read = await visit(dataDir, `${base}/products`)
+    assert.deepEqual([read.status, read.headers.connection], [200, 'close'])
+    service.child.kill('SIGTERM')
+    assert.equal((await ended(service)).code, 1)
+    assert.ok(await refusesConnections(dataDir, base))
+  })
+
+  it('keeps a connection without a request for PLINTH_KEEP_ALIVE seconds', async () => {
+    const { dataDir, port, env, base } = await place()
+    const service = await serving(dataDir, port, { ...env, PLINTH_KEEP_ALIVE: '120' })
+    assert.equal((await visit(dataDir, `${base}/livez`)).headers['keep-alive'], 'timeout=120')
+    await stop(service)
+  })
+
   it('ends with the npm that started it', async () => {
     const { dataDir, port, env, base } = await place()
     const npm = start('npm', ['start'], env, project)
@@ -170,12 +196,16 @@ describe('plinth serve', () => {
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('301 on the HTTP port, to the same path and query; exits with 0 on Ctrl-C', async () => {
+  it('301 on the HTTP port, to the same path and query, but for its health; exits with 0 on Ctrl-C', async () => {
     const { dataDir, port, env, base } = await place()
     const httpPort = await freePort()
     const service = await serving(dataDir, port, { ...env, PLINTH_HTTP_PORT: String(httpPort) })
     const { status, headers } = await visit(dataDir, `http://127.0.0.1:${httpPort}/products?limit=3&sort=-price`)
     assert.deepEqual([status, headers.location], [301, `${base}/products?limit=3&sort=-price`])
+    for (const path of ['/livez', '/readyz']) {
+      const health = await visit(dataDir, `http://127.0.0.1:${httpPort}${path}`)
+      assert.deepEqual([health.status, health.json()], [200, { status: 'ok' }])
+    }
     const { code, signal, stderr } = await stop(service, 'SIGINT')
     assert.deepEqual([code, signal, stderr], [0, null, ''])
     await assert.rejects(visit(dataDir, `http://127.0.0.1:${httpPort}/`), { code: 'ECONNREFUSED' })
@@ -197,6 +227,8 @@ describe('plinth serve', () => {
     const plain = await see({})
     assert.deepEqual([plain.status, plain.headers.location], [301, 'https://api.example.com/products'])
     assert.equal(plain.headers['strict-transport-security'], undefined)
+    const probe = await visit(dataDir, `http://127.0.0.1:${port}/readyz`)
+    assert.deepEqual([probe.status, probe.json()], [200, { status: 'ok' }])
     const issuer = await visit(dataDir, `http://127.0.0.1:${port}/.well-known/openid-configuration`, { headers })
     assert.equal(issuer.json().issuer, 'https://api.example.com')
     assert.equal((await stop(service)).code, 0)

@@ -89,7 +89,7 @@ export function killAll(): void {
 export async function newPlace(): Promise<{ dataDir: string; port: number; env: Environment; remove: () => void }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-command-'))
   const port = await freePort()
-  const env = { PLINTH_DATA_DIR: dataDir, PLINTH_PORT: String(port), PLINTH_HTTP_PORT: '0' }
+  const env = { PLINTH_DATA_DIR: dataDir, PLINTH_PORT: String(port), PLINTH_HTTP_PORT: '0', PLINTH_DRAIN: '0' }
   return { dataDir, port, env, remove: () => rmSync(dataDir, { recursive: true, force: true }) }
 }
 

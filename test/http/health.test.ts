@@ -11,8 +11,10 @@ describe('health', () => {
     checks++
     if (broken) throw new Error('connect ECONNREFUSED 10.0.0.7:5432')
   }
+  const stop = new AbortController()
   before(async () => {
-    mounted = await mount(['errors'], (app) => void app.register(health, { check, now: () => mounted.clock.now }))
+    const now = () => mounted.clock.now
+    mounted = await mount(['errors'], (app) => void app.register(health, { check, now, stopping: stop.signal }))
   })
   after(() => mounted.app.close())
 
@@ -48,5 +50,12 @@ describe('health', () => {
     broken = false
     mounted.clock.now += 1_000
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
+  })
+  it('503 at /readyz with Retry-After as soon as the service stops, whatever was found before; 200 at /livez', async () => {
+    assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
+    stop.abort()
+    const answer = await send(mounted, { url: '/readyz' })
+    assert.deepEqual([answer.statusCode, answer.headers['retry-after']], [503, '2'])
+    assert.equal((await send(mounted, { url: '/livez' })).statusCode, 200)
   })
 })

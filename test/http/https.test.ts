@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { health } from '../../src/http/health.ts'
 import { proxyList } from '../../src/http/https.ts'
 import { baseUrl, type Mounted, mount, send, sendRaw } from './support.ts'
 
@@ -52,6 +53,23 @@ describe('https', () => {
         assert.equal(answer.statusCode, 301, `${method} ${url}`)
         assert.equal(answer.headers.location, baseUrl + url)
       }
+    })
+
+    it('200 or 503 at /livez and /readyz, never 301, which probes take for health (RFC 9110 §15.4)', async () => {
+      const stopping = new AbortController()
+      const plainly = await mount(['errors', 'https'], (app) => {
+        app.register(health, { check: async () => {}, now: () => 0, stopping: stopping.signal })
+      })
+      const statuses = async () => {
+        const asked = ['/livez', '/readyz', '/livez?from=probe'].map((url) => send(plainly, { url, headers: plain }))
+        return (await Promise.all(asked)).map(({ statusCode }) => statusCode)
+      }
+      assert.deepEqual(await statuses(), [200, 200, 200])
+      stopping.abort()
+      assert.deepEqual(await statuses(), [200, 503, 200])
+      const other = await send(plainly, { url: '/livezz', headers: plain })
+      assert.equal(other.statusCode, 301)
+      await plainly.app.close()
     })
 
     it('301 to our own host when the request target is an absolute URL (T-HTTP-04)', async () => {

@@ -144,7 +144,10 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
 describe('the listener that redirects', () => {
   for (const more of [[], ['Expect: foo']]) {
     it(`301 is there to read for a client that sends all its 4 MiB first ${more}`, async () => {
-      const server = redirectServer({ baseUrl: 'https://plinth.test', later }).listen(0, '127.0.0.1')
+      const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
+        0,
+        '127.0.0.1',
+      )
       await once(server, 'listening')
       const connected: Promise<Socket[]> = once(server, 'connection')
       const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')

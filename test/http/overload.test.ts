@@ -7,16 +7,23 @@ import { onSqlite } from '../support/engines.ts'
 import { documentedApp } from '../support/openapi.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
-const rest: Strain = { delayMs: 1, utilization: 0.2 }
+const rest: Strain = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
 describe('strain', () => {
   it('is none while the loop is idle or answers soon, whatever else', () => {
-    assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5 }), 0)
-    assert.equal(levelOf({ delayMs: 99, utilization: 1 }), 0)
+    assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5, cpuShare: 0.5 }), 0)
+    assert.equal(levelOf({ delayMs: 99, utilization: 1, cpuShare: 1 }), 0)
     assert.deepEqual(
-      [100, 150, 225, 350, 9_999].map((delayMs) => levelOf({ delayMs, utilization: 1 })),
+      [100, 150, 225, 350, 9_999].map((delayMs) => levelOf({ delayMs, utilization: 1, cpuShare: 1 })),
       [1, 2, 3, 4, 4],
     )
+  })
+
+  it('counts the share of the delay in which the service computed: none while others have the processor', () => {
+    assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.15 }), 0)
+    assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.5 }), 3)
+    assert.equal(levelOf({ delayMs: 120, utilization: 0.95, cpuShare: 0.95 }), 1)
+    assert.equal(levelOf({ delayMs: 120, utilization: 0.95, cpuShare: 1.02 }), 1, 'clocks of their own may disagree')
   })
 })
 
@@ -64,7 +71,7 @@ onSqlite((engine) => {
     }
 
     it('gives up lists, then writes, then status and download, never health; one step at a time, and back', async () => {
-      strain = { delayMs: 500, utilization: 1 }
+      strain = { delayMs: 500, utilization: 1, cpuShare: 1 }
       assert.deepEqual(await shed(), [])
       timers.pass(200)
       assert.deepEqual(await shed(), ['list'])
@@ -80,8 +87,17 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
+    it('gives up nothing, however late the loop is, while others have the processor', async () => {
+      strain = { delayMs: 900, utilization: 1, cpuShare: 0.1 }
+      for (let look = 0; look < 5; look++) timers.pass(200)
+      assert.deepEqual(await shed(), [])
+      strain = { delayMs: 900, utilization: 1, cpuShare: 0.9 }
+      for (let look = 0; look < 3; look++) timers.pass(200)
+      assert.deepEqual(await shed(), ['list', 'write', 'status', 'download'])
+    })
+
     it('503 in the form of all errors, with one to five seconds to wait', async () => {
-      strain = { delayMs: 120, utilization: 1 }
+      strain = { delayMs: 120, utilization: 1, cpuShare: 1 }
       timers.pass(200)
       const answer = await asked.list()
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [503, 'SERVICE_UNAVAILABLE'])
@@ -121,7 +137,7 @@ onSqlite((engine) => {
     it('is given up last', async () => {
       const db = await engine.database()
       const timers = drivenTimers()
-      const measure = () => ({ delayMs: 500, utilization: 1 })
+      const measure = () => ({ delayMs: 500, utilization: 1, cpuShare: 1 })
       const settings = { overload: { measure, random: Math.random }, later: timers.later }
       const { service } = await documentedApp(db, settings)
       const ask = async () => (await service.send({ method: 'POST', url: '/oauth/token', scopes: null })).statusCode

@@ -57,6 +57,7 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
     PLINTH_DATA_DIR: dataDir,
     PLINTH_PORT: String(port),
     PLINTH_HTTP_PORT: '0',
+    PLINTH_DRAIN: '0',
     PLINTH_BOOTSTRAP_CLIENT_ID: 'boot',
     PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret',
     ...withoutLimits,

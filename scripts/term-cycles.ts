@@ -1,0 +1,74 @@
+import { parseArgs } from 'node:util'
+import { type Cycle, isGraceful, termCycles, unread } from '../test/support/term-cycles.ts'
+
+const usage = `Stops a real service with SIGTERM under load, again and again, and counts what clients lose by it.
+
+  node scripts/term-cycles.ts [options]
+
+  --cycles N       stops (100)
+  --rate N         requests in a second (200)
+  --connections N  keep-alive connections they are sent over (20)
+  --drain N        PLINTH_DRAIN of the service, seconds (1)
+  --plain          PLINTH_TLS=off, as behind a proxy
+  --postgres URL   an empty database for the service; SQLite without it
+  --seed N         of all chance, to run the same again (the time)
+  --help           this text
+
+It prints a line for each stop. It fails when a request was handled and not answered, when a connection was reset with a
+request on it, when a 503 had no Retry-After, when /readyz answered anything but 503, or when the service did not exit with 0.
+`
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const { values } = parseArgs({
+  options: {
+    cycles: { type: 'string', default: '100' },
+    rate: { type: 'string', default: '200' },
+    connections: { type: 'string', default: '20' },
+    drain: { type: 'string', default: '1' },
+    plain: { type: 'boolean', default: false },
+    postgres: { type: 'string' },
+    seed: { type: 'string', default: String(Date.now() % 100_000) },
+    help: { type: 'boolean', default: false },
+  },
+})
+if (values.help) say(usage)
+else await run()
+
+function whole(name: 'cycles' | 'rate' | 'connections' | 'drain' | 'seed'): number {
+  const value = Number(values[name])
+  if (!Number.isSafeInteger(value) || value < 0) throw new Error(`--${name} ${values[name]}: expected a whole number`)
+  return value
+}
+
+/** Chance that comes out the same for the same seed (mulberry32). */
+function chance(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+async function run(): Promise<void> {
+  const seed = whole('seed')
+  say(`seed ${seed}, ${values.plain ? 'plain HTTP' : 'TLS'}, ${values.postgres ? 'PostgreSQL' : 'SQLite'}`)
+  const cycles = await termCycles({
+    ...{ cycles: whole('cycles'), perSecond: whole('rate'), connections: whole('connections') },
+    env: { PLINTH_DRAIN: String(whole('drain')), ...(values.postgres && { DATABASE_URL: values.postgres }) },
+    ...{ tls: !values.plain, random: chance(seed), say },
+  })
+  const sum = (count: (cycle: Cycle) => number) => cycles.reduce((total, cycle) => total + count(cycle), 0)
+  const passed = cycles.length > 0 && cycles.every(isGraceful)
+  say(
+    [
+      `${passed ? 'PASS' : 'FAIL'}  ${cycles.length} stops, ${sum(({ written }) => written)} requests written`,
+      `read and unanswered ${sum(({ lost }) => lost.length)}`,
+      `reset with a request unread ${sum(({ reset }) => reset.length)}`,
+      `503 without Retry-After ${sum(({ bare503 }) => bare503)}`,
+      `ended in order, unread ${sum(unread)}`,
+    ].join('\n      '),
+  )
+  process.exitCode = passed ? 0 : 1
+}

@@ -1,0 +1,63 @@
+import { once } from 'node:events'
+import type { FastifyInstance } from 'fastify'
+import type { Config } from './config.ts'
+import { type ConnectionLimits, connectionLimits } from './http/connections.ts'
+import { drainable } from './http/draining.ts'
+import type { LingerOptions } from './http/linger.ts'
+import { type RedirectOptions, redirectServer } from './http/redirect.ts'
+
+export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'> {
+  config: Config
+  app: FastifyInstance
+  /** Aborted when the service begins to stop. */
+  stopping: AbortController
+  onRefused: ConnectionLimits['onRefused']
+}
+
+/** Where the service is reached. */
+export interface Listeners {
+  open: () => Promise<void>
+  /**
+   * Stops in stages: for the configured time requests are still taken and each answer ends its connection, then nothing
+   * listens and each connection ends when no request is under way on it; 22 seconds after the call the rest is cut.
+   */
+  close: () => Promise<void>
+}
+
+const cutMs = 22_000
+
+/** The HTTPS listener, or the plain one behind a proxy, and where it is configured the one that redirects. */
+export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
+  const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config
+  const redirects = httpPort !== 0 && config.tls === 'on'
+  const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
+  const servers = redirects ? [app.server, redirect] : [app.server]
+  const drains = servers.map((server) => drainable(server, { later }))
+  const bound = connectionLimits({
+    ...{ maxConnections, maxPerAddress: maxConnectionsPerAddress },
+    ...{ trustedProxies, onRefused, later },
+  })
+  for (const server of servers) bound(server)
+  let isOpen = false
+  const drain = async () => {
+    for (const { begin } of drains) begin()
+    await new Promise<void>((resolve) => later(drainSeconds * 1_000, resolve))
+    await Promise.all(drains.map(({ finish }) => finish()))
+  }
+  return {
+    open: async () => {
+      await app.listen({ host, port })
+      if (redirects) await once(redirect.listen(httpPort, host), 'listening')
+      isOpen = true
+    },
+    close: async () => {
+      stopping.abort()
+      const keepRest = later(cutMs, () => {
+        for (const { cut } of drains) cut()
+      })
+      if (isOpen) await drain()
+      await Promise.all([app.close(), new Promise((resolve) => redirect.close(resolve))])
+      keepRest()
+    },
+  }
+}

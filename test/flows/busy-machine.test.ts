@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { after, before, describe, it } from 'node:test'
+import { connect } from 'node:tls'
+import { busyNeighbours } from '../support/neighbours.ts'
+import { type RealService, realService } from '../support/service.ts'
+
+const parallel = 200
+const rounds = 3
+const paths = ['/products?limit=50', '/products', '/users', '/api/reports']
+
+describe('a service whose neighbours use the processors', () => {
+  let service: RealService
+  let endNeighbours = () => {}
+  before(async () => {
+    service = await realService()
+    await service.start()
+  })
+  after(async () => {
+    endNeighbours()
+    await service.remove()
+  })
+
+  /** The status of one GET on a connection of its own. */
+  const statusOf = async (path: string): Promise<number> => {
+    const socket = connect({ port: service.port, host: '127.0.0.1', rejectUnauthorized: false })
+    await once(socket, 'secureConnect')
+    const lines = [`GET ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${await service.token()}`]
+    socket.write([...lines, 'Connection: close', '', ''].join('\r\n'))
+    return Number((await text(socket)).slice(9, 12))
+  }
+
+  it(`200 for each of ${parallel} parallel requests: that it is late is not its own doing`, async () => {
+    await service.token()
+    endNeighbours = busyNeighbours(3)
+    for (let round = 0; round < rounds; round++) {
+      const asked = Array.from({ length: parallel }, (_, at) => statusOf(paths[at % paths.length] as string))
+      assert.deepEqual([...new Set(await Promise.all(asked))], [200])
+    }
+  })
+})

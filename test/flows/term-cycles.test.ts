@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { isGraceful, termCycles } from '../support/term-cycles.ts'
+
+describe('SIGTERM under load', () => {
+  for (const tls of [true, false]) {
+    it(`loses no request, resets no connection and exits with 0, over ${tls ? 'TLS' : 'plain HTTP behind a proxy'}`, async () => {
+      const lines: string[] = []
+      const cycles = await termCycles({
+        ...{ cycles: 3, tls, perSecond: 200, connections: 20, env: { PLINTH_DRAIN: '1' } },
+        ...{ random: Math.random, say: (line) => void lines.push(line) },
+      })
+      assert.deepEqual(cycles.filter((cycle) => !isGraceful(cycle)), [], lines.join('\n'))
+      for (const { answered, last } of cycles) assert.ok(answered > 20 && last > 0, lines.join('\n'))
+    })
+  }
+})

@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { after, afterEach, beforeEach, describe, it } from 'node:test'
+import { connect as connectTls } from 'node:tls'
+import { localCertificates } from '../../src/certificates.ts'
+import { type Drain, drainable } from '../../src/http/draining.ts'
+import { drivenTimers, until } from '../support/timers.ts'
+import { type Mounted, mount } from './support.ts'
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\n\r\n`
+const config = { scope: 'public' }
+
+for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
+  describe(`a server that stops, over ${transport}`, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'plinth-draining-'))
+    let timers: ReturnType<typeof drivenTimers>
+    let mounted: Mounted
+    let drain: Drain
+    let port: number
+    let held: (() => void)[]
+    let reached: string[]
+    /** The connections as the service has them. */
+    let accepted: Socket[]
+    let sockets: Socket[]
+    beforeEach(async () => {
+      timers = drivenTimers()
+      ;[held, reached, accepted, sockets] = [[], [], [], []]
+      const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
+      mounted = await mount(['errors', 'https'], routes, { tls, later: timers.later })
+      drain = drainable(mounted.app.server, { later: timers.later })
+      const event = transport === 'TLS' ? 'secureConnection' : 'connection'
+      mounted.app.server.on(event, (socket) => accepted.push(socket))
+      await mounted.app.listen({ host: '127.0.0.1', port: 0 })
+      port = (mounted.app.server.address() as AddressInfo).port
+    })
+    afterEach(async () => {
+      drain.cut()
+      for (const socket of sockets) socket.destroy()
+      await mounted.app.close()
+    })
+    after(() => rmSync(folder, { recursive: true }))
+    const routes = (app: Mounted['app']) => {
+      app.get('/things', { config }, async ({ url }) => {
+        reached.push(url)
+        return { name: 'Pen' }
+      })
+      app.get('/held', { config }, ({ url }) => {
+        reached.push(url)
+        return new Promise<object>((resolve) => held.push(() => resolve({ name: 'Held' })))
+      })
+    }
+    const open = async (): Promise<Socket> => {
+      const before = accepted.length
+      const to = { port, host: '127.0.0.1', rejectUnauthorized: false }
+      const socket = transport === 'TLS' ? connectTls(to) : connect(to)
+      sockets.push(socket)
+      await once(socket, transport === 'TLS' ? 'secureConnect' : 'connect')
+      await until(() => accepted.length > before)
+      return socket
+    }
+    /** Sends a request and reads its answer, which is small enough to come at once. */
+    const ask = async (socket: Socket, path = '/things'): Promise<string> => {
+      socket.write(get(path))
+      return String((await once(socket, 'data'))[0])
+    }
+    const statuses = (answers: string) => [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
+
+    it('answers go on, each the last of its connection, which ends without a reset', async () => {
+      const [kept, fresh] = [await open(), await open()]
+      assert.match(await ask(kept), /\r\nConnection: keep-alive\r\n/i)
+      drain.begin()
+      for (const socket of [kept, fresh, await open()]) {
+        const ended = once(socket, 'end')
+        const answer = await ask(socket)
+        assert.deepEqual(statuses(answer), [200])
+        assert.match(answer, /\r\nConnection: close\r\n/i)
+        await ended
+      }
+    })
+
+    it('what a client sends behind its last answer is neither handled nor met by a reset', async () => {
+      const socket = await open()
+      drain.begin()
+      socket.pause()
+      socket.write(get('/things?first'))
+      await until(() => accepted[0]?.writableFinished === true)
+      socket.write(get('/things?second'))
+      const answers = await text(socket)
+      assert.deepEqual(statuses(answers), [200])
+      assert.deepEqual(reached, ['/things?first'])
+    })
+
+    it('each request that was sent ahead is handled and answered, or neither', async () => {
+      const socket = await open()
+      drain.begin()
+      socket.write(get('/held') + get('/things') + get('/held'))
+      await until(() => held.length === 2)
+      for (const goOn of held) goOn()
+      const answers = await text(socket)
+      assert.deepEqual(statuses(answers), [200, 200, 200])
+      assert.equal(answers.match(/Connection: close/gi)?.length, 1)
+      assert.match(answers, /Connection: close.*Held"\}$/is)
+      assert.deepEqual(reached, ['/held', '/things', '/held'])
+    })
+
+    it('nothing listens once it is finished; a request under way is answered, and its connection ends', async () => {
+      const socket = await open()
+      socket.write(get('/held'))
+      await until(() => held.length === 1)
+      drain.begin()
+      await drain.finish()
+      await assert.rejects(open(), { code: 'ECONNREFUSED' })
+      const answer = text(socket)
+      timers.pass(5_000)
+      held[0]?.()
+      await until(() => accepted[0]?.writableFinished === true || accepted[0]?.destroyed === true || look())
+      assert.deepEqual(statuses(await answer), [200])
+    })
+    /** Lets the server look whether connections are at rest. */
+    const look = () => {
+      timers.pass(50)
+      return false
+    }
+
+    it('a connection at rest ends in order, and what is sent on it then meets no reset', async () => {
+      const socket = await open()
+      await ask(socket)
+      drain.begin()
+      socket.pause()
+      await drain.finish()
+      await until(() => accepted[0]?.writableFinished === true)
+      socket.write(get('/things?late'))
+      assert.equal(await text(socket), '')
+      assert.deepEqual(reached, ['/things'])
+    })
+
+    it('a connection that has sent nothing yet may still, for a second', async () => {
+      const [used, unused] = [await open(), await open()]
+      drain.begin()
+      await drain.finish()
+      timers.pass(900)
+      const answer = await ask(used)
+      assert.deepEqual(statuses(answer), [200])
+      const ended = once(unused.resume(), 'end')
+      await until(() => accepted[1]?.writableFinished === true || look())
+      await ended
+    })
+
+    it('a request whose head is arriving is answered', async () => {
+      const socket = await open()
+      await ask(socket)
+      const before = accepted[0]?.bytesRead ?? 0
+      socket.write('GET /things?slow HTTP/1.1\r\nHost: a\r\n')
+      await until(() => (accepted[0]?.bytesRead ?? 0) > before)
+      drain.begin()
+      await drain.finish()
+      timers.pass(2_000)
+      socket.write('X-Forwarded-Proto: https\r\n\r\n')
+      assert.deepEqual(statuses(await text(socket)), [200])
+    })
+
+    it('what is left is cut', async () => {
+      const socket = await open()
+      socket.write(get('/held'))
+      await until(() => held.length === 1)
+      drain.begin()
+      await drain.finish()
+      drain.cut()
+      await until(() => accepted[0]?.destroyed === true)
+      await mounted.app.close()
+      assert.deepEqual(timers.pending(), [])
+    })
+  })
+}

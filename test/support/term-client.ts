@@ -1,0 +1,119 @@
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { lengthOf, statusOf } from '../../bench/response.ts'
+
+/** What became of the requests of a run. */
+export interface Fates {
+  /** Requests that were written whole. */
+  written: number
+  answered: number
+  /** Written, and the connection was reset before the answer was there: the ids. */
+  reset: string[]
+  /** Written, and the connection ended in order without an answer: the ids, for the access log says which were handled. */
+  ended: string[]
+  /** 503 without Retry-After. */
+  bare503: number
+  /** Requests that could not be sent, because nothing listened. */
+  refused: number
+  /** Answers that said that they are the last of their connection. */
+  last: number
+  statuses: Record<number, number>
+}
+
+export const noFates = (): Fates => ({
+  ...{ written: 0, answered: 0, reset: [], ended: [], bare503: 0, refused: 0, last: 0, statuses: {} },
+})
+
+export interface ClientOptions {
+  port: number
+  tls: boolean
+  /** The text of a request with this id. */
+  request: (id: string) => string
+  fates: Fates
+}
+
+interface Connection {
+  socket: Socket
+  ready: boolean
+  /** The request that was written and is not answered. */
+  id: string | null
+  bytes: Buffer
+  /** No request goes out here any more: an answer was the last one, or the service has ended the connection. */
+  over: boolean
+}
+
+/**
+ * One keep-alive connection after another, with one request at a time, as a careful client uses them: none is written
+ * after an answer with `Connection: close`, or after the end of the connection was seen.
+ */
+export function keepAliveClient(options: ClientOptions): { send: (id: string) => void; close: () => void } {
+  let current: Connection | null = null
+  let next: string | null = null
+  const write = (connection: Connection, id: string) => {
+    connection.id = id
+    connection.socket.write(options.request(id))
+    options.fates.written++
+  }
+  return {
+    /** Writes a request now, or as soon as there is a connection; does nothing while another one is under way. */
+    send: (id) => {
+      if (current && !current.over) {
+        if (current.ready && current.id === null) write(current, id)
+        return
+      }
+      next = id
+      current = open(options, (connection) => {
+        if (next !== null) write(connection, next)
+        next = null
+      })
+    },
+    close: () => current?.socket.destroy(),
+  }
+}
+
+function open(options: ClientOptions, onReady: (connection: Connection) => void): Connection {
+  const { port, tls, fates } = options
+  const to = { port, host: '127.0.0.1', noDelay: true }
+  const socket = tls ? connectTls({ ...to, rejectUnauthorized: false }) : connectTcp(to)
+  const connection: Connection = { socket, ready: false, id: null, bytes: Buffer.alloc(0), over: false }
+  socket.once(tls ? 'secureConnect' : 'connect', () => {
+    connection.ready = true
+    onReady(connection)
+  })
+  socket.on('data', (chunk: Buffer) => receive(connection, chunk, fates))
+  socket.on('end', () => {
+    connection.over = true
+  })
+  socket.on('error', ({ code }: NodeJS.ErrnoException) => {
+    connection.over = true
+    if (!connection.ready) fates.refused++
+    else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
+      fates.reset.push(connection.id)
+      connection.id = null
+    }
+  })
+  socket.on('close', () => {
+    connection.over = true
+    if (connection.id !== null) fates.ended.push(connection.id)
+    connection.id = null
+  })
+  return connection
+}
+
+function receive(connection: Connection, chunk: Buffer, fates: Fates): void {
+  connection.bytes = Buffer.concat([connection.bytes, chunk])
+  const { bytes } = connection
+  const length = lengthOf(bytes)
+  if (length === 0 || length > bytes.length || connection.id === null) return
+  const head = bytes.subarray(0, length).toString('latin1').split('\r\n\r\n', 1)[0] ?? ''
+  const status = statusOf(bytes)
+  fates.answered++
+  fates.statuses[status] = (fates.statuses[status] ?? 0) + 1
+  if (status === 503 && !/^retry-after: \d+\r?$/im.test(head)) fates.bare503++
+  connection.id = null
+  connection.bytes = bytes.subarray(length)
+  if (/^connection: close\r?$/im.test(head)) {
+    fates.last++
+    connection.over = true
+  }
+}
