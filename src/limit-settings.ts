@@ -62,7 +62,7 @@ export const limitSettings = (production: boolean) => {
     rateLimitWebhooks: named('PLINTH_RATE_LIMIT_WEBHOOKS', rate(of(30), 'Calls/seconds that register webhooks; off')),
     rateLimitToken: named(
       'PLINTH_RATE_LIMIT_TOKEN',
-      rate(of(20), 'Calls/seconds of each network for tokens and logins; off'),
+      rate(of(20), 'Calls/seconds of each network for tokens, their introspection and revocation, and logins; off'),
     ),
     throttle: named(
       'PLINTH_THROTTLE',

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { accountGuard } from './auth/account-guard.ts'
 import { apiKeyRoutes } from './auth/api-key-routes.ts'
 import { auditRoutes } from './auth/audit-routes.ts'
 import { type AdminOptions, clientRoutes } from './auth/client-routes.ts'
@@ -10,7 +11,7 @@ import type { Limiter } from './http/limits/limiter.ts'
 import { usageRoute } from './http/limits/usage.ts'
 import type { Life } from './http/version-life.ts'
 import { versionList } from './http/version-list.ts'
-import type { CollectionOptions } from './resources/declaration.ts'
+import type { Collection, CollectionOptions } from './resources/declaration.ts'
 import { activity } from './resources/reports/kinds/activity.ts'
 import { deliveries } from './resources/reports/kinds/deliveries.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
@@ -19,6 +20,7 @@ import { tableReport } from './resources/reports/table-report.ts'
 import { taskRevisions } from './resources/reports/tasks.ts'
 import { type Later, watchTasks } from './resources/reports/watch.ts'
 import { reportOf } from './resources/show.ts'
+import { users } from './resources/users.ts'
 import { type WebhooksOptions, webhooks } from './resources/webhooks/routes.ts'
 
 /** What every version works with; which events there are is told by the definition. */
@@ -39,10 +41,12 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   app.addHook('preClose', async () => watch.close())
   const judgeCallback = (url: string) => judgeTarget(options.policy, url, options.lookup)
   const calls = () => readVersionCalls(options.db)
+  const ofAccounts = accountGuard(options.db)
+  const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {
     const { prefixes = [], collections = [] } = (status !== 'retired' && definition.versions[version]) || {}
     for (const prefix of prefixes) {
-      for (const { plugin } of collections) await app.register(plugin, { ...options, prefix })
+      for (const one of collections) await app.register(one.plugin, { ...options, guard: guardOf(one), prefix })
       await app.register(reports, { ...options, judgeCallback, watch, prefix })
       await app.register(webhooks, { ...options, events: definition.events, prefix })
       await app.register(invitationRoute, { ...options, prefix })

@@ -1,7 +1,11 @@
+import { sql } from 'kysely'
 import type { FindAccount } from 'oidc-provider'
+import type { Engine } from '../db/engine.ts'
 import { fold } from '../db/fold.ts'
+import { sought } from '../db/ids.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { firstRevision } from '../db/revision.ts'
+import { Problem } from '../http/problem.ts'
 import { endAccess } from './records.ts'
 
 export type Role = 'user' | 'admin'
@@ -41,16 +45,58 @@ export async function hasAccounts(db: Database): Promise<boolean> {
   return (await db.read.selectFrom('accounts').select('userId').limit(1).executeTakeFirst()) !== undefined
 }
 
-/** Makes a user an account without a password; another role for an account that is there ends its access (T-AUTH-07). */
+/**
+ * Name and address of a user, locked until the end of the transaction: a change of the user and one of the account, which
+ * both lock the user first, never run at the same time.
+ */
+export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
+  const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', sought(userId))
+  return user.modifyEnd(lockRows).executeTakeFirst()
+}
+
+/** Literal, so that both engines use the partial index `accounts_administrators`. */
+const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null`
+
+/** Whether that user can log in as an administrator. */
+export async function isActiveAdministrator(tx: Queryable, userId: number): Promise<boolean> {
+  const account = tx.selectFrom('accounts').select('userId').where('userId', '=', userId).where(isAdministrator)
+  return (await account.executeTakeFirst()) !== undefined
+}
+
+/** Held by a transaction that takes an administrator away, so that two of them never look at the same moment. */
+const administratorLock = { name: 'administrators', value: '' }
+
+/**
+ * Throws LAST_ADMINISTRATOR when nobody can log in as an administrator any more. Call it after the change, in the same
+ * transaction; a second such transaction waits here for the end of the first.
+ */
+export async function keepAdministrator(tx: Queryable): Promise<void> {
+  await tx
+    .insertInto('settings')
+    .values(administratorLock)
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ value: '' }))
+    .execute()
+  const left = tx.selectFrom('accounts').select('userId').where(isAdministrator).limit(1)
+  if ((await left.executeTakeFirst()) !== undefined) return
+  const why = 'This is the last administrator who can log in: another one must have a password first'
+  throw new Problem('LAST_ADMINISTRATOR', why)
+}
+
+/**
+ * Makes a user an account without a password; another role for an account that is there ends its access (T-AUTH-07).
+ * Throws LAST_ADMINISTRATOR where that leaves nobody who can log in as an administrator.
+ */
 export async function openAccount(tx: Queryable, userId: number, role: Role | undefined, nowMs: number): Promise<void> {
   const existing = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
   if (existing && (role === undefined || existing.role === role)) return
+  const demoted = role !== 'admin' && (await isActiveAdministrator(tx, userId))
   const row = { userId, role: role ?? 'user', createdAt: new Date(nowMs).toISOString() }
   await tx
     .insertInto('accounts')
     .values({ ...row, passwordHash: null, passwordChangedAt: null })
     .onConflict((conflict) => conflict.column('userId').doUpdateSet({ role: row.role }))
     .execute()
+  if (demoted) await keepAdministrator(tx)
   await endAccess(tx, userId, nowMs)
 }
 

@@ -33,6 +33,10 @@ const settings = {
   postLogoutRedirectUris: Addresses('Where people may be sent after they logged out'),
   firstParty: Type.Boolean({ description: "The operator's own: nobody is asked for consent", examples: [false] }),
   trusted: Type.Boolean({ description: 'May be told a password, which the grant password needs', examples: [false] }),
+  introspectsOthers: Type.Boolean({
+    description: 'May introspect the tokens of other clients; all see their own only',
+    examples: [false],
+  }),
 }
 const { name, scopes, grants, ...optional } = settings
 const ClientType = Type.String({ enum: ['confidential', 'public'], description: 'A public client has no secret' })

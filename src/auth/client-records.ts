@@ -35,7 +35,7 @@ export function clientRecords(db: Database): Adapter {
 }
 
 /** What we know of a client besides the metadata that RFC 7591 names. */
-export const ownMetadata = ['is_first_party', 'is_trusted']
+export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
 
 /** A client in the terms of RFC 7591 §2; the provider lets either way of sending a secret pass for the other. */
 function metadata(client: RegisteredClient): AdapterPayload {
@@ -53,6 +53,7 @@ function metadata(client: RegisteredClient): AdapterPayload {
     scope: scopes.join(' '),
     is_first_party: firstParty,
     is_trusted: trusted,
+    introspects_others: client.introspectsOthers,
   }
 }
 

@@ -118,6 +118,7 @@ const defaults: Partial<ClientSettings> = {
   postLogoutRedirectUris: [],
   firstParty: false,
   trusted: false,
+  introspectsOthers: false,
 }
 
 /** Merge patch (RFC 7396): null removes a value, which leaves its default. */

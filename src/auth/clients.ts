@@ -99,9 +99,10 @@ export function refuseDuplicate(db: Database, id: string, error: unknown): never
 }
 
 /** What the audit log says of a client's settings. */
-export const told = ({ name, scopes, grants, trusted, firstParty, redirectUris }: ClientSettings) => ({
-  ...{ name, scopes, grants, redirectUris, trusted, firstParty },
-})
+export const told = (settings: ClientSettings) => {
+  const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
+  return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers }
+}
 
 /** All clients, oldest first, the revoked ones included. */
 export async function listClients(db: Database): Promise<RegisteredClient[]> {
@@ -111,7 +112,8 @@ export async function listClients(db: Database): Promise<RegisteredClient[]> {
 
 const columns: (keyof Client)[] = [
   ...(['id', 'name', 'secretHash', 'scopes', 'grants', 'redirectUris', 'postLogoutRedirectUris'] as const),
-  ...(['firstParty', 'trusted', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
+  ...(['firstParty', 'trusted', 'introspectsOthers'] as const),
+  ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
 ]
 
 /** Finds the client of an id, unless there is none or it was revoked; compiled once, as every token asks for it. */
@@ -169,15 +171,16 @@ const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
 
 /** Settings as the table keeps them. */
 export function packed(settings: ClientSettings) {
-  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, trusted, firstParty } = settings
+  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, ...flags } = settings
   return {
     name,
     scopes: joined(scopes),
     grants: joined(grants),
     redirectUris: joined(redirectUris),
     postLogoutRedirectUris: joined(postLogoutRedirectUris),
-    trusted: Number(trusted),
-    firstParty: Number(firstParty),
+    trusted: Number(flags.trusted),
+    firstParty: Number(flags.firstParty),
+    introspectsOthers: Number(flags.introspectsOthers),
   }
 }
 
@@ -191,5 +194,6 @@ export function unpacked(row: Client): RegisteredClient {
     postLogoutRedirectUris: words(row.postLogoutRedirectUris),
     trusted: row.trusted === 1,
     firstParty: row.firstParty === 1,
+    introspectsOthers: row.introspectsOthers === 1,
   }
 }

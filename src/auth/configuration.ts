@@ -134,10 +134,13 @@ function features(api: Api, frame: Frame): Configuration['features'] {
 
 type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
-/** A token ends with its client, and has no scope that its client lost: what is told of it is what the API makes of it. */
+/**
+ * Tokens of its own, and those of others for a client that is marked for it; to all others they are not active (RFC 7662
+ * §2.2). A token ends with its client, and has no scope that its client lost: the answer is what the API makes of it.
+ */
 async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
   const isOwn = token.clientId === client.clientId
-  if (!(isPresented(ctx, token) && (isOwn || client.clientAuthMethod !== 'none'))) return false
+  if (!(isPresented(ctx, token) && (isOwn || client.introspects_others === true))) return false
   const owner = await ctx.oidc.provider.Client.find(String(token.clientId))
   if (owner) token.scope = presentScope(token.scope ?? '', owner.scope ?? '')
   return owner !== undefined

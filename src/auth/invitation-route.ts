@@ -45,7 +45,7 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
   app.post<{ Params: { id: number }; Body: { role?: Role } }>(
     '/api/users/:id/invitation',
     {
-      config: { scope: 'admin', cache: 'none', bodyOptional: true },
+      config: { scope: 'admin', cache: 'none', bodyOptional: true, problems: ['LAST_ADMINISTRATOR'] },
       schema: { ...about, params, body: Wanted, response: { 201: Created } },
     },
     async (request, reply) => {

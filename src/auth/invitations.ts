@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto'
 import { type AuditActor, passwordChanged, type RecordAudit } from '../db/audit.ts'
-import { sought } from '../db/ids.ts'
 import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import { Problem } from '../http/problem.ts'
-import { openAccount, type Role, setPasswordHash } from './accounts.ts'
+import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts'
 import { invitationPath } from './endpoints.ts'
 import { passwordMistake } from './password-policy.ts'
 import type { Passwords } from './passwords.ts'
@@ -47,11 +46,7 @@ const keyOf = (token: string) => hash('sha256', token, 'base64url')
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
   const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
-    const user = await tx
-      .selectFrom('users')
-      .select(['name', 'email'])
-      .where('id', '=', sought(userId))
-      .executeTakeFirst()
+    const user = await lockUser(tx, db.engine, userId)
     if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
     const token = Buffer.from(random(tokenBytes)).toString('base64url')
     const at = now()

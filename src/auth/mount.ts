@@ -37,6 +37,8 @@ const unkept = { 'cache-control': 'no-store' }
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
 const programs = [token, revocation, introspection, `${end_session}/confirm`]
+/** Where secrets and tokens could be tried out one after the other: they share one limit. */
+const guessable = [token, revocation, introspection]
 const browsers = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
 /** May be sent as forms, too (OpenID Connect Core §3.1.2.1); the cookie of a login comes with the redirect only. */
 const forms = [authorization, end_session]
@@ -65,7 +67,7 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
   await app.register(async (scope) => {
     leaveBodies(scope)
     for (const path of programs) {
-      const own = path === token ? { ...config, limit: 'token' as const } : config
+      const own = guessable.includes(path) ? { ...config, limit: 'token' as const } : config
       // An answer with tokens says it in the words of HTTP/1.0, too (RFC 6749 §5.1).
       scope.post(path, { config: own }, handle(path === token ? { ...unkept, pragma: 'no-cache' } : unkept))
     }

@@ -15,6 +15,8 @@ export interface ClientSettings {
   firstParty: boolean
   /** May be told a person's password, which the grant `password` needs. */
   trusted: boolean
+  /** May ask what the tokens of other clients are worth (RFC 7662): a gateway, or an API of its own. */
+  introspectsOthers: boolean
 }
 
 /** What is said of a client to register it. */
@@ -39,8 +41,10 @@ const secretPattern = /^[\x20-\x7e]{1,256}$/
 
 /** The settings in full: what was not said is empty. */
 export function wholeSettings({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
-  const { redirectUris = [], postLogoutRedirectUris = [], firstParty = false, trusted = false } = rest
-  return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted }
+  const { redirectUris = [], postLogoutRedirectUris = [] } = rest
+  const { firstParty = false, trusted = false, introspectsOthers = false } = rest
+  const flags = { firstParty, trusted, introspectsOthers }
+  return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, ...flags }
 }
 
 /** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
@@ -84,6 +88,7 @@ function mistakes(client: ClientSettings, isPublic: boolean, known: Scopes): Fie
     ],
     [isPublic && grants.includes('client_credentials'), 'grants', 'must not name client_credentials without a secret'],
     [!client.trusted && grants.includes('password'), 'grants', 'may name password only for a trusted client'],
+    [isPublic && client.introspectsOthers, 'introspectsOthers', 'must not be set for a client without a secret'],
     ...addressRules(client, isPublic),
   ])
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Command } from 'commander'
-import { accountByEmail, listAccounts, openAccount, type Role, setPasswordHash } from '../auth/accounts.ts'
+import { accountByEmail, listAccounts, lockUser, openAccount, type Role, setPasswordHash } from '../auth/accounts.ts'
 import { invitations } from '../auth/invitations.ts'
 import { invitationMail } from '../auth/mail.ts'
 import { passwordMistake } from '../auth/password-policy.ts'
@@ -96,6 +96,7 @@ async function setPassword({ db, sealer }: Stores, email: string, options: Named
   const hash = await passwords(randomBytes).hash(password)
   const role = roleOf(options)
   await withUser(db, owner, async (tx, userId) => {
+    await lockUser(tx, db.engine, userId)
     await openAccount(tx, userId, role, now())
     await setPasswordHash(tx, userId, hash, now())
     const entry = { ...passwordChanged(String(userId), operator), ...(role && { details: { role } }) }

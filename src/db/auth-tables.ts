@@ -14,6 +14,8 @@ export interface ClientsTable extends Revisioned {
   firstParty: Generated<number>
   /** 1: may be told a person's password (the password grant). */
   trusted: Generated<number>
+  /** 1: may introspect the tokens of other clients. */
+  introspectsOthers: Generated<number>
   revokedAt: string | null
 }
 

@@ -69,9 +69,9 @@ const twoPlaces = () =>
     headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
   })
 
-/** The refusal of a caller whose token lacks a scope (RFC 6750 §3.1). */
-export function lacksScope(scope: string): Problem {
-  return new Problem('ACCESS_DENIED', `This needs an access token with the scope ${scope}`, {
+/** The refusal of a caller whose token lacks a scope (RFC 6750 §3.1); `what` begins a sentence. */
+export function lacksScope(scope: string, what = 'This'): Problem {
+  return new Problem('ACCESS_DENIED', `${what} needs an access token with the scope ${scope}`, {
     headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },
   })
 }

@@ -55,6 +55,10 @@ const explanations: Record<ProblemCode, readonly [meaning: string, advice: strin
     'The secret was rotated less than a day ago, and the one before it still signs: a third would end it early.',
     'Wait until previousSecretExpiresAt, or send immediate if an older secret has leaked: then none of them signs any more.',
   ],
+  LAST_ADMINISTRATOR: [
+    'After this change nobody could log in as an administrator any more. Nothing was done.',
+    'Let another administrator choose a password first, then send the request again.',
+  ],
   RESULT_EXPIRED: ['The result was kept for its time and then removed.', 'Create the report again.'],
   VERSION_RETIRED: [
     'This version of the interface was deprecated, and its time is over.',

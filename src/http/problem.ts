@@ -20,6 +20,7 @@ export const problems = {
   WEBHOOK_NOT_ACTIVE: [409, 'The webhook is paused or disabled'],
   WEBHOOK_LIMIT_REACHED: [409, 'The account has as many webhooks as it may have'],
   SECRET_ROTATION_IN_PROGRESS: [409, 'The secret was rotated and the one before it still signs'],
+  LAST_ADMINISTRATOR: [409, 'The last administrator stays'],
   RESULT_EXPIRED: [410, 'The result has expired'],
   VERSION_RETIRED: [410, 'The version of the interface was retired'],
   PRECONDITION_FAILED: [412, 'A precondition of the request does not hold'],

@@ -4,8 +4,17 @@ import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
 import { answerPlainRead, isPlainRead, representationOf } from '../http/plain-read.ts'
+import type { ProblemCode } from '../http/problem.ts'
 import { announcer, heardOf } from './announce.ts'
-import type { Collection, CollectionOptions, Declaration, Operation, ResourceOptions, Served } from './declaration.ts'
+import type {
+  Collection,
+  CollectionOptions,
+  Declaration,
+  Guard,
+  Operation,
+  ResourceOptions,
+  Served,
+} from './declaration.ts'
 import { declare } from './declare.ts'
 import { completerOf } from './defaults.ts'
 import { lister } from './list.ts'
@@ -60,7 +69,7 @@ const fieldsQuery = Type.Object({
 })
 
 /** What every route of a resource has in common: its path, who may call, who may keep the answer, its name. */
-function route({ declaration, publicRead }: Served, operation: Operation, method: string, title: string) {
+function route({ declaration, publicRead, guard }: Served, operation: Operation, method: string, title: string) {
   const { path, name, noun } = declaration
   const reads = operation === 'list' || operation === 'read'
   const single = operation !== 'list' && operation !== 'create'
@@ -73,8 +82,7 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
       scope,
       cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none',
       fields: reads,
-      problems:
-        declaration.unique.length > 0 && !reads && operation !== 'remove' ? ['DUPLICATE_RESOURCE' as const] : [],
+      problems: reads ? [] : conflictsOf(declaration, operation, guard),
     },
     about: {
       tags: [name],
@@ -83,6 +91,12 @@ function route({ declaration, publicRead }: Served, operation: Operation, method
       ...(single && { params: idParams }),
     },
   } as const
+}
+
+/** What a change of the state can be refused with, besides what all are. */
+function conflictsOf({ unique }: Declaration, operation: Operation, guard: Guard | undefined): readonly ProblemCode[] {
+  if (operation === 'remove') return guard?.removalProblems ?? []
+  return unique.length > 0 ? ['DUPLICATE_RESOURCE'] : []
 }
 
 const routes: Record<Operation, (served: Served) => RouteOptions> = {

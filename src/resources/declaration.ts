@@ -1,12 +1,13 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { TObject } from 'typebox'
 import type { RandomBytes } from '../db/ids.ts'
-import type { Database } from '../db/open.ts'
+import type { Database, Queryable } from '../db/open.ts'
 import type { ColumnKind } from '../db/resource-tables.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import type { inputValidator } from '../http/bodies.ts'
 import type { Revised } from '../http/conditional.ts'
 import type { Caller } from '../http/identify.ts'
+import type { ProblemCode } from '../http/problem.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Announce } from './announce.ts'
 import type { Representations } from './representations.ts'
@@ -83,6 +84,21 @@ export interface Declaration {
   links?: (row: Row) => Record<string, Link>
 }
 
+/** A change of one row that a guard judges; `values` is null for a removal. */
+export interface GuardedChange {
+  id: number
+  values: Readonly<Record<string, unknown>> | null
+  caller: Caller
+}
+
+/** Rules for the changes of rows that depend on more than their table; kept in the transaction of each change. */
+export interface Guard {
+  /** What removals can be refused with, besides 403. */
+  removalProblems: readonly ProblemCode[]
+  /** Runs a change, which results in undefined where it met no row; throws a `Problem` where it must not be. */
+  change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
+}
+
 export interface CollectionOptions {
   db: Database
   queue: Queue
@@ -90,6 +106,7 @@ export interface CollectionOptions {
   random: RandomBytes
   publicRead: boolean
   requireIfMatch: boolean
+  guard?: Guard | undefined
 }
 
 /** A declared resource: its declaration, and the plugin that serves it under any version prefix. */

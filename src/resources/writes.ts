@@ -6,7 +6,7 @@ import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
 import { once, type Write } from '../http/once.ts'
 import { Problem } from '../http/problem.ts'
-import type { Served } from './declaration.ts'
+import type { GuardedChange, Served } from './declaration.ts'
 import { applyMergePatch } from './merge-patch.ts'
 import { columnName } from './stored.ts'
 
@@ -72,12 +72,19 @@ function unseen({ declaration: { hides } }: Served, request: Written): readonly 
 
 type Demands = ReturnType<typeof preconditionOf>
 
-async function change(served: Served, request: ById, values: object, demands: Demands): Promise<Row> {
+/** Runs a change under the guard of its resource, where it has one. */
+const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) =>
+  guard ? guard.change(tx, change, run) : run()
+
+type Values = Record<string, unknown>
+
+async function change(served: Served, request: ById, values: Values, demands: Demands): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
   const unit = async (tx: Queryable) => {
-    const changed = await served.rows.update(tx, id, values, demands, now)
+    const update = () => served.rows.update(tx, id, values, demands, now)
+    const changed = await guarded(served, tx, { id, values, caller }, update)
     if (changed?.heard) await served.announce(tx, 'updated', changed.row, caller, now)
     return changed?.row
   }
@@ -107,7 +114,10 @@ export async function patch(served: Served, request: Written): Promise<Row> {
     const row = await served.rows.find(id)
     if (row === undefined) throw notFound(served, id)
     const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
-    if (!meets(row, demands)) return refused(served, id)
+    if (!meets(row, demands)) {
+      // What this caller may not do at all is refused first (RFC 9110 §13.2.1); no row meets these demands.
+      return served.guard ? change(served, request, values, { matches: [] }) : refused(served, id)
+    }
     const changed = await change(served, request, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
     if (changed) return changed
   }
@@ -153,7 +163,8 @@ export async function remove(served: Served, request: ById): Promise<void> {
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
   const removed = await served.db.write(async (tx) => {
-    const gone = await served.rows.remove(tx, id, demands)
+    const removal = { id, values: null, caller }
+    const gone = await guarded(served, tx, removal, () => served.rows.remove(tx, id, demands))
     if (gone?.heard) await served.announce(tx, 'deleted', { id }, caller, now)
     return gone !== undefined
   })

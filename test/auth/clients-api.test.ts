@@ -62,6 +62,7 @@ forEachEngine((engine) => {
         postLogoutRedirectUris: [],
         firstParty: false,
         trusted: false,
+        introspectsOthers: false,
         responseTypes: [],
       })
       assert.equal((await token(id, secret)).status, 200)
@@ -86,7 +87,12 @@ forEachEngine((engine) => {
     const wrong: [status: number, code: string, fields: string[], change: object][] = [
       [400, 'MISSING_REQUIRED_FIELD', ['grants'], { grants: undefined }],
       [400, 'INVALID_INPUT', ['scopes'], { scopes: 'reports:read' }],
+      [400, 'MISSING_REQUIRED_FIELD', ['scopes'], { scopes: undefined }],
+      [422, 'VALIDATION_ERROR', ['scopes'], { scopes: [] }],
+      [422, 'VALIDATION_ERROR', ['scopes'], { scopes: ['*'] }],
       [400, 'INVALID_INPUT', ['trusted'], { trusted: 'yes' }],
+      [400, 'INVALID_INPUT', ['introspectsOthers'], { introspectsOthers: 'yes' }],
+      [422, 'VALIDATION_ERROR', ['introspectsOthers'], { ...web, type: 'public', introspectsOthers: true }],
       [422, 'VALIDATION_ERROR', ['type'], { type: 'secret' }],
       ...['7', '007', '.', '..', ''].map((id): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['id'], { id }]),
       [422, 'VALIDATION_ERROR', ['name', 'scopes', 'grants'], { name: ' ', scopes: ['x:y'], grants: ['magic'] }],
@@ -176,6 +182,23 @@ forEachEngine((engine) => {
       const patch = { postLogoutRedirectUris: null, firstParty: null, id: 'other', type: 'public', createdAt: 'x' }
       const answer = await send('PATCH', `/api/clients/${id}`, patch)
       assert.deepEqual([answer.statusCode, answer.json().id, answer.json().type], [200, id, 'confidential'])
+    })
+
+    it('introspectsOthers is set, shown, audited and taken back; 422 for a public client', async () => {
+      const { id } = await create({ ...machine, introspectsOthers: true })
+      assert.equal((await send('GET', `/api/clients/${id}`)).json().introspectsOthers, true)
+      for (const [value, shown] of [
+        [false, false],
+        [true, true],
+        [null, false],
+      ]) {
+        const answer = await send('PATCH', `/api/clients/${id}`, { introspectsOthers: value })
+        assert.deepEqual([answer.statusCode, answer.json().introspectsOthers], [200, shown])
+      }
+      const audited = (await entries(id)).map(({ details }) => JSON.parse(details as string).introspectsOthers)
+      assert.deepEqual(audited, [true, false, true, false])
+      const open = await create({ ...web, type: 'public' })
+      assert.equal((await send('PATCH', `/api/clients/${open.id}`, { introspectsOthers: true })).statusCode, 422)
     })
 
     it('412 when the tag is outdated, and nothing changes', async () => {

@@ -19,16 +19,23 @@ interface Answered {
 }
 
 /** Calls the API as the bootstrap client, with these scopes. */
-async function call(real: Real, scope: string, path: string, body?: object, more: Record<string, string> = {}) {
-  const send = (url: string, headers: Record<string, string>, text?: string) =>
-    request(real.baseUrl + url, { method: 'POST', headers, body: text, dispatcher: real.agent })
+async function call(
+  real: Real,
+  scope: string,
+  path: string,
+  body?: object,
+  more: Record<string, string> = {},
+  method: 'POST' | 'PATCH' = 'POST',
+) {
+  const send = (url: string, headers: Record<string, string>, text?: string, by: typeof method = 'POST') =>
+    request(real.baseUrl + url, { method: by, headers, body: text, dispatcher: real.agent })
   const [client_id, client_secret] = Object.values(boot) as [string, string]
   const form = new URLSearchParams({ grant_type: 'client_credentials', client_id, client_secret, scope })
   const granted = await send('/oauth/token', { 'content-type': 'application/x-www-form-urlencoded' }, `${form}`)
   const { access_token } = (await granted.body.json()) as { access_token: string }
   const type = body && { 'content-type': 'application/json' }
   const headers = { authorization: `Bearer ${access_token}`, ...type, ...more }
-  const answer = await send(path, headers, body && JSON.stringify(body))
+  const answer = await send(path, headers, body && JSON.stringify(body), method)
   return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as Answered }
 }
 
@@ -68,6 +75,37 @@ forEachEngine((engine) => {
       const { id } = await newUser()
       const { body } = await call(real, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
       assert.ok(body.url.startsWith(`${real.baseUrl}/oauth/invitation?token=`))
+    })
+
+    it('a new e-mail address voids the link that was sent to the old one; any other change leaves it', async () => {
+      const { id, email } = await newUser()
+      const patch = (change: object) => call(real, 'users:write', `/users/${id}`, change, {}, 'PATCH')
+      const { body } = await call(real, 'admin', `/api/users/${id}/invitation`)
+      const { visit } = browser(real)
+      for (const change of [{ name: 'New Name' }, { email }]) {
+        assert.equal((await patch(change)).status, 200)
+        assert.equal((await visit(body.url)).status, 200)
+      }
+      assert.equal((await patch({ email: `moved.${email}` })).status, 200)
+      assert.equal((await visit(body.url)).status, 404)
+      const form = { token: new URL(body.url).searchParams.get('token') as string, password, repeated: password }
+      assert.equal((await visit('/oauth/invitation', form)).status, 404)
+      const again = await call(real, 'admin', `/api/users/${id}/invitation`)
+      assert.equal(again.body.email, `moved.${email}`)
+      assert.equal((await visit(again.body.url)).status, 200)
+    })
+
+    it('an invitation made while the address changes is for the new address, or void', async () => {
+      for (let round = 0; round < 8; round++) {
+        const { id, email } = await newUser()
+        const [invited, patched] = await Promise.all([
+          call(real, 'admin', `/api/users/${id}/invitation`),
+          call(real, 'users:write', `/users/${id}`, { email: `moved.${email}` }, {}, 'PATCH'),
+        ])
+        assert.deepEqual([invited.status, patched.status], [201, 200])
+        const { status } = await browser(real).visit(invited.body.url)
+        assert.equal(status, invited.body.email === email ? 404 : 200)
+      }
     })
 
     it('403 without the scope admin, 404 for no user, 422 for no role, 400 for no id', async () => {

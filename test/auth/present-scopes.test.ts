@@ -26,12 +26,12 @@ const sharedSecret = 'a shared secret of thirty-two bytes, or more'
 forEachEngine((engine) => {
   let real: Real
   let who: Person
-  /** Another client, as an API would be one. */
+  /** Another client, as a gateway would be one. */
   let asking: openid.Configuration
   before(async () => {
     real = await realServer(engine, { PLINTH_JWT_SHARED_SECRET: sharedSecret })
     who = await person(real)
-    const machine = await client(real, { grants: ['client_credentials'], redirectUris: [] })
+    const machine = await client(real, { grants: ['client_credentials'], redirectUris: [], introspectsOthers: true })
     asking = await relyingParty(real, machine)
   })
   after(() => real.close())

@@ -171,6 +171,7 @@ forEachEngine((engine) => {
         scope: 'reports:read books:write',
         is_first_party: false,
         is_trusted: false,
+        introspects_others: false,
       })
       await revokeClient({ db, sealer, actor: operator }, client.id)
       assert.equal(await of('Client').find(client.id), undefined)

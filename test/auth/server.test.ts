@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it, mock } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { clientCredentialsGrant, customFetch, discovery, tokenIntrospection, tokenRevocation } from 'openid-client'
-import { revokeClient } from '../../src/auth/client-changes.ts'
+import { revokeClient, updateClient } from '../../src/auth/client-changes.ts'
 import { createClient } from '../../src/auth/clients.ts'
 import { builtIn } from '../../src/built-in.ts'
 import { operator } from '../../src/db/audit.ts'
@@ -204,13 +204,11 @@ forEachEngine((engine) => {
       return { status: response.status, body: (await response.json()) as Record<string, unknown> }
     }
 
-    it('active with its claims for a token of any client', async () => {
-      const [client, resourceServer] = [await registered(), await registered()]
+    it('active with its claims for its own token, and for any to a client that introspects others', async () => {
+      const [client, resourceServer] = [await registered(), await registered({ introspectsOthers: true })]
       const { access_token } = (await server.token(form(client))).body
       const { iat, exp } = decodeJwt(access_token)
-      const { status, body } = await introspect(resourceServer, access_token)
-      assert.equal(status, 200)
-      assert.deepEqual(body, {
+      const expected = {
         active: true,
         client_id: client.id,
         sub: client.id,
@@ -220,7 +218,30 @@ forEachEngine((engine) => {
         token_type: 'Bearer',
         iat,
         exp,
-      })
+      }
+      for (const asking of [client, resourceServer]) {
+        assert.deepEqual(await introspect(asking, access_token), { status: 200, body: expected })
+      }
+    })
+
+    it('{"active":false} and nothing else for the token of another client (RFC 7662 §2.2)', async () => {
+      const [client, stranger] = [await registered(), await registered({ introspectsOthers: false })]
+      const { access_token } = (await server.token(form(client))).body
+      assert.deepEqual(await introspect(stranger, access_token), { status: 200, body: { active: false } })
+      assert.equal((await introspect(client, access_token)).body.active, true)
+    })
+
+    it('a client sees the tokens of others from when it is marked, until it is not', async () => {
+      const [client, gateway] = [await registered(), await registered()]
+      const { access_token } = (await server.token(form(client))).body
+      const active = async () => (await introspect(gateway, access_token)).body.active
+      const mark = (introspectsOthers: boolean) =>
+        updateClient({ db, sealer, actor: operator }, builtIn.scopes, gateway.id, { introspectsOthers })
+      assert.equal(await active(), false)
+      await mark(true)
+      assert.equal(await active(), true)
+      await mark(false)
+      assert.equal(await active(), false)
     })
 
     it('not active for anything else, the bare jti included', async () => {

@@ -1,0 +1,12 @@
+import { type Kysely, sql } from 'kysely'
+
+/** Which clients may introspect the tokens of others: none of those registered before. Who can log in as an administrator. */
+export async function access(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .alterTable('clients')
+    .addColumn('introspects_others', 'integer', (column) => column.notNull().defaultTo(0))
+    .execute()
+  await sql`
+    create index accounts_administrators on accounts (role, user_id)
+    where role = 'admin' and password_hash is not null`.execute(db)
+}
