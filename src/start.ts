@@ -20,6 +20,7 @@ import { openCounters } from './limit-counters.ts'
 import { limitRules } from './limit-settings.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
+import { reportBounds } from './report-settings.ts'
 import { inThread } from './resources/reports/in-thread.ts'
 import { laneLimits } from './resources/webhooks/lanes.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
@@ -129,12 +130,10 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
     callMs,
     lanes: { ...laneLimits, ...lanesAsConfigured(config) },
     webhookKeys: keys,
-    resultSeconds: config.resultSeconds,
-    taskSeconds: config.taskSeconds,
+    ...reportBounds(config),
     onError,
     schedule: config.webhookSchedule,
-    version,
-    now,
+    ...{ version, now },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
