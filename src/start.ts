@@ -21,6 +21,7 @@ import { limitRules } from './limit-settings.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
 import { reportBounds } from './report-settings.ts'
+import { refuseWrongReports } from './resources/reports/check.ts'
 import { inThread } from './resources/reports/in-thread.ts'
 import { laneLimits } from './resources/webhooks/lanes.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
@@ -77,6 +78,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   const logs = { log, access: accessWriter(log, sink) }
   const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
+  await refuseWrongReports(stores.db, definition.reports)
   const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined
