@@ -47,6 +47,7 @@ import { placer } from './http/version-life.ts'
 import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
+import { ResultsUnavailable } from './results/store.ts'
 import { enclosingPrefixes, serveVersions, type VersionOptions } from './versions.ts'
 
 export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
@@ -93,7 +94,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
   const { onDenied, onPlaintext } = refusals(options)
-  const failures = { baseUrl, now, isUnavailable: db.engine.isUnavailable, onFault: log.fault, onDenied }
+  const isUnavailable = (error: unknown) => error instanceof ResultsUnavailable || db.engine.isUnavailable(error)
+  const failures = { baseUrl, now, isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
   answerUnrouted(app.server, { ...options, ...failures })
   cutStalled(app.server, options)

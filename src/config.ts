@@ -4,6 +4,7 @@ import { clientIdPattern, clientIdRule } from './auth/client-id.ts'
 import type { PasswordCost } from './auth/passwords.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
+import { reportSettings } from './report-settings.ts'
 import { secretSettings } from './secret-settings.ts'
 import { serverSettings } from './server-settings.ts'
 import { choice, Expected, flag, integer, named, optional, type Setting, text, words } from './settings.ts'
@@ -21,6 +22,7 @@ const table = (production: boolean) => ({
   ...behaviour(production),
   ...serverSettings(production),
   ...peopleSettings,
+  ...reportSettings,
   ...outsideTokens(production),
   ...versionSettings,
   ...limitSettings(production),
@@ -65,8 +67,6 @@ const behaviour = (production: boolean) => ({
     'PLINTH_CORS_ORIGINS',
     origins(!production, '', 'Origins whose pages may call, such as https://app.example.com'),
   ),
-  resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
-  taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
   pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that PDF itself does not know'))),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Least severe log line')),
 })

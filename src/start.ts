@@ -19,6 +19,8 @@ import { limitRules } from './limit-settings.ts'
 import { listenersOf } from './listeners.ts'
 import { type LogSink, logSink } from './log-sink.ts'
 import { openQueue } from './queue/open.ts'
+import { reportBounds } from './report-settings.ts'
+import { refuseWrongReports } from './resources/reports/check.ts'
 import { inThread } from './resources/reports/in-thread.ts'
 import { laneLimits } from './resources/webhooks/lanes.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
@@ -75,6 +77,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   const logs = { log, access: accessWriter(log, sink) }
   const stores = await openStores(config, definition.tables)
   onClose(stores.db.close)
+  await refuseWrongReports(stores.db, definition.reports)
   const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
   // Stopped together with the listeners; or alone, when the start fails before there are any.
   let stopped: Promise<void> | undefined
@@ -134,12 +137,10 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
     callMs,
     lanes: { ...laneLimits, ...lanesAsConfigured(config) },
     webhookKeys: keys,
-    resultSeconds: config.resultSeconds,
-    taskSeconds: config.taskSeconds,
+    ...reportBounds(config),
     onError,
     schedule: config.webhookSchedule,
-    version,
-    now,
+    ...{ version, now },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }

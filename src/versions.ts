@@ -15,13 +15,15 @@ import type { Collection, CollectionOptions } from './resources/declaration.ts'
 import { activity } from './resources/reports/kinds/activity.ts'
 import { deliveries } from './resources/reports/kinds/deliveries.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
+import { defaultDownloadsPerAccount, places } from './resources/reports/places.ts'
 import { type ReportsOptions, reports } from './resources/reports/routes.ts'
 import { tableReport } from './resources/reports/table-report.ts'
-import { taskRevisions } from './resources/reports/tasks.ts'
-import { type Later, watchTasks } from './resources/reports/watch.ts'
+import { taskStates } from './resources/reports/tasks.ts'
+import { defaultWaitersPerAccount, type Later, watchTasks } from './resources/reports/watch.ts'
 import { reportOf } from './resources/show.ts'
 import { users } from './resources/users.ts'
 import { type WebhooksOptions, webhooks } from './resources/webhooks/routes.ts'
+import { mostDownloads } from './results/store.ts'
 
 /** What every version works with; which events there are is told by the definition. */
 export type VersionOptions = CollectionOptions &
@@ -33,11 +35,16 @@ export type VersionOptions = CollectionOptions &
     /** Every version there is or was, and what becomes of it. */
     lives: readonly Life[]
     limiter?: Limiter
+    /** How many event streams and waiting requests, and how many downloads, an account may have open in this process. */
+    maxWaiters?: number
+    maxDownloads?: number
   }
 
 /** Serves every version of a definition under its prefixes, retired ones aside. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
-  const watch = watchTasks({ revisions: taskRevisions(options.db), later: options.later })
+  const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
+  const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
+  const downloads = places({ perAccount: maxDownloads, inAll: mostDownloads })
   app.addHook('preClose', async () => watch.close())
   const judgeCallback = (url: string) => judgeTarget(options.policy, url, options.lookup)
   const calls = () => readVersionCalls(options.db)
@@ -47,7 +54,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
     const { prefixes = [], collections = [] } = (status !== 'retired' && definition.versions[version]) || {}
     for (const prefix of prefixes) {
       for (const one of collections) await app.register(one.plugin, { ...options, guard: guardOf(one), prefix })
-      await app.register(reports, { ...options, judgeCallback, watch, prefix })
+      await app.register(reports, { ...options, judgeCallback, watch, downloads, prefix })
       await app.register(webhooks, { ...options, events: definition.events, prefix })
       await app.register(invitationRoute, { ...options, prefix })
       for (const routes of [clientRoutes, apiKeyRoutes]) {

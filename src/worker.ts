@@ -64,7 +64,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   queue.work('event.fan-out', { together: fanOut({ db, now, random, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
   const stopSweeps = sweepEvery(sweepMs, onError, [
-    () => expireReports({ db, results, now, taskSeconds }),
+    expireReports({ db, results, now, taskSeconds, onError }),
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
     () => expireRequestCounts(db, now),

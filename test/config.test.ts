@@ -194,6 +194,8 @@ const rows: Record<string, Row> = {
   },
   PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
   PLINTH_PDF_FONT: { key: 'pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
+  PLINTH_MAX_WAITERS: { key: 'maxWaiters', development: 20, ...integer(1, 1_000) },
+  PLINTH_MAX_DOWNLOADS: { key: 'maxDownloads', development: 10, ...integer(1, 256) },
   PLINTH_TASK_TTL: { key: 'taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
   PLINTH_WEBHOOK_SCHEDULE: {
     key: 'webhookSchedule',

@@ -16,6 +16,7 @@ import { versionCalls } from './migrations/0013-version-calls.ts'
 import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
 import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
 import { access } from './migrations/0019-access.ts'
+import { reportExpiry } from './migrations/0020-report-expiry.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -39,6 +40,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0014-delivery-owners', deliveryOwners],
   ['0015-shared-seconds', sharedSeconds],
   ['0019-access', access],
+  ['0020-report-expiry', reportExpiry],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

@@ -20,6 +20,7 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
     set local extra_float_digits = 1`)
   return {
+    prepare: (read) => explained(client, read),
     count: async ({ count }) => {
       const { rows } = await client.query({ text: count.sql, values: [...count.values], rowMode: 'array' })
       return Number((rows[0] as unknown[])[0])
@@ -27,6 +28,19 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
     pages: (read) => pages(client, read),
     csv: ({ csv }) => csv && csvBlocks(client, csv),
     close: () => client.end(),
+  }
+}
+
+/** Has the server plan the statements in the very form that they are run in. */
+async function explained(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
+  // A wrong statement would end the transaction.
+  await client.query('savepoint explained')
+  try {
+    await client.query(`explain ${count.sql}`, [...count.values])
+    for (const statement of csv ? [whole, csv] : [whole])
+      await client.query(`explain ${await settled(client, statement)}`)
+  } finally {
+    await client.query('rollback to savepoint explained')
   }
 }
 

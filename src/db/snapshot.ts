@@ -8,6 +8,8 @@ export interface CsvBlock {
 
 /** A read-only view of one moment of a database, on a connection of its own; made for long reads in a thread. */
 export interface Snapshot {
+  /** Compiles every statement of a read without running it; rejects with the database's own error when one is wrong. */
+  prepare: (read: LongRead) => Promise<void>
   /** How many rows a read has. */
   count: (read: LongRead) => Promise<number>
   /** The rows in order, as arrays of cells, page by page; the next page is read when it is asked for. */

@@ -16,6 +16,10 @@ export function sqliteSnapshot(path: string): Snapshot {
     return (keys = []) => statement.all(...bound(values, keys)) as unknown as unknown[][]
   }
   return {
+    prepare: async ({ whole, firstPage, nextPage, count, csvPages }) => {
+      const ofPages = csvPages ? [csvPages.first, csvPages.next] : []
+      for (const { sql } of [count, whole, firstPage, nextPage, ...ofPages]) db.prepare(sql)
+    },
     count: async ({ count }) => Number(prepare(count)()[0]?.[0]),
     pages: async function* (read: LongRead) {
       const next = pageReader(prepare, read)

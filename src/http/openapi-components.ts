@@ -128,7 +128,9 @@ export const headerParameters = {
   Prefer: preference([]),
   PreferOnLists: preference(['`count=exact`: tell the number of all matching items']),
   PreferOnWrites: preference(['`return=minimal`: leave out the representation']),
-  PreferOnTasks: preference(['`wait=10`: answer when the task changes, or after so many seconds, 30 at most']),
+  PreferOnTasks: preference([
+    '`wait=10`: answer when the task has ended, with If-None-Match when it changes, or after so many seconds, 30 at most',
+  ]),
 } satisfies Record<string, Parameter>
 
 export type HeaderParameterName = keyof typeof headerParameters

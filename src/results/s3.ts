@@ -4,39 +4,38 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   ListMultipartUploadsCommand,
-  S3Client,
 } from '@aws-sdk/client-s3'
+import { type S3Clients, type S3Limits, s3Clients, s3Limits, within } from './s3-client.ts'
 import { type S3Place, s3Writer } from './s3-writer.ts'
 import { checkKey, type ResultStore } from './store.ts'
+import { timedReads } from './timed-reads.ts'
 
 /**
  * Results in a bucket: `s3://bucket/prefix`, with credentials, region and endpoint from the usual `AWS_…` variables. An
- * upload is invisible until it is completed, and completed only when the store holds every byte of it.
+ * upload is invisible until it is completed, and completed only when the store holds every byte of it. A store that does
+ * not answer in time is `ResultsUnavailable`.
  */
-export function s3Results(url: URL): ResultStore {
-  const client = new S3Client({
-    region: process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? 'us-east-1',
-    // Servers of one's own seldom have a host name for each bucket.
-    forcePathStyle: process.env.AWS_ENDPOINT_URL_S3 !== undefined || process.env.AWS_ENDPOINT_URL !== undefined,
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    maxAttempts: 5,
-  })
+export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
+  const clients = s3Clients(limits)
+  const { silentMs } = limits
   const folder = url.pathname.replace(/^\/+|\/+$/g, '')
   const placeOf = (key: string): S3Place => {
     checkKey(key)
     return { Bucket: url.hostname, Key: folder === '' ? key : `${folder}/${key}` }
   }
-  const abort = (is: (upload: { Key: string; startedMs: number }) => boolean) =>
-    abortUploads(client, url.hostname, folder, is)
+  const abort = (is: IsMeant) => abortUploads(clients, silentMs, { Bucket: url.hostname, folder }, is)
   return {
-    create: async (key) => s3Writer(client, placeOf(key)),
-    open: async (key, range) => {
+    create: async (key) => s3Writer(clients.uploads, placeOf(key)),
+    open: async (key, range, signal) => {
       const Range = range && `bytes=${range.start}-${range.end}`
-      const { Body } = await client.send(new GetObjectCommand({ ...placeOf(key), ...(Range && { Range }) }))
-      return Body as Readable
+      const get = new GetObjectCommand({ ...placeOf(key), ...(Range && { Range }) })
+      const { Body } = await within(silentMs, (options) => clients.downloads.send(get, options), signal)
+      return timedReads(Body as Readable, silentMs)
     },
-    remove: async (key) => void (await client.send(new DeleteObjectCommand(placeOf(key)))),
+    remove: async (key) => {
+      const removal = new DeleteObjectCommand(placeOf(key))
+      await within(silentMs, (options) => clients.requests.send(removal, options))
+    },
     abandon: async (key) => {
       const { Key } = placeOf(key)
       await abort((upload) => upload.Key === Key)
@@ -45,21 +44,25 @@ export function s3Results(url: URL): ResultStore {
   }
 }
 
+type IsMeant = (upload: { Key: string; startedMs: number }) => boolean
+
 /** Aborts those of the unfinished uploads that are meant; returns how many. */
 async function abortUploads(
-  client: S3Client,
-  Bucket: string,
-  folder: string,
-  isMeant: (upload: { Key: string; startedMs: number }) => boolean,
+  { requests }: S3Clients,
+  limitMs: number,
+  { Bucket, folder }: { Bucket: string; folder: string },
+  isMeant: IsMeant,
 ): Promise<number> {
   let aborted = 0
   let after = {}
   for (let more = true; more; ) {
     const listing = new ListMultipartUploadsCommand({ Bucket, Prefix: folder === '' ? '' : `${folder}/`, ...after })
-    const { Uploads = [], IsTruncated = false, NextKeyMarker, NextUploadIdMarker } = await client.send(listing)
+    const listed = await within(limitMs, (options) => requests.send(listing, options))
+    const { Uploads = [], IsTruncated = false, NextKeyMarker, NextUploadIdMarker } = listed
     for (const { Key = '', UploadId = '', Initiated } of Uploads) {
       if (!isMeant({ Key, startedMs: Initiated?.getTime() ?? 0 })) continue
-      await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }))
+      const abortion = new AbortMultipartUploadCommand({ Bucket, Key, UploadId })
+      await within(limitMs, (options) => requests.send(abortion, options))
       aborted += 1
     }
     after = { KeyMarker: NextKeyMarker, UploadIdMarker: NextUploadIdMarker }

@@ -24,11 +24,22 @@ export interface ResultWriter {
   sizeBytes: () => number
 }
 
+/** Results that a process reads for clients at once: a store must be able to open so many. */
+export const mostDownloads = 256
+
+/** The store does not answer, or says that it cannot take requests now: trying again later may do. */
+export class ResultsUnavailable extends Error {
+  override name = 'ResultsUnavailable'
+}
+
 /** Where report files live, each under a key that is written once. */
 export interface ResultStore {
   create: (key: string) => Promise<ResultWriter>
-  /** Rejects when there is no such result; the stream must be read or destroyed. */
-  open: (key: string, range?: ByteRange) => Promise<Readable>
+  /**
+   * Rejects when there is no such result; the stream must be read or destroyed. The signal ends the opening; what was
+   * opened by then is for the caller to destroy.
+   */
+  open: (key: string, range?: ByteRange, signal?: AbortSignal) => Promise<Readable>
   /** Removes a result; without effect when there is none. */
   remove: (key: string) => Promise<void>
   /** Removes what a writer of this key has left that ended without `finish` or `discard`. */

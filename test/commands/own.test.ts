@@ -122,6 +122,35 @@ describe('a definition at the path of a built-in table', () => {
   }
 })
 
+describe('plinth serve <definition> with a report of its own', () => {
+  const withReport = (sql: string) =>
+    notes('title: Title').replace(
+      'service({ resources: [notes] })',
+      `service({ resources: [notes], reports: [{ name: 'titles', scope: 'notes:read', from: 'resource_notes', key: ['id'],
+         columns: [{ name: 'title', type: 'string', sql: '${sql}' }] }] })`,
+    )
+
+  it('exits with 2 and names the report, the column and the error of the database', async () => {
+    const place = await newPlace()
+    const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
+    place.remove()
+    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.equal(
+      stderr,
+      "plinth: service: the report 'titles' has wrong SQL in the column 'title' (titel): no such column: titel\n",
+    )
+  })
+
+  it('serves one whose SQL is right, of tables that the start has made', async () => {
+    const place = await newPlace()
+    const service = plinth(['serve', written('h.ts', withReport('title'))], place.env)
+    await answering(service, place.dataDir, place.port)
+    service.child.kill('SIGTERM')
+    assert.equal((await ended(service)).code, 0)
+    place.remove()
+  })
+})
+
 describe('plinth migrate <definition>', () => {
   it('plans, does, and refuses what nobody but the owner may decide, with exit code 2', async () => {
     const place = await newPlace()

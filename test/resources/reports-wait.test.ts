@@ -41,30 +41,57 @@ forEachEngine((engine) => {
       )
     const get = (url: string, prefer?: string, headers: object = {}) =>
       service.send({ url, headers: { ...(prefer && { prefer }), ...headers } })
+    const ended = {
+      status: 'failed',
+      completedAt: '2026-03-01T12:00:01.000Z',
+      errorCode: 'INTERNAL_ERROR',
+      errorMessage: 'no',
+    }
+    /** Lets one look happen and end. */
+    const looked = async () => {
+      timers.pass(lookEveryMs)
+      await until(() => timers.pending().includes(lookEveryMs))
+    }
     const applied = ({ headers }: Response) => headers['preference-applied']
 
-    it('200 as soon as the status changes', async () => {
+    it('200 when the task has ended, and not when it has only begun or gone on', async () => {
       const { id, url } = await created()
       const answering = get(url, 'wait=10')
       await until(() => timers.pending().length === 2)
       assert.deepEqual(timers.pending(), [lookEveryMs, 10_000])
-      await change(id, { status: 'in_progress' })
+      for (const values of [{ status: 'in_progress' }, { progress: 40 }]) {
+        await change(id, values)
+        await looked()
+        assert.ok(
+          timers.pending().some((ms) => ms > lookEveryMs),
+          'the request still waits',
+        )
+      }
+      await change(id, ended)
       timers.pass(lookEveryMs)
       const answer = await answering
       assert.equal(answer.statusCode, 200)
-      assert.equal(answer.json().status, 'in_progress')
-      assert.equal(answer.headers.etag, '"2"')
+      assert.deepEqual([answer.json().status, answer.json().progress], ['failed', 40])
+      assert.equal(answer.headers.etag, '"4"')
       assert.equal(applied(answer), 'wait=10')
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('200 as soon as the progress changes, on the path of the task too', async () => {
+    it('200 after the next change with If-None-Match, on the path of the task too', async () => {
       const { id, url } = await created()
-      const answering = get(url.replace('/status', ''), 'wait=10')
-      await until(() => timers.pending().length === 2)
-      await change(id, { progress: 40 })
-      timers.pass(lookEveryMs)
-      assert.equal((await answering).json().progress, 40)
+      for (const [path, values, revision] of [
+        [url, { status: 'in_progress' }, 1],
+        [url.replace('/status', ''), { progress: 40 }, 2],
+      ] as const) {
+        const answering = get(path, 'wait=10', { 'if-none-match': `"${revision}"` })
+        await until(() => timers.pending().includes(10_000))
+        await change(id, values)
+        timers.pass(lookEveryMs)
+        const answer = await answering
+        assert.deepEqual([answer.statusCode, answer.headers.etag], [200, `"${revision + 1}"`])
+        assert.equal(applied(answer), 'wait=10')
+        await settled()
+      }
     })
 
     it('200 with the task as it is when the time is over; more than 30 seconds are 30', async () => {
@@ -98,7 +125,7 @@ forEachEngine((engine) => {
       assert.equal(applied(await get(url, 'wait=soon')), undefined)
       const missed = await get(url, 'wait=10', { 'if-none-match': '"7"' })
       assert.deepEqual([missed.statusCode, applied(missed)], [200, 'wait=10'])
-      await change(id, { status: 'failed', errorCode: 'INTERNAL_ERROR', errorMessage: 'no' })
+      await change(id, ended)
       const finished = await get(url, 'wait=10')
       assert.deepEqual([finished.json().status, applied(finished)], ['failed', 'wait=10'])
       assert.deepEqual(timers.pending(), [])

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
-import { lookEveryMs, mostWaiters, type TaskWatch, watchTasks } from '../../src/resources/reports/watch.ts'
+import { places } from '../../src/resources/reports/places.ts'
+import {
+  lookEveryMs,
+  mostWaiters,
+  type TaskState,
+  type TaskWatch,
+  watchTasks,
+} from '../../src/resources/reports/watch.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
 describe('waiting for tasks', () => {
@@ -19,18 +26,20 @@ describe('waiting for tasks', () => {
     ])
     looks = []
     broken = false
-    const revisions = async (ids: string[]) => {
+    const states = async (ids: string[]) => {
       looks.push(ids)
       if (broken) throw new Error('the store is gone')
-      return new Map([...stored].filter(([id]) => ids.includes(id)))
+      const found = [...stored].filter(([id]) => ids.includes(id))
+      return new Map(found.map(([id, revision]) => [id, { revision, isFinished: revision > 2 }]))
     }
-    watch = watchTasks({ revisions, later: timers.later })
+    watch = watchTasks({ states, later: timers.later })
   })
 
+  const isChanged = ({ revision }: TaskState) => revision !== 1
   /** Waits for a task, and notes when it goes on. */
-  const wait = (id: string, ms = 5_000, signal = never) => {
+  const wait = (id: string, ms = 5_000, signal = never, isMet = isChanged) => {
     const waiter = { over: false }
-    watch.change(id, 1, ms, signal)?.then(() => {
+    watch.until(id, isMet, ms, signal)?.then(() => {
       waiter.over = true
     })
     return waiter
@@ -51,6 +60,16 @@ describe('waiting for tasks', () => {
     timers.pass(lookEveryMs)
     await until(() => waiter.over)
     assert.deepEqual(timers.pending(), [])
+  })
+
+  it('goes on only when its condition is met', async () => {
+    const waiter = wait('a', 5_000, never, ({ isFinished }) => isFinished)
+    stored.set('a', 2)
+    await look()
+    assert.equal(waiter.over, false)
+    stored.set('a', 3)
+    timers.pass(lookEveryMs)
+    await until(() => waiter.over)
   })
 
   it('goes on when the task is gone', async () => {
@@ -122,16 +141,32 @@ describe('waiting for tasks', () => {
     const waiter = wait('a')
     watch.close()
     await until(() => waiter.over)
-    assert.equal(watch.change('a', 1, 5_000, never), undefined)
+    assert.equal(watch.until('a', isChanged, 5_000, never), undefined)
+  })
+})
+
+describe('places', () => {
+  const caller = (clientId: string, subject = clientId) => ({ clientId, subject })
+
+  it('20 waiting requests for each account, a client and its subject, and 1,000 in all', () => {
+    const { places } = watchTasks({ states: async () => new Map(), later: drivenTimers().later })
+    const { signal } = new AbortController()
+    for (let n = 0; n < 20; n++) assert.equal(places.take(caller('a'), signal), undefined)
+    assert.equal(places.take(caller('a'), signal), 'account')
+    assert.equal(places.take(caller('a', 'another subject'), signal), undefined)
+    for (let n = 0; n < 979; n++) assert.equal(places.take(caller(`client ${n}`), signal), undefined)
+    assert.equal(places.take(caller('b'), signal), 'process')
+    assert.equal(mostWaiters, 1_000)
   })
 
-  it(`nobody waits besides ${mostWaiters} others`, async () => {
-    const waiters = Array.from({ length: mostWaiters }, () => wait('a'))
-    assert.equal(watch.change('a', 1, 5_000, never), undefined)
-    stored.set('a', 2)
-    timers.pass(lookEveryMs)
-    await until(() => waiters.every(({ over }) => over))
-    assert.notEqual(watch.change('a', 1, 5_000, never), undefined)
-    watch.close()
+  it('are free again when the signal is aborted, also before they were taken', () => {
+    const { take } = places({ perAccount: 1, inAll: 1 })
+    const first = new AbortController()
+    assert.equal(take(caller('a'), first.signal), undefined)
+    assert.equal(take(caller('a'), first.signal), 'account')
+    assert.equal(take(caller('b'), first.signal), 'process')
+    first.abort()
+    for (let n = 0; n < 3; n++) assert.equal(take(caller('b'), first.signal), undefined)
+    assert.equal(take(caller('a'), new AbortController().signal), undefined)
   })
 })

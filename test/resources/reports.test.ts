@@ -12,7 +12,7 @@ import { Problem } from '../../src/http/problem.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { generate } from '../../src/resources/reports/generate.ts'
 import { reports } from '../../src/resources/reports/routes.ts'
-import { taskRevisions } from '../../src/resources/reports/tasks.ts'
+import { taskStates } from '../../src/resources/reports/tasks.ts'
 import { watchTasks } from '../../src/resources/reports/watch.ts'
 import { folderResults } from '../../src/results/folder.ts'
 import type { ByteRange, ResultStore } from '../../src/results/store.ts'
@@ -29,6 +29,7 @@ const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
 /** Four numbers, or what `trouble` throws. */
 const numbers = (trouble: () => void): Snapshot => ({
+  prepare: async () => {},
   count: async () => 4,
   pages: async function* () {
     trouble()
@@ -69,8 +70,8 @@ forEachEngine((engine) => {
     const files = folderResults(folder)
     const results = { ...files, open: watchedOpen(files.open) }
     const kinds = [numbersKind]
-    const watch = watchTasks({ revisions: taskRevisions(db), later })
-    const services = { db, queue, results, kinds, watch, now: () => clock, random: randomBytes }
+    const watch = watchTasks({ states: taskStates(db), later })
+    const services = { db, queue, results, kinds, watch, now: () => clock, random: randomBytes, taskSeconds: 2_592_000 }
     const produce = produceHere(
       files,
       numbers(() => trouble()),
@@ -528,8 +529,8 @@ forEachEngine((engine) => {
         assert.ok(about.summary && about.response && about.tags?.includes('reports'), url)
         routes.push([`${method} ${url}`, [config?.scope, config?.cache, about.operationId]])
       })
-      const watch = watchTasks({ revisions: taskRevisions(db), later })
-      const about = { kinds: [], watch, now: () => clock, random: randomBytes }
+      const watch = watchTasks({ states: taskStates(db), later })
+      const about = { kinds: [], watch, now: () => clock, random: randomBytes, taskSeconds: 2_592_000 }
       const services = { db, queue, results: folderResults(folder), ...about }
       await bare.register(reports, services)
       await bare.ready()

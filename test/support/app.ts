@@ -88,6 +88,7 @@ export async function testApp(
     people: people({ db, sealer: seal, issuer: 'https://plinth.test', now, random: randomBytes, ...looks }),
     api: true,
     random: randomBytes,
+    taskSeconds: 2_592_000,
     later,
     verify,
     now,

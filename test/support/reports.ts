@@ -13,6 +13,7 @@ export const numbersKind: ReportKind = {
 
 /** Pages of ten numbers, with something to run ahead of each. */
 export const numberPages = (pages: number, before: (page: number) => unknown = () => {}): Snapshot => ({
+  prepare: async () => {},
   count: async () => pages * 10,
   pages: async function* () {
     for (let page = 0; page < pages; page++) {

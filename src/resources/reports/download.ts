@@ -2,26 +2,29 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Task } from '../../db/tables.ts'
 import { namesTag } from '../../http/entity-tags.ts'
+import { callerOf } from '../../http/identify.ts'
 import { accepts } from '../../http/negotiate.ts'
 import { Problem } from '../../http/problem.ts'
+import { responseEnd, whenAborted } from '../../http/response-end.ts'
 import type { ByteRange, ResultStore } from '../../results/store.ts'
 import type { ReportFormat } from './formats/format.ts'
 import { formats } from './formats.ts'
+import { type Places, takePlace } from './places.ts'
 import { rangeOf } from './ranges.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
+
+export interface DownloadOptions {
+  results: ResultStore
+  downloads?: Places
+  now: () => number
+}
 
 /** A task whose result can be had. */
 type Completed = Task & { resultKey: string; sha256: string; sizeBytes: number }
 
 /** Answers with the result of a task: whole, one range of it, or 304. Throws while, and when, it cannot be had. */
-export async function download(
-  results: ResultStore,
-  task: Task,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  nowMs: number,
-) {
-  const result = available(task, nowMs)
+export async function download(options: DownloadOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
+  const result = available(task, options.now())
   const etag = `"${result.sha256}"`
   const { headers, method } = request
   const { mediaType } = formats.get(result.format) as ReportFormat
@@ -38,11 +41,26 @@ export async function download(
   }
   // Ranges are defined for GET alone (RFC 9110 §14.2).
   const range = method === 'GET' ? wantedRange(headers, etag, result.sizeBytes) : undefined
-  const content = method === 'GET' ? await results.open(result.resultKey, range) : nothing()
+  const content = method === 'GET' ? await opened(options, result.resultKey, range, request, reply) : nothing()
   return reply
     .code(range ? 206 : 200)
     .headers(resultHeaders(result, etag, range))
     .send(content)
+}
+
+/** Opens the result for as long as the response is open: whatever ends it ends the reading too, and frees the place. */
+async function opened(
+  { results, downloads }: DownloadOptions,
+  resultKey: string,
+  range: ByteRange | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Readable> {
+  const end = responseEnd(reply)
+  if (downloads) takePlace(downloads, callerOf(request), end, 'downloads')
+  const content = await results.open(resultKey, range, end)
+  whenAborted(end, () => content.destroy())
+  return content
 }
 
 function available(task: Task, nowMs: number): Completed {

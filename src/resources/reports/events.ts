@@ -1,6 +1,9 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Task } from '../../db/tables.ts'
+import { callerOf } from '../../http/identify.ts'
+import { responseEnd } from '../../http/response-end.ts'
+import { takePlace } from './places.ts'
 import { isFinished, taskView } from './tasks.ts'
 import type { TaskWatch } from './watch.ts'
 
@@ -20,15 +23,18 @@ const longestMs = 15 * 60_000
 /**
  * A task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at its
  * end, each with the task as data and its revision as id. A client that comes back with Last-Event-ID gets what is new;
- * 204 tells one that has seen the end to come back no more.
+ * 204 tells one that has seen the end to come back no more. A stream that has to wait takes a place until it ends: throws
+ * RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE when there is none.
  */
 export function streamEvents(options: EventsOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const seen = Number(request.headers['last-event-id'] ?? Number.NaN)
   const isHead = request.method === 'HEAD'
   if (isFinished(task) && seen === task.revision) return reply.code(204).send(isHead ? Readable.from([]) : undefined)
-  const gone = new AbortController()
-  const stream = Readable.from(isHead ? [] : events(options, task, seen, gone.signal))
-  stream.once('close', () => gone.abort())
+  const end = responseEnd(reply)
+  const { watch } = options
+  if (watch && !isHead && !isFinished(task))
+    takePlace(watch.places, callerOf(request), end, 'event streams and waiting requests')
+  const stream = Readable.from(isHead ? [] : events(options, task, seen, end))
   // Proxies would gather events to send them together.
   return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)
 }
@@ -38,13 +44,14 @@ async function* events(options: EventsOptions, first: Task, seen: number, signal
   const { watch, now, find, heartbeatMs = 15_000 } = options
   const endMs = now() + longestMs
   let task: Task | undefined = first
-  let told = seen
+  let sent = seen
   yield `retry: ${reconnectMs}\n\n`
   while (task && now() < endMs) {
-    yield task.revision === told ? ': still here\n\n' : eventOf(task)
-    told = task.revision
+    const { revision } = task
+    yield revision === sent ? ': still here\n\n' : eventOf(task)
+    sent = revision
     if (isFinished(task)) return
-    const changed = watch?.change(task.id, told, heartbeatMs, signal)
+    const changed = watch?.until(task.id, (state) => state.revision !== revision, heartbeatMs, signal)
     await changed
     if (!changed || signal.aborted) return
     task = await find(task.id)

@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import { type Static, Type } from 'typebox'
-import type { Database } from '../../db/open.ts'
 import type { Task } from '../../db/tables.ts'
 import type { Caller } from '../../http/identify.ts'
 import { decodeCursor, encodeCursor, Limit, limitOf, linkHeader, listMark } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
+import { lastEndOver, type TaskStore } from './tasks.ts'
 
 const states = ['pending', 'in_progress', 'completed', 'failed'] as const
 const name = (description: string) => Type.Optional(Type.String({ maxLength: 100, description }))
@@ -21,7 +21,7 @@ export const TaskListQuery = Type.Object({
 type Query = Static<typeof TaskListQuery>
 
 /** One page of the caller's own tasks, newest first, and its Link header. */
-export async function listTasks(db: Database, caller: Caller, query: Query, path: string) {
+export async function listTasks(store: TaskStore, caller: Caller, query: Query, path: string) {
   const { status, reportType, format } = query
   const filters = { status: status as Task['status'] | undefined, reportType, format }
   const mark = listMark([caller.clientId, caller.subject, filters])
@@ -29,7 +29,7 @@ export async function listTasks(db: Database, caller: Caller, query: Query, path
   if (cursor && !cursor.after.every((value) => typeof value === 'string')) throw foreign()
   const limit = limitOf(query.limit)
   const backwards = cursor?.backwards ?? false
-  const found = await tasksOf(db, caller, filters, cursor?.after, backwards, limit + 1)
+  const found = await tasksOf(store, caller, filters, cursor?.after, backwards, limit + 1)
   const more = found.length > limit
   const page = found.slice(0, limit)
   if (backwards) page.reverse()
@@ -46,15 +46,18 @@ const foreign = () =>
   })
 
 function tasksOf(
-  db: Database,
+  store: TaskStore,
   { clientId, subject }: Caller,
   filters: Partial<Pick<Task, 'status' | 'reportType' | 'format'>>,
   after: readonly unknown[] | undefined,
   backwards: boolean,
   limit: number,
 ): Promise<Task[]> {
-  let tasks = db.read.selectFrom('tasks').selectAll()
+  let tasks = store.db.read.selectFrom('tasks').selectAll()
   tasks = tasks.where('ownerClient', '=', clientId).where('ownerSubject', '=', subject)
+  tasks = tasks.where((task) =>
+    task.or([task('completedAt', 'is', null), task('completedAt', '>', lastEndOver(store))]),
+  )
   for (const [field, value] of Object.entries(filters)) {
     if (value !== undefined) tasks = tasks.where(field as keyof typeof filters, '=', value)
   }

@@ -1,10 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, type TSchema, Type } from 'typebox'
+import { Type } from 'typebox'
 import type { RandomBytes } from '../../db/ids.ts'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { Task } from '../../db/tables.ts'
 import { judgedBy } from '../../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
@@ -14,16 +13,17 @@ import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
 import { judge, mistakesIn } from './accept.ts'
-import { download } from './download.ts'
-import { streamEvents } from './events.ts'
 import { formats } from './formats.ts'
 import type { ReportKind } from './kinds.ts'
 import { cancel, remove } from './life.ts'
 import { listTasks, TaskListQuery } from './listing.ts'
 import { newsOf } from './news.ts'
 import { parametersSchema } from './parameters.ts'
+import type { Places } from './places.ts'
+import { about, ownTask } from './route-parts.ts'
 import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
-import { askedOf, createTask, findTask, isFinished, pollSeconds, readTask, statusPath, taskView } from './tasks.ts'
+import { downloadRoute, eventsRoute } from './stream-routes.ts'
+import { askedOf, createTask, isFinished, pollSeconds, statusPath, taskView } from './tasks.ts'
 import type { TaskWatch } from './watch.ts'
 
 export interface ReportsOptions {
@@ -33,6 +33,10 @@ export interface ReportsOptions {
   kinds: readonly ReportKind[]
   now: () => number
   random: RandomBytes
+  /** How long a task is kept after its end. */
+  taskSeconds: number
+  /** Bounds the downloads under way; without it nothing does. */
+  downloads?: Places
   /** Where clients wait for a task to change; without it none waits. */
   watch?: TaskWatch
   /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
@@ -40,7 +44,6 @@ export interface ReportsOptions {
 }
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
-type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }
 
 /** Report tasks over HTTP: ask for a report, watch it, download it; mounted once per prefix of the API. */
 export const reports: FastifyPluginAsyncTypebox<ReportsOptions> = async (app, options) => {
@@ -51,13 +54,6 @@ export const reports: FastifyPluginAsyncTypebox<ReportsOptions> = async (app, op
   endRoutes(app, options)
   downloadRoute(app, options)
 }
-
-const about = <T extends Schemas>(operationId: string, summary: string, schemas: T) => ({
-  operationId,
-  summary,
-  tags: ['reports'],
-  ...schemas,
-})
 
 const reading = { scope: 'reports:read', cache: 'private', fields: true } as const
 const writing = { scope: 'reports:write', cache: 'none' } as const
@@ -106,16 +102,16 @@ async function accept(
   })
 }
 
-function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
+function listRoutes(app: App, options: ReportsOptions): void {
   const querystring = TaskListQuery
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
   app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
-    const { page, link } = await listTasks(db, callerOf(request), request.query, `${app.prefix}/api/reports`)
+    const { page, link } = await listTasks(options, callerOf(request), request.query, `${app.prefix}/api/reports`)
     addLink(reply, link)
     return page.map(taskView)
   })
   const types = about('listReportTypes', 'List the report types', { response: { 200: Type.Array(ReportType) } })
-  const offered = kinds.map((kind) => ({
+  const offered = options.kinds.map((kind) => ({
     ...{ reportType: kind.name, title: kind.title ?? kind.name, ...(kind.scope && { scope: kind.scope }) },
     formats: [...formats.keys()],
     columns: kind.columns.map(({ name, type }) => ({ name, type })),
@@ -139,21 +135,6 @@ function readRoutes(app: App, options: ReportsOptions): void {
   app.get('/api/reports/:taskId/status', { schema: status, config }, handler)
 }
 
-function eventsRoute(app: App, options: ReportsOptions): void {
-  const events = Type.Unknown({ description: 'Server-sent events; the data of each is the task as JSON' })
-  const content = { 'text/event-stream': { schema: events } }
-  const response = {
-    200: { description: 'Its progress and its end', content },
-    204: {},
-  }
-  const schema = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
-  const find = (id: string) => readTask(options.db, id)
-  const config = { scope: 'reports:read', cache: 'none', headers: ['X-Accel-Buffering'] } as const
-  app.get('/api/reports/:taskId/events', { schema, config }, async (request, reply) =>
-    streamEvents({ ...options, find }, await ownTask(options, request), request, reply),
-  )
-}
-
 function endRoutes(app: App, options: ReportsOptions): void {
   const schema = about('cancelReport', 'Cancel a report', { params: TaskParams, response: { 200: TaskView } })
   const config = { ...writing, problems: ['PRECONDITION_FAILED', 'TASK_ALREADY_FINISHED'] } as const
@@ -170,26 +151,4 @@ function endRoutes(app: App, options: ReportsOptions): void {
     await remove(options, await ownTask(options, request), preconditionOf(request, false))
     return reply.code(204).send()
   })
-}
-
-async function ownTask({ db }: ReportsOptions, request: FastifyRequest): Promise<Task> {
-  const { taskId } = request.params as Static<typeof TaskParams>
-  const task = await findTask(db, taskId, callerOf(request))
-  if (!task) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such task')
-  return task
-}
-
-function downloadRoute(app: App, options: ReportsOptions): void {
-  const file = { schema: Type.String({ format: 'binary' }) }
-  const content = Object.fromEntries([...formats.values()].map(({ mediaType }) => [mediaType, file]))
-  const response = {
-    200: { description: 'The result', content },
-    206: { description: 'The requested range of the result', content },
-  }
-  const schema = about('downloadReport', 'Download the result of a report', { params: TaskParams, response })
-  const problems = ['TASK_NOT_COMPLETED', 'TASK_FAILED', 'RESULT_EXPIRED'] as const
-  const config = { scope: 'reports:read', cache: 'none', problems } as const
-  app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
-    download(options.results, await ownTask(options, request), request, reply, options.now()),
-  )
 }

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
 import { firstRevision } from '../../db/revision.ts'
 import type { Task } from '../../db/tables.ts'
@@ -41,26 +42,39 @@ export async function createTask(tx: Queryable, queue: Queue, task: NewTask, own
   return created
 }
 
+/** Where tasks are kept, and for how long after their end. */
+export interface TaskStore {
+  db: Database
+  now: () => number
+  taskSeconds: number
+}
+
+/** Tasks that ended at this instant or before are over: they exist no longer, whether or not a sweep has removed them. */
+export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string => iso(now() - taskSeconds * 1_000)
+
 const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
 
 /** A task of the caller, or any task for scope `admin`; undefined for everybody else as for a missing one. */
-export async function findTask(db: Database, id: string, caller: Caller): Promise<Task | undefined> {
+export async function findTask(store: TaskStore, id: string, caller: Caller): Promise<Task | undefined> {
   if (!idForm.test(id)) return undefined
-  const task = await readTask(db, id)
+  const task = await readTask(store, id)
   return task && maySee(task, caller) ? task : undefined
 }
 
-/** A task, whoever's it is. */
-export const readTask = (db: Database, id: string): Promise<Task | undefined> =>
-  db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+/** A task of any owner; undefined when there is none or its time is over. */
+export async function readTask(store: TaskStore, id: string): Promise<Task | undefined> {
+  const task = await store.db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+  const isOver = task !== undefined && task.completedAt !== null && task.completedAt <= lastEndOver(store)
+  return isOver ? undefined : task
+}
 
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
 
-/** The revisions of those of the tasks that exist. */
-export const taskRevisions = (db: Database) => async (ids: string[]) => {
-  const rows = await db.read.selectFrom('tasks').select(['id', 'revision']).where('id', 'in', ids).execute()
-  return new Map(rows.map(({ id, revision }) => [id, revision]))
+/** The states of those of the tasks that exist. */
+export const taskStates = (db: Database) => async (ids: string[]) => {
+  const rows = await db.read.selectFrom('tasks').select(['id', 'revision', 'status']).where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, { revision: row.revision, isFinished: isFinished(row) }]))
 }
 
 export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status === 'completed' || status === 'failed'
