@@ -1,6 +1,7 @@
 import { type ColumnDefinitionBuilder, type RawBuilder, sql } from 'kysely'
 import type { CellType } from './long-read.ts'
 import { csvFields } from './postgres-csv.ts'
+import { ScanRefused } from './scan.ts'
 import { csvRecord } from './sqlite-csv.ts'
 
 /** Every difference between the two database engines, as data. Callers never ask which engine they run on. */
@@ -39,6 +40,8 @@ export interface Engine {
   duplicateColumn: (error: unknown) => string | undefined
   /** True when an error says that the store cannot take work now: full, locked, unreachable. */
   isUnavailable: (error: unknown) => boolean
+  /** A condition that always holds, of a scan of this table: with it the statement ends soon after its time limit. */
+  interruptible: (table: string) => RawBuilder<boolean>
   /** True when an error says that another transaction held a row for too long. */
   isLockTimeout: (error: unknown) => boolean
 }
@@ -85,7 +88,10 @@ export const sqlite: Engine = {
   unlogged: () => [],
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
-  isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  isUnavailable: (error) =>
+    error instanceof ScanRefused || sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  // Asked of one row in a thousand, so that it costs nothing to speak of (`scan-thread.ts`).
+  interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
   // Writers wait for the whole file, before their transaction begins.
   isLockTimeout: () => false,
 }
@@ -131,7 +137,10 @@ export const postgres: Engine = {
   unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
+  // It has a time limit for statements.
+  interruptible: () => sql`true`,
   isUnavailable: (error) =>
+    error instanceof ScanRefused ||
     postgresUnavailable.test(String(field(error, 'code') ?? '')) ||
     /Connection terminated|^Query read timeout$|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(field(error, 'message') ?? ''),
