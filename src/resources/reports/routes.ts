@@ -11,6 +11,7 @@ import { callerOf } from '../../http/identify.ts'
 import { addLink } from '../../http/link.ts'
 import { once } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
+import { requesterOf } from '../../http/requester.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
 import { judge, mistakesIn } from './accept.ts'
@@ -110,7 +111,8 @@ function listRoutes(app: App, { db, kinds }: ReportsOptions): void {
   const querystring = TaskListQuery
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
   app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
-    const { page, link } = await listTasks(db, callerOf(request), request.query, `${app.prefix}/api/reports`)
+    const path = `${app.prefix}/api/reports`
+    const { page, link } = await listTasks(db, callerOf(request), request.query, path, requesterOf(request, reply))
     addLink(reply, link)
     return page.map(taskView)
   })

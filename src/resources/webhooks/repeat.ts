@@ -51,8 +51,9 @@ export interface Range {
   status?: 'delivered' | 'failed'
 }
 
-/** How many deliveries one replay takes, unless a single instant holds more. */
+/** How many deliveries one replay takes, and how many it looks at, unless a single instant holds more. */
 export const mostReplayed = 500
+const mostLooked = 2_000
 
 /**
  * Has the deliveries of a time sent again, the oldest first, without those that are on their way; tells how many, and from
@@ -77,33 +78,45 @@ export async function replay(
 
 /**
  * What one replay takes, and where the next one begins: an instant is taken as a whole, even if it holds more, so that none
- * is sent by both.
+ * is sent by both. Where few of many are wanted, one replay may take none of those it looked at, and say where to go on.
  */
 async function chosenOf(tx: Queryable, webhook: Webhook, range: Range) {
-  const found = await endedWithin(tx, webhook, range, mostReplayed + 1)
-  const next = found[mostReplayed]
-  if (next === undefined) return { chosen: found }
+  const found = await endedWithin(tx, webhook, range, mostLooked + 1)
+  const chosen = found.filter(({ isWanted }) => isWanted)
+  const next = chosen[mostReplayed] ?? found[mostLooked]
+  if (next === undefined) return { chosen }
   const nextSince = next.createdAt
-  const earlier = found.filter(({ createdAt }) => createdAt < nextSince)
-  if (earlier.length > 0) return { chosen: earlier, nextSince }
+  if (nextSince > (found[0]?.createdAt ?? '')) {
+    return { chosen: chosen.filter(({ createdAt }) => createdAt < nextSince), nextSince }
+  }
   const after = new Date(Date.parse(nextSince) + 1).toISOString()
-  return { chosen: await endedWithin(tx, webhook, { ...range, until: after }), nextSince: after }
+  const instant = await endedWithin(tx, webhook, { ...range, until: after })
+  return { chosen: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
+/** Deliveries of a time, the oldest first, as an index has them, and which of them are sent again. */
 async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, event, status }: Range, most?: number) {
-  return tx
+  const told = toldOf(await scopesHeard(tx, webhook))
+  const found = await tx
     .selectFrom('deliveries')
-    .select(['deliveries.id', 'deliveries.createdAt'])
+    .select(['id', 'createdAt', 'status', 'isTest'])
+    .select((row) => row.case().when(told(row)).then(1).else(0).end().as('told'))
     .where('webhookId', '=', webhook.id)
-    .where('isTest', '=', 0)
-    .where('deliveries.createdAt', '>=', since)
-    .where('deliveries.createdAt', '<', until)
-    .where(toldOf(await scopesHeard(tx, webhook), event))
-    .where(status === undefined ? (row) => row('status', '<>', 'pending') : hasStatus(status))
-    .orderBy('deliveries.createdAt')
-    .orderBy('deliveries.id')
+    .where('createdAt', '>=', since)
+    .where('createdAt', '<', until)
+    .$if(event !== undefined, (some) => some.where('eventType', '=', event as string))
+    .$if(status === 'failed', (some) => some.where(hasStatus('failed')))
+    .orderBy('createdAt')
+    .orderBy('id')
     .$if(most !== undefined, (some) => some.limit(most as number))
     .execute()
+  const isEnded = (one: (typeof found)[number]) =>
+    status === undefined ? one.status !== 'pending' : one.status === status
+  return found.map((one) => ({
+    id: one.id,
+    createdAt: one.createdAt,
+    isWanted: one.isTest === 0 && one.told === 1 && isEnded(one),
+  }))
 }
 
 function refuseInactive({ status }: Webhook): void {
