@@ -14,6 +14,16 @@ export interface Engine {
   keyType: RawBuilder<unknown>
   /** Run first by a migration: no limits on its time, and one process at a time. */
   beforeMigration: readonly string[]
+  /**
+   * After a migration: the statements that gather anew what the planner knows of each index, and a query that finds a row
+   * where it knows something. It must know all of them or none: an index it knows nothing of would look better than it is.
+   */
+  statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
+  /**
+   * Behind the name of a table: read it by this index and no other. SQLite, which counts no rows by itself, takes any that
+   * looks alike; PostgreSQL chooses by what it counted.
+   */
+  indexedBy: (index: string) => RawBuilder<unknown>
   /** The columns of a table with their types, and its indexes by their first column. No rows without the table. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
@@ -66,6 +76,11 @@ export const sqlite: Engine = {
   identity: (column) => column.primaryKey().autoIncrement(),
   keyType: sql`text`,
   beforeMigration: [],
+  indexedBy: (index) => sql`indexed by ${sql.ref(index)}`,
+  statistics: {
+    known: sql`select 1 from sqlite_master where name = 'sqlite_stat1'`,
+    gather: ['pragma analysis_limit = 1000', 'analyze'],
+  },
   columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
   indexesOf: (table) => sql`
     select info.name as "column", list."unique" and list.partial = 0
@@ -113,6 +128,8 @@ export const postgres: Engine = {
     'set local statement_timeout = 0',
     `select pg_advisory_xact_lock(${migrationLock})`,
   ],
+  indexedBy: () => sql``,
+  statistics: { known: sql`select 1`, gather: ['analyze'] },
   columnsOf: (table) => sql`
     select column_name as name, data_type as type from information_schema.columns
     where table_schema = current_schema() and table_name = ${table} order by ordinal_position`,

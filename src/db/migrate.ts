@@ -82,5 +82,11 @@ async function runDue(tx: Queryable, engine: Engine): Promise<string[]> {
     await run(tx as unknown as Kysely<unknown>, engine)
     await sql`insert into migrations (name) values (${name})`.execute(tx)
   }
+  if (due.length > 0) await gatherStatistics(tx, engine)
   return due.map(([name]) => name)
+}
+
+async function gatherStatistics(tx: Queryable, { statistics: { known, gather } }: Engine): Promise<void> {
+  if ((await known.execute(tx)).rows.length === 0) return
+  for (const statement of gather) await sql.raw(statement).execute(tx)
 }

@@ -4,7 +4,7 @@ import type { Delivery } from '../../db/tables.ts'
 import { instantParameter } from '../../http/instant.ts'
 import { keysetPage, type PageQuery } from '../../http/keyset-page.ts'
 import { Problem } from '../../http/problem.ts'
-import { hasStatus } from './make-due.ts'
+import { deliveriesBy } from './delivery-index.ts'
 
 /** What a delivery log can be asked for. */
 export interface LogQuery extends PageQuery {
@@ -17,7 +17,7 @@ export interface LogQuery extends PageQuery {
 
 /**
  * One page of a registration's deliveries, the newest first unless asked otherwise, each with every try made. Those that were
- * delivered have no index of their own, which each delivery would pay for: where there are none, all others are met.
+ * delivered have no index of their own: where there are none, all others are met.
  */
 export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: Requester) {
   const { status, event, sort = '-createdAt' } = query
@@ -29,9 +29,8 @@ export async function deliveryLog(db: Database, webhookId: string, query: LogQue
       const isDown = (sort === '-createdAt') !== backwards
       const [order, beyond] = isDown ? (['desc', '<'] as const) : (['asc', '>'] as const)
       const [createdAt = '', id = ''] = (after ?? []).map(String)
-      const page = deliveriesOf(db.read, webhookId)
-        .$if(status !== undefined, (some) => some.where(hasStatus(status as Delivery['status'])))
-        .$if(event !== undefined, (some) => some.where('eventType', '=', event as string))
+      const page = deliveriesBy(db.read, db, webhookId, { status: status as Delivery['status'], event })
+        .select(shown)
         .$if(since !== undefined, (some) => some.where('createdAt', '>=', since as string))
         .$if(until !== undefined, (some) => some.where('createdAt', '<', until as string))
         .$if(after !== null, (some) =>
@@ -58,11 +57,13 @@ export async function findDelivery(tx: Queryable, webhookId: string, id: string)
 
 type Row = Awaited<ReturnType<ReturnType<typeof deliveriesOf>['execute']>>[number]
 
+const shown = [
+  ...(['id', 'eventId', 'eventType as event', 'status', 'isTest'] as const),
+  ...(['nextAttemptAt', 'createdAt', 'completedAt'] as const),
+] as const
+
 const deliveriesOf = (tx: Queryable, webhookId: string) =>
-  tx
-    .selectFrom('deliveries')
-    .select(['id', 'eventId', 'eventType as event', 'status', 'isTest', 'nextAttemptAt', 'createdAt', 'completedAt'])
-    .where('webhookId', '=', webhookId)
+  tx.selectFrom('deliveries').select(shown).where('webhookId', '=', webhookId)
 
 async function withTries(tx: Queryable, deliveries: Row[]) {
   const ids = deliveries.map(({ id }) => id)

@@ -1,14 +1,9 @@
-import { type ExpressionBuilder, sql } from 'kysely'
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Queryable } from '../../db/open.ts'
-import type { Delivery, Tables, Webhook } from '../../db/tables.ts'
+import type { Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { bodyFor } from './fan-out.ts'
 import { testLaneOf } from './lanes.ts'
-
-/** A condition on the state of deliveries, in the words of the index of those that failed. */
-export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder<Tables, 'deliveries'>) =>
-  row('deliveries.status', '=', sql.lit(status))
 
 /** Has deliveries of a registration sent anew: the same event and bytes, to where it is now, with all tries of the schedule. */
 export async function makeDue(

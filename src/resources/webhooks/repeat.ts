@@ -1,13 +1,14 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
-import type { Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
+import { deliveriesBy } from './delivery-index.ts'
 import { findDelivery } from './delivery-log.ts'
 import { scopesHeard, toldOf } from './hearing.ts'
-import { hasStatus, makeDue } from './make-due.ts'
+import { makeDue } from './make-due.ts'
 import { hold, type Store } from './registrations.ts'
 
 interface Sending extends Store {
@@ -61,14 +62,14 @@ const mostLooked = 2_000
  */
 export async function replay(
   tx: Queryable,
-  { sealer, queue, now }: Sending,
+  { db, sealer, queue, now }: Sending,
   caller: Caller,
   { id, demands, ...range }: Range & { id: string; demands: Precondition },
   actor: AuditActor,
 ): Promise<{ count: number; nextSince?: string }> {
   const webhook = await hold(tx, caller, id, demands)
   refuseInactive(webhook)
-  const { chosen, nextSince } = await chosenOf(tx, webhook, range)
+  const { chosen, nextSince } = await chosenOf(tx, db, webhook, range)
   const ids = chosen.map((delivery) => delivery.id)
   await makeDue(tx, queue, webhook, ids, new Date(now()).toISOString())
   const details = { count: chosen.length, ...range }
@@ -80,8 +81,8 @@ export async function replay(
  * What one replay takes, and where the next one begins: an instant is taken as a whole, even if it holds more, so that none
  * is sent by both. Where few of many are wanted, one replay may take none of those it looked at, and say where to go on.
  */
-async function chosenOf(tx: Queryable, webhook: Webhook, range: Range) {
-  const found = await endedWithin(tx, webhook, range, mostLooked + 1)
+async function chosenOf(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
+  const found = await endedWithin(tx, db, webhook, range, mostLooked + 1)
   const chosen = found.filter(({ isWanted }) => isWanted)
   const next = chosen[mostReplayed] ?? found[mostLooked]
   if (next === undefined) return { chosen }
@@ -90,33 +91,44 @@ async function chosenOf(tx: Queryable, webhook: Webhook, range: Range) {
     return { chosen: chosen.filter(({ createdAt }) => createdAt < nextSince), nextSince }
   }
   const after = new Date(Date.parse(nextSince) + 1).toISOString()
-  const instant = await endedWithin(tx, webhook, { ...range, until: after })
+  const instant = await endedWithin(tx, db, webhook, { ...range, until: after })
   return { chosen: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
 /** Deliveries of a time, the oldest first, as an index has them, and which of them are sent again. */
-async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, event, status }: Range, most?: number) {
-  const told = toldOf(await scopesHeard(tx, webhook))
-  const found = await tx
-    .selectFrom('deliveries')
-    .select(['id', 'createdAt', 'status', 'isTest'])
-    .select((row) => row.case().when(told(row)).then(1).else(0).end().as('told'))
-    .where('webhookId', '=', webhook.id)
-    .where('createdAt', '>=', since)
-    .where('createdAt', '<', until)
-    .$if(event !== undefined, (some) => some.where('eventType', '=', event as string))
-    .$if(status === 'failed', (some) => some.where(hasStatus('failed')))
+async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, most?: number) {
+  const { status, event } = range
+  const chosen = { event, ...(status === 'failed' && { status }) }
+  const found = await deliveriesBy(tx, db, webhook.id, chosen)
+    .select(['id', 'eventId', 'createdAt', 'status', 'isTest'])
+    .where('createdAt', '>=', range.since)
+    .where('createdAt', '<', range.until)
     .orderBy('createdAt')
     .orderBy('id')
     .$if(most !== undefined, (some) => some.limit(most as number))
     .execute()
+  const told = await eventsTold(tx, webhook, found)
   const isEnded = (one: (typeof found)[number]) =>
     status === undefined ? one.status !== 'pending' : one.status === status
   return found.map((one) => ({
     id: one.id,
     createdAt: one.createdAt,
-    isWanted: one.isTest === 0 && one.told === 1 && isEnded(one),
+    isWanted: one.isTest === 0 && told.has(one.eventId) && isEnded(one),
   }))
+}
+
+/** Which events of these deliveries the registration may be told of. */
+async function eventsTold(tx: Queryable, webhook: Webhook, found: readonly { eventId: string }[]) {
+  if (found.length === 0) return new Set<string>()
+  const scopes = await scopesHeard(tx, webhook)
+  const ids = found.map(({ eventId }) => eventId)
+  const told = await tx
+    .selectFrom('events')
+    .select('id')
+    .where('id', 'in', ids)
+    .where((event) => event.or([event('audience', 'is', null), event('audience', 'in', ['any', ...scopes])]))
+    .execute()
+  return new Set(told.map(({ id }) => id))
 }
 
 function refuseInactive({ status }: Webhook): void {

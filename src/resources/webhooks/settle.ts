@@ -6,7 +6,7 @@ import { scopesHeard, toldOf } from './hearing.ts'
 import { testLaneOf } from './lanes.ts'
 
 /** How many waiting deliveries one transaction ends or moves. */
-export const settledAtOnce = 500
+export const settledAtOnce = 100
 
 interface SettleOptions {
   db: Database
