@@ -131,7 +131,7 @@ async function fill({ counts, callbackUrl }: Options, db: Database, seals: Seale
   await addTasks(lot, counts.tasks)
   await addDeliveries(lot, counts.deliveries)
   await addAudit(lot, db, seals, counts.audit)
-  await target.analyze()
+  await target.finish()
   say(`Filled in ${((performance.now() - start) / 1_000).toFixed(0)} s`)
   const made = { clientId: client.id, clientSecret: secret, webhookId: webhook.id, counts }
   process.stdout.write(`${JSON.stringify(made)}\n`)

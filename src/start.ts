@@ -91,7 +91,8 @@ async function start(given: Config, definition: Definition, version: string, onC
   const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'the audit log is behind') })
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const about = { config, scopes: definition.scopes, stores, baseUrl, audit, now, report }
+  const letsIn = { ...stores, db: stores.db.reserved }
+  const about = { config, scopes: definition.scopes, stores: letsIn, baseUrl, audit, now, report }
   const authorization = await openAuthorization(about)
   onClose(authorization.stop)
   const stopping = new AbortController()

@@ -21,6 +21,7 @@ import type { LaneLimits } from './resources/webhooks/lanes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import type { Sender } from './resources/webhooks/send.ts'
 import { sendSoon } from './resources/webhooks/send-soon.ts'
+import { settleRest } from './resources/webhooks/settle.ts'
 import type { ResultStore } from './results/store.ts'
 
 export interface WorkerOptions {
@@ -63,6 +64,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   queue.work('report.generate', generate(reports))
   queue.work('event.fan-out', { together: fanOut({ db, now, random, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
+  queue.work('webhook.settle', settleRest({ db, now }))
   const stopSweeps = sweepEvery(sweepMs, onError, [
     expireReports({ db, results, now, taskSeconds, onError }),
     () => expireDeliveries(db, now),

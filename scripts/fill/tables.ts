@@ -86,7 +86,13 @@ export async function addDeliveries(lot: Lot, count: number): Promise<void> {
   await addRows(lot, 'deliveries', count, ({ instant }) => {
     const ms = age(lot, count)
     return {
-      ...{ id: idOf(lot, 'dlv'), event_id: idOf(lot, 'msg'), webhook_id: text(webhook.id), ...owner },
+      ...{
+        id: idOf(lot, 'dlv'),
+        event_id: idOf(lot, 'msg'),
+        event_type: typeOf,
+        webhook_id: text(webhook.id),
+        ...owner,
+      },
       ...{ url: text(webhook.callbackUrl), body: bodyOf, lane: text(webhook.id) },
       ...{ status: state("'failed'", "'pending'", "'delivered'"), attempts: state('10', '3', '1') },
       ...{ created_at: instant(ms), completed_at: state(instant(`${ms} + 90000`), 'null', instant(`${ms} + 200`)) },

@@ -15,8 +15,8 @@ export interface Target {
   run: (sql: string, values?: (string | number)[]) => Promise<void>
   /** The statements that make the indexes of a table, without those of its constraints, by name. */
   indexesOf: (table: string) => Promise<Map<string, string>>
-  /** Gathers what the planner has to know. */
-  analyze: () => Promise<void>
+  /** Leaves the database as one that has been in use: PostgreSQL gathers statistics by itself, SQLite never does. */
+  finish: () => Promise<void>
   close: () => Promise<void>
 }
 
@@ -39,7 +39,7 @@ async function sqliteTarget(url: string): Promise<Target> {
     run: async (sql, values = []) => void db.prepare(sql.replaceAll(/\$(\d+)/g, '?$1')).run(...values),
     indexesOf: async (table) =>
       new Map((indexes.all(table) as { name: string; sql: string }[]).map(({ name, sql }) => [name, sql])),
-    analyze: async () => db.exec('analyze; pragma wal_checkpoint(truncate)'),
+    finish: async () => db.exec('pragma wal_checkpoint(truncate)'),
     close: async () => db.close(),
   }
 }
@@ -62,7 +62,7 @@ async function postgresTarget(url: string): Promise<Target> {
       )
       return new Map(rows.map(({ name, sql }) => [name, sql]))
     },
-    analyze: async () => void (await client.query('vacuum analyze')),
+    finish: async () => void (await client.query('vacuum analyze')),
     close: () => client.end(),
   }
 }

@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import type { Database } from '../db/open.ts'
 import { addLink } from '../http/link.ts'
 import { linkHeader } from '../http/paging.ts'
+import { requesterOf } from '../http/requester.ts'
 import { AuditEntryView, AuditQuery } from './admin-schemas.ts'
 import { auditPage, auditView } from './audit-list.ts'
 
@@ -18,7 +19,7 @@ export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (a
   const schema = { ...about, querystring: AuditQuery, response: { 200: Type.Array(AuditEntryView) } }
   const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
   app.get(path, { config, schema }, async (request, reply) => {
-    const { rows, cursors } = await auditPage(db, request.query)
+    const { rows, cursors } = await auditPage(db, request.query, requesterOf(request, reply))
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(auditView) as never
   })

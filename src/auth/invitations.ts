@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { type AuditActor, passwordChanged, type RecordAudit } from '../db/audit.ts'
 import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
+import { sweepBelow } from '../db/sweep.ts'
 import { Problem } from '../http/problem.ts'
 import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts'
 import { invitationPath } from './endpoints.ts'
@@ -105,5 +106,5 @@ async function use(tx: Queryable, token: string, passwordHash: string, nowMs: nu
 
 /** Removes invitations that nobody used in time. */
 export async function sweepInvitations(db: Database, now: () => number): Promise<void> {
-  await db.write((tx) => tx.deleteFrom('invitations').where('expiresAt', '<', iso(now())).execute())
+  await sweepBelow(db, { table: 'invitations', key: ['user_id'], column: 'expires_at' }, iso(now()))
 }

@@ -1,6 +1,7 @@
 import { iso } from '../db/iso.ts'
 import type { Database, Queryable } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
+import { sweepBelow } from '../db/sweep.ts'
 import { networkOf } from '../http/client-address.ts'
 
 /** How many tries reach a password: in a minute from one network, in an hour at one account, before delays begin. */
@@ -65,7 +66,7 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
 
 /** Removes counters whose time is over. */
 export async function sweepLoginTries(db: Database, now: () => number): Promise<void> {
-  await db.write((tx) => tx.deleteFrom('loginTries').where('endsAt', '<', iso(now())).execute())
+  await sweepBelow(db, { table: 'login_tries', key: ['key'], column: 'ends_at' }, iso(now()))
 }
 
 /** Counts one more in a fixed window; the milliseconds until it ends when there were too many. */

@@ -1,5 +1,6 @@
 import type { Database, Queryable } from './open.ts'
 import type { Sealer } from './seal.ts'
+import { inSteps, sweptAtOnce } from './sweep.ts'
 
 /** What a request with an Idempotency-Key was answered, for its repetition. */
 export interface AnswersTable {
@@ -83,21 +84,11 @@ const statements = (db: Database) => ({
   fill: db.prepare(db.read.updateTable('answers').set({ sealed: '' }).where('id', '=', '')),
 })
 
-const batch = 1_000
-
 /** Removes answers that are older than 24 hours; returns how many. */
 export async function sweepAnswers(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
-  for (let swept = 0; ; ) {
-    const { numDeletedRows } = await db.write((tx) =>
-      tx
-        .deleteFrom('answers')
-        .where('id', 'in', (old) =>
-          old.selectFrom('answers').select('id').where('createdAt', '<=', before).limit(batch),
-        )
-        .executeTakeFirst(),
-    )
-    swept += Number(numDeletedRows)
-    if (numDeletedRows < batch) return swept
-  }
+  return inSteps(db, async (tx) => {
+    const old = tx.selectFrom('answers').select('id').where('createdAt', '<=', before).limit(sweptAtOnce)
+    return Number((await tx.deleteFrom('answers').where('id', 'in', old).executeTakeFirst()).numDeletedRows)
+  })
 }

@@ -1,6 +1,7 @@
 import { type ColumnDefinitionBuilder, type RawBuilder, sql } from 'kysely'
 import type { CellType } from './long-read.ts'
 import { csvFields } from './postgres-csv.ts'
+import { ScanRefused } from './scan.ts'
 import { csvRecord } from './sqlite-csv.ts'
 
 /** Every difference between the two database engines, as data. Callers never ask which engine they run on. */
@@ -13,6 +14,16 @@ export interface Engine {
   keyType: RawBuilder<unknown>
   /** Run first by a migration: no limits on its time, and one process at a time. */
   beforeMigration: readonly string[]
+  /**
+   * After a migration: the statements that gather anew what the planner knows of each index, and a query that finds a row
+   * where it knows something. It must know all of them or none: an index it knows nothing of would look better than it is.
+   */
+  statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
+  /**
+   * Behind the name of a table: read it by this index and no other. SQLite, which counts no rows by itself, takes any that
+   * looks alike; PostgreSQL chooses by what it counted.
+   */
+  indexedBy: (index: string) => RawBuilder<unknown>
   /** The columns of a table with their types, and its indexes by their first column. No rows without the table. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
@@ -39,6 +50,8 @@ export interface Engine {
   duplicateColumn: (error: unknown) => string | undefined
   /** True when an error says that the store cannot take work now: full, locked, unreachable. */
   isUnavailable: (error: unknown) => boolean
+  /** A condition that always holds, of a scan of this table: with it the statement ends soon after its time limit. */
+  interruptible: (table: string) => RawBuilder<boolean>
   /** True when an error says that another transaction held a row for too long. */
   isLockTimeout: (error: unknown) => boolean
 }
@@ -63,6 +76,11 @@ export const sqlite: Engine = {
   identity: (column) => column.primaryKey().autoIncrement(),
   keyType: sql`text`,
   beforeMigration: [],
+  indexedBy: (index) => sql`indexed by ${sql.ref(index)}`,
+  statistics: {
+    known: sql`select 1 from sqlite_master where name = 'sqlite_stat1'`,
+    gather: ['pragma analysis_limit = 1000', 'analyze'],
+  },
   columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
   indexesOf: (table) => sql`
     select info.name as "column", list."unique" and list.partial = 0
@@ -85,7 +103,10 @@ export const sqlite: Engine = {
   unlogged: () => [],
   isDuplicate: (error) => [1555, 2067].includes(Number(field(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
-  isUnavailable: (error) => sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  isUnavailable: (error) =>
+    error instanceof ScanRefused || sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  // Asked of one row in a thousand, so that it costs nothing to speak of (`scan-thread.ts`).
+  interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
   // Writers wait for the whole file, before their transaction begins.
   isLockTimeout: () => false,
 }
@@ -107,6 +128,8 @@ export const postgres: Engine = {
     'set local statement_timeout = 0',
     `select pg_advisory_xact_lock(${migrationLock})`,
   ],
+  indexedBy: () => sql``,
+  statistics: { known: sql`select 1`, gather: ['analyze'] },
   columnsOf: (table) => sql`
     select column_name as name, data_type as type from information_schema.columns
     where table_schema = current_schema() and table_name = ${table} order by ordinal_position`,
@@ -131,7 +154,10 @@ export const postgres: Engine = {
   unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
+  // It has a time limit for statements.
+  interruptible: () => sql`true`,
   isUnavailable: (error) =>
+    error instanceof ScanRefused ||
     postgresUnavailable.test(String(field(error, 'code') ?? '')) ||
     /Connection terminated|^Query read timeout$|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(field(error, 'message') ?? ''),

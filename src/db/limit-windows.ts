@@ -1,6 +1,7 @@
 import { CompiledQuery, type RawBuilder, sql } from 'kysely'
 import { inBatches } from './batches.ts'
 import type { Database, Prepared } from './open.ts'
+import { sweepBelow } from './sweep.ts'
 
 /** A window under way: how much was counted, and when it ends. */
 export interface OpenWindow {
@@ -106,5 +107,5 @@ function rowLimiter(db: Database, now: () => number): Limiter {
 
 /** Removes windows that ended. */
 export async function expireLimitWindows(db: Database, now: () => number): Promise<void> {
-  await db.write((tx) => tx.deleteFrom('limitWindows').where('expire', '<', now()).execute())
+  await sweepBelow(db, { table: 'limit_windows', key: ['key'], column: 'expire' }, now())
 }

@@ -15,6 +15,7 @@ import { limits } from './migrations/0012-limits.ts'
 import { versionCalls } from './migrations/0013-version-calls.ts'
 import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
 import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
+import { boundedReads } from './migrations/0016-bounded-reads.ts'
 import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
 import type { Database, Queryable } from './open.ts'
@@ -41,6 +42,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0015-shared-seconds', sharedSeconds],
   ['0019-access', access],
   ['0020-report-expiry', reportExpiry],
+  ['0016-bounded-reads', boundedReads],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */
@@ -86,5 +88,11 @@ async function runDue(tx: Queryable, engine: Engine): Promise<string[]> {
     await run(tx as unknown as Kysely<unknown>, engine)
     await sql`insert into migrations (name) values (${name})`.execute(tx)
   }
+  if (due.length > 0) await gatherStatistics(tx, engine)
   return due.map(([name]) => name)
+}
+
+async function gatherStatistics(tx: Queryable, { statistics: { known, gather } }: Engine): Promise<void> {
+  if ((await known.execute(tx)).rows.length === 0) return
+  for (const statement of gather) await sql.raw(statement).execute(tx)
 }

@@ -10,9 +10,13 @@ import {
 } from 'kysely'
 import { type Engine, sqlite } from './engine.ts'
 import { groupCommit, type Write } from './group-commit.ts'
+import type { Later, Scan } from './scan.ts'
+import { scanThreads } from './scan-threads.ts'
+import { type ScannerOptions, scanner } from './scanner.ts'
 import {
   openSqliteFile,
   rowsOfStatement,
+  type SharedReads,
   type SqliteHandle,
   sharedReads,
   sqliteDialect,
@@ -43,6 +47,13 @@ export interface Database {
   prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
   /** Compiles the INSERT of a row with an `id` of the engine's, and an expression to be asked after it. */
   prepareInsert: (query: Insertion, question: RawBuilder<boolean>) => PreparedInsert
+  /** Reads whose cost no index bounds. */
+  scan: Scan
+  /**
+   * The same database for what decides whether requests are let in: on PostgreSQL it has connections of its own, so that
+   * it waits for no request that was.
+   */
+  reserved: Database
   /**
    * A number that is another one whenever something may have been written since; null where asking costs as much as
    * reading. What was read stays right for as long as it is the same.
@@ -62,17 +73,25 @@ export interface OpenOptions {
   poolSize?: number
   /** For counters: waits half a second at most, and a crash of the server may cost the last second of what was written. */
   isHasty?: boolean
+  /** Timers of the time limit of scans; real ones unless given. */
+  later?: Later
+}
+
+const realTimer: Later = (ms, run) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
 }
 
 /** Opens `postgres://…`, or a SQLite file given as `file:` URL or path. Throws when it cannot be reached. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
-  if (!/^postgres(ql)?:/.test(url)) return openSqlite(url)
+  const { poolSize = 10, isHasty = false, later = realTimer } = options
+  if (!/^postgres(ql)?:/.test(url)) return openSqlite(url, later)
   // Loaded where it is used: an embedded service does not carry the client in memory.
   const { openPostgres } = await import('./postgres.ts')
-  return openPostgres(url, options.poolSize ?? 10, options.isHasty ?? false)
+  return openPostgres(url, { poolSize, isHasty, later })
 }
 
-function openSqlite(url: string): Database {
+function openSqlite(url: string, later: Later): Database {
   const path = url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const writer = openSqliteFile(path)
@@ -82,39 +101,58 @@ function openSqlite(url: string): Database {
   const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
   const tx = kysely(writer)
   const reads = sharedReads(reader)
-  return {
+  const threads = scanThreads(path, later)
+  const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
+    threads.run({ sql, values: sqliteValues(parameters) }, signal)
+  const scans = scanner({ running: 2, runningPerAccount: 1, later, execute })
+  const database: Database = {
     engine: sqlite,
     url,
     read: kysely(reader),
     write: groupCommit(writer, tx, reads.end),
-    prepare: (query) => {
-      const text = query.compile().sql
-      return {
-        all: (values) => {
-          reads.begin()
-          return rowsOfStatement(reader.statement(text), values) as never
-        },
-        in: (_tx, values) => runPrepared(writer, text, values) as never,
-      }
-    },
-    prepareInsert: (query, question) => {
-      const insert = query.compile().sql
-      const ask = tx.selectNoFrom(question.as('answer')).compile().sql
-      // Not with RETURNING, which takes longer than the insertion itself.
-      return async (_tx, values) => {
-        const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
-        const [answer] = writer.statement(ask).run.get() as unknown as [number]
-        return { id: Number(lastInsertRowid), answer: answer === 1 }
-      }
+    prepare: preparer(reader, writer, reads),
+    prepareInsert: insertPreparer(writer, tx),
+    scan: scans.scan,
+    get reserved() {
+      return database
     },
     generation: reads.generation,
     ping: async () => void reader.statement('select 1').run.get(),
     close: async () => {
+      await scans.close()
+      await threads.close()
       reader.db.close()
       writer.db.close()
     },
   }
+  return database
 }
+
+const preparer =
+  (reader: SqliteHandle, writer: SqliteHandle, reads: SharedReads): Database['prepare'] =>
+  (query) => {
+    const text = query.compile().sql
+    return {
+      all: (values) => {
+        reads.begin()
+        return rowsOfStatement(reader.statement(text), values) as never
+      },
+      in: (_tx, values) => runPrepared(writer, text, values) as never,
+    }
+  }
+
+const insertPreparer =
+  (writer: SqliteHandle, tx: Queryable): Database['prepareInsert'] =>
+  (query, question) => {
+    const insert = query.compile().sql
+    const ask = tx.selectNoFrom(question.as('answer')).compile().sql
+    // Not with RETURNING, which takes longer than the insertion itself.
+    return async (_tx, values) => {
+      const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
+      const [answer] = writer.statement(ask).run.get() as unknown as [number]
+      return { id: Number(lastInsertRowid), answer: answer === 1 }
+    }
+  }
 
 async function runPrepared(handle: SqliteHandle, text: string, values: readonly unknown[]) {
   const statement = handle.statement(text)

@@ -1,7 +1,9 @@
-import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
+import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { postgres } from './engine.ts'
 import type { Database } from './open.ts'
+import type { Later } from './scan.ts'
+import { type ScannerOptions, scanner } from './scanner.ts'
 import type { Tables } from './tables.ts'
 
 const int8 = 20
@@ -19,13 +21,46 @@ const hasty = {
   options: '-c synchronous_commit=off',
 }
 
-/** Opens a pool of at most `max` connections; rejects when the server cannot be reached. */
-export async function openPostgres(url: string, max: number, isHasty: boolean): Promise<Database> {
+export interface PostgresOptions {
+  /** Connections at most, besides those for scans and those that are reserved. */
+  poolSize: number
+  isHasty: boolean
+  later: Later
+}
+
+/** Connections at most of what lets requests in, and of scans: lists that take all of the latter delay nothing else. */
+const reservedSize = 5
+const scanSize = 4
+const scansPerAccount = 2
+
+/** Opens pools of connections; rejects when the server cannot be reached. */
+export async function openPostgres(url: string, { poolSize, isHasty, later }: PostgresOptions): Promise<Database> {
+  const names = new Map<string, string>()
+  const waits = isHasty ? hasty : patient
+  const pool = (max: number) => openPool({ connectionString: url, max, ...waits }, names)
+  const [main, gate, scanned] = [pool(poolSize), pool(reservedSize), pool(scanSize)]
+  await main.query('select 1')
+  const execute = interruptibly(scanned, main)
+  const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, later, execute })
+  const surface = { engine: postgres, url, scan: scans.scan, generation: () => null }
+  const ping = async () => void (await gate.query('select 1'))
+  const close = async () => {
+    await scans.close()
+    await Promise.all([main, gate, scanned].map((one) => one.end()))
+  }
+  const reserved: Database = {
+    ...{ ...surface, ...over(gate, names), ping, close },
+    get reserved() {
+      return reserved
+    },
+  }
+  return { ...surface, ...over(main, names), reserved, ping, close }
+}
+
+function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg.Pool {
   const pool = new pg.Pool({
-    connectionString: url,
-    max,
+    ...config,
     types,
-    ...(isHasty ? hasty : patient),
     lock_timeout: 2_000,
     idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',
@@ -33,12 +68,38 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
   // An idle connection that breaks is replaced on the next use; the failing query reports what matters.
   pool.on('error', () => {})
   // So does one that breaks while it is lent out; without a listener the process would end.
-  const names = new Map<string, string>()
   pool.on('connect', (client) => {
     client.on('error', () => {})
     useNames(client, names)
   })
-  await pool.query('select 1')
+  return pool
+}
+
+/** Runs a statement on a connection of a pool, and cancels it over another one when the signal is aborted. */
+const interruptibly =
+  (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
+  async ({ sql: text, parameters }, signal) => {
+    const client = (await pool.connect()) as pg.PoolClient & { processID: number }
+    let cancelled: Promise<unknown> | undefined
+    const cancel = () => {
+      const asked = canceller.query('select pg_cancel_backend($1)', [client.processID])
+      // Where that cannot be done, as behind a pooler, the time limit of the server ends the statement.
+      cancelled = asked.catch(() => {})
+    }
+    signal.addEventListener('abort', cancel)
+    try {
+      signal.throwIfAborted()
+      return (await client.query(text, findable(text, [...parameters]))).rows
+    } finally {
+      signal.removeEventListener('abort', cancel)
+      // So that it does not meet the next statement of the connection.
+      await cancelled
+      client.release()
+    }
+  }
+
+/** What is read and written over the connections of a pool. */
+function over(pool: pg.Pool, names: Map<string, string>) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
     const text = query.compile().sql
@@ -52,24 +113,12 @@ export async function openPostgres(url: string, max: number, isHasty: boolean): 
       },
     }
   }
-  return {
-    engine: postgres,
-    url,
-    read,
-    write: (unit) => read.transaction().execute(unit),
-    prepare,
-    prepareInsert: (query, question) => {
-      const insert = prepare<{ id: number; answer: boolean }>(query.returning('id').returning(question.as('answer')))
-      return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; answer: boolean }
-    },
-    generation: () => null,
-    ping: async () => void (await sql`select 1`.execute(read)),
-    close: async () => {
-      await read.destroy()
-      // Kysely ends a pool only once it has used it.
-      if (!pool.ending) await pool.end()
-    },
+  const prepareInsert: Database['prepareInsert'] = (query, question) => {
+    const insert = prepare<{ id: number; answer: boolean }>(query.returning('id').returning(question.as('answer')))
+    return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; answer: boolean }
   }
+  const write: Database['write'] = (unit) => read.transaction().execute(unit)
+  return { read, write, prepare, prepareInsert }
 }
 
 /** Statements that were prepared are sent by name inside of transactions too: the server then plans them once. */

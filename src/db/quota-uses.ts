@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { inBatches } from './batches.ts'
 import type { Database, Prepared } from './open.ts'
+import { sweepBelow } from './sweep.ts'
 
 /** A key's use of a period. */
 export type QuotaUse = [key: string, period: string, calls: number]
@@ -88,5 +89,5 @@ const nameOf = ([key, period]: QuotaUse) => `${key} ${period}`
 export async function expireQuotaUses(db: Database, now: () => number): Promise<void> {
   const date = new Date(now())
   const oldest = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 2)).toISOString().slice(0, 7)
-  await db.write((tx) => tx.deleteFrom('quotaUses').where('period', '<', oldest).execute())
+  await sweepBelow(db, { table: 'quota_uses', key: ['key', 'period'], column: 'period' }, oldest)
 }

@@ -1,5 +1,6 @@
 import { batched } from './batched.ts'
 import type { Database } from './open.ts'
+import { sweepBelow } from './sweep.ts'
 
 export interface RequestCounter {
   /** Counts a request: one step in a map, written down later. */
@@ -55,8 +56,5 @@ async function save(db: Database, day: string, counts: ReadonlyMap<string, numbe
 /** Removes counts of days long past; returns how many. */
 export async function expireRequestCounts(db: Database, now: () => number): Promise<number> {
   const before = dayOf(now() - keptDays * dayMs)
-  const { numDeletedRows } = await db.write((tx) =>
-    tx.deleteFrom('requestCounts').where('day', '<', before).executeTakeFirst(),
-  )
-  return Number(numDeletedRows)
+  return sweepBelow(db, { table: 'request_counts', key: ['day', 'client_id'], column: 'day' }, before)
 }

@@ -65,6 +65,8 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   failingSince: string | null
   /** When the owner was told of it. */
   failingTold: string | null
+  /** How often it was paused or disabled. */
+  stops: Generated<number>
 }
 
 /** The secret that signs calls to a report request's own `webhookUrl`, one per owner. */
@@ -89,6 +91,10 @@ export interface EventsTable extends Owned {
 export interface DeliveriesTable {
   id: string
   eventId: string
+  /** The type of its event. */
+  eventType: Generated<string>
+  /** Its registration's `stops` when it was last made due: once there are more, it is not sent. */
+  stops: Generated<number>
   webhookId: string | null
   /** Whoever owns the registration, also once that is gone; of an address that came with a request, the event. */
   ownerClient: Generated<string>

@@ -1,5 +1,6 @@
 import { batched } from './batched.ts'
 import type { Database } from './open.ts'
+import { sweepBelow } from './sweep.ts'
 
 /** The calls of one client to one version; the client is null for calls without a good token. */
 export interface VersionCalls {
@@ -76,10 +77,16 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
   })
 }
 
-/** Who has called which version, the latest first. */
+/** More than that nobody reads; an operator who wants them all has the table. */
+const mostShown = 1_000
+
+/** Who has called which version, the latest 1,000 of them first. */
 export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
-  const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId')
-  return (await calls.execute()).map(({ clientId, ...row }) => ({ ...row, clientId: clientId || null }))
+  const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
+  return (await calls.limit(mostShown).execute()).map(({ clientId, ...row }) => ({
+    ...row,
+    clientId: clientId || null,
+  }))
 }
 
 const keptDays = 400
@@ -88,5 +95,5 @@ const dayMs = 86_400_000
 /** Forgets who has not called for long. */
 export async function expireVersionCalls(db: Database, now: () => number): Promise<void> {
   const before = new Date(now() - keptDays * dayMs).toISOString()
-  await db.write((tx) => tx.deleteFrom('versionCalls').where('lastCallAt', '<', before).execute())
+  await sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)
 }

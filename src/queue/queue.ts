@@ -7,6 +7,7 @@ export const queues = {
   // Worked on together: as many as there are, up to so many in one transaction.
   'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
+  'webhook.settle': { concurrency: 1, perGroup: null },
 } as const
 
 export type QueueName = keyof typeof queues

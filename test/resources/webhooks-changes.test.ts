@@ -62,7 +62,7 @@ forEachEngine((engine) => {
           status === 'pending' ? { nextAttemptAt: at, completedAt: null } : { nextAttemptAt: null, completedAt: at }
         const delivery = {
           id: `dlv_${id}`,
-          eventId: event.id,
+          ...{ eventId: event.id, eventType: type, lane: webhookId },
           webhookId,
           url,
           body: '{}',

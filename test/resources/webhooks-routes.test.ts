@@ -383,7 +383,8 @@ forEachEngine((engine) => {
     async function addDelivery(webhookId: string, id: string, createdAt: string): Promise<void> {
       const eventId = `msg_${id}`
       const event = { ownerClient: 'cli_a', ownerSubject: 'cli_a', body: '{}', callbackUrl: null, createdAt }
-      const target = { webhookId, url: 'https://receiver.test/', body: '{}' }
+      const from = { eventId, eventType: 'report.failed' }
+      const target = { webhookId, lane: webhookId, url: 'https://receiver.test/', body: '{}' }
       const state = { status: 'pending', attempts: 1, nextAttemptAt: createdAt, createdAt, completedAt: null } as const
       const answer = { durationMs: 12, statusCode: 500, error: 'http 500', responseStart: 'oops' }
       const attempt = { deliveryId: id, attempt: 1, startedAt: createdAt, ...answer }
@@ -394,7 +395,7 @@ forEachEngine((engine) => {
           .execute()
         await tx
           .insertInto('deliveries')
-          .values({ id, eventId, ...target, ...state })
+          .values({ id, ...from, ...target, ...state })
           .execute()
         await tx.insertInto('attempts').values(attempt).execute()
       })

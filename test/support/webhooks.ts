@@ -85,7 +85,7 @@ interface Emitted {
 
 /** The steps that every test takes on the database of its suite. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
-  const store = { db, sealer: seal, now: Date.now, random: randomBytes }
+  const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
     db.read.selectFrom('deliveries').selectAll().where('eventId', '=', eventId).orderBy('id').execute()
   return {

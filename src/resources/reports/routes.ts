@@ -10,6 +10,7 @@ import { callerOf } from '../../http/identify.ts'
 import { addLink } from '../../http/link.ts'
 import { once } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
+import { requesterOf } from '../../http/requester.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { ResultStore } from '../../results/store.ts'
 import { judge, mistakesIn } from './accept.ts'
@@ -106,7 +107,9 @@ function listRoutes(app: App, options: ReportsOptions): void {
   const querystring = TaskListQuery
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
   app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
-    const { page, link } = await listTasks(options, callerOf(request), request.query, `${app.prefix}/api/reports`)
+    const path = `${app.prefix}/api/reports`
+    const requester = requesterOf(request, reply)
+    const { page, link } = await listTasks(options, callerOf(request), request.query, path, requester)
     addLink(reply, link)
     return page.map(taskView)
   })

@@ -5,13 +5,13 @@ import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
+import type { Queue } from '../../queue/queue.ts'
 import { applyMergePatch } from '../merge-patch.ts'
-import { abandonDeliveries } from './deliveries.ts'
-import { scopesHeard, toldOf } from './hearing.ts'
 import { resetLanes } from './lanes.ts'
 import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from './registrations.ts'
 import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
 import { headersPlace } from './secrets.ts'
+import { settle } from './settle.ts'
 
 /** What a registration that is enabled again, or calls another address, starts with. */
 const inHealth = { statusReason: null, failingSince: null, failingTold: null }
@@ -21,7 +21,7 @@ const inHealth = { statusReason: null, failingSince: null, failingTold: null }
  * `checkReading`: whoever changes what is heard, or where, may hear no more than the token of the request may read.
  */
 export function change(
-  options: Store & Pick<Rules, 'events'>,
+  options: Store & Pick<Rules, 'events'> & { queue: Queue },
   caller: Caller,
   id: string,
   patch: RegistrationPatch,
@@ -35,7 +35,9 @@ export function change(
     const values = valuesOf(options, before, patch, caller)
     const changing = tx.updateTable('webhooks').set({ ...values, ...nextRevision('webhooks', updatedAt) })
     const after = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
-    await followUp(tx, before, after)
+    if (after.stops !== before.stops || after.callbackUrl !== before.callbackUrl) {
+      await settle(tx, options, id, updatedAt)
+    }
     if (isFresh(before, after)) await resetLanes(tx, db, id)
     const details = { changed: Object.keys(patch), ...('callbackUrl' in patch && { host: hostOf(after.callbackUrl) }) }
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.updated', target: id, details })
@@ -64,6 +66,7 @@ function valuesOf(
     ...('headers' in patch && { headers: headersAfter(sealer, before, patch.headers) }),
     ...(payloadStyle !== undefined && { payloadStyle: payloadStyle === 'envelope' ? 'envelope' : 'plain' }),
     ...(status !== undefined && { status: status === 'paused' ? 'paused' : 'active' }),
+    ...(status === 'paused' && { stops: before.stops + 1 }),
   }
   if (isFresh(before, { ...before, ...values })) Object.assign(values, inHealth)
   if (!isOther && (event === undefined || event === before.event)) return values
@@ -90,19 +93,4 @@ function headersAfter(sealer: Store['sealer'], before: Webhook, patch: Registrat
   if (merged === null || Object.keys(merged).length === 0) return null
   checkHeaders(merged)
   return sealer.seal(JSON.stringify(merged), headersPlace(before.id))
-}
-
-/** What waits follows the registration: to its new address, as far as it may still be told; to nowhere once it pauses. */
-async function followUp(tx: Queryable, before: Webhook, after: Webhook): Promise<void> {
-  const { id: webhookId, callbackUrl: url, updatedAt } = after
-  if (after.status !== 'active') return abandonDeliveries(tx, { webhookId }, updatedAt)
-  if (url === before.callbackUrl) return
-  const waiting = tx.updateTable('deliveries').where('webhookId', '=', webhookId).where('status', '=', 'pending')
-  const told = toldOf(await scopesHeard(tx, after))
-  const ended = { status: 'failed', nextAttemptAt: null, completedAt: updatedAt } as const
-  await waiting
-    .set(ended)
-    .where((row) => row.not(told(row)))
-    .execute()
-  await waiting.set({ url }).execute()
 }

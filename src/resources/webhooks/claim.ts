@@ -2,10 +2,9 @@ import { sql } from 'kysely'
 import { atMost } from '../../db/at-most.ts'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { Owned, Webhook } from '../../db/tables.ts'
-import { ofPresentOwners } from './hearing.ts'
+import type { Owned } from '../../db/tables.ts'
+import { type Called, registrationsOf } from './called.ts'
 import { type Admission, admit, firstWaiting, type LaneLimits } from './lanes.ts'
-import type { KeptSecret } from './secrets.ts'
 
 /** A claimed delivery with all that its call needs. */
 export interface Due {
@@ -25,6 +24,8 @@ export interface Due {
   triesBefore: number
   /** 1 for a test: tried once, whether its registration is active or not. */
   isTest: number
+  /** How often its registration had been stopped when it was made due. */
+  stops: number
   type: string
   /** Of the registration; of the request, where the address came with one. */
   ownerClient: string
@@ -32,9 +33,6 @@ export interface Due {
   /** The registration as it was when claimed; null when it or its owner is gone, or there was none. */
   webhook: Called | null
 }
-
-/** What a call needs of a registration. */
-export type Called = Pick<Webhook, 'id' | 'status' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret>
 
 interface Looked {
   lane: string
@@ -55,9 +53,15 @@ export interface ClaimOptions {
   share: { most: number; underWay: ReadonlyMap<string, number> }
 }
 
-/** True when its registration was paused, disabled or deleted, or its owner; a test needs it only to be there. */
-export const isStopped = ({ webhookId, webhook, isTest }: Due): boolean =>
-  webhookId !== null && (isTest === 1 ? webhook === null : webhook?.status !== 'active')
+/**
+ * True when its registration was paused or disabled since it was made due, or deleted, or its owner; a test may begin while
+ * it is paused.
+ */
+export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean => {
+  if (webhookId === null) return false
+  if (webhook === null || stops < webhook.stops) return true
+  return isTest !== 1 && webhook.status !== 'active'
+}
 
 /** A quarter of the hands for each owner: nobody's many endpoints leave none for the others. */
 export function shareOf(hands: number, flying: Iterable<Due>): ClaimOptions['share'] {
@@ -143,30 +147,13 @@ async function lease(tx: Queryable, { engine }: Database, ids: string[], leaseUn
       select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
       ${engine.lockFreeRows})
     returning id, fence, lane, event_id as "eventId", webhook_id as "webhookId", url, body, attempts, round,
-      tries_before as "triesBefore", is_test as "isTest", owner_client as "ownerClient", owner_subject as "ownerSubject",
+      tries_before as "triesBefore", is_test as "isTest", stops, owner_client as "ownerClient", owner_subject as "ownerSubject",
       (select type from events where events.id = deliveries.event_id) as type`.execute(tx.withoutPlugins())
   const webhooks = await registrationsOf(tx, { engine }, rows)
   return rows.map((row) => {
-    const webhook = webhooks.get(row.webhookId ?? '') ?? null
+    const webhook = webhooks.get(row.id) ?? null
     return { ...row, url: webhook?.callbackUrl ?? row.url, webhook }
   })
-}
-
-async function registrationsOf(
-  tx: Queryable,
-  { engine }: Pick<Database, 'engine'>,
-  rows: { webhookId: string | null }[],
-) {
-  const ids = new Set(rows.flatMap(({ webhookId }) => webhookId ?? []))
-  if (ids.size === 0) return new Map<string, Called>()
-  const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
-  const found = await sql<Called>`
-    select id, status, callback_url as "callbackUrl", headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
-      secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
-      previous_secret_expires_at as "previousSecretExpiresAt"
-    from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
-  const present = await ofPresentOwners(tx, { engine }, found.rows)
-  return new Map(present.map((row) => [row.id, row]))
 }
 
 /** Sets when lanes are looked at next: when their first waiting delivery is due, but not before the given instant. */

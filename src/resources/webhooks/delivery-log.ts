@@ -1,9 +1,10 @@
-import type { Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/open.ts'
+import type { Requester } from '../../db/scan.ts'
 import type { Delivery } from '../../db/tables.ts'
 import { instantParameter } from '../../http/instant.ts'
 import { keysetPage, type PageQuery } from '../../http/keyset-page.ts'
 import { Problem } from '../../http/problem.ts'
-import { hasStatus } from './make-due.ts'
+import { deliveriesBy } from './delivery-index.ts'
 
 /** What a delivery log can be asked for. */
 export interface LogQuery extends PageQuery {
@@ -14,8 +15,11 @@ export interface LogQuery extends PageQuery {
   sort?: string
 }
 
-/** One page of a registration's deliveries, the newest first unless asked otherwise, each with every try made. */
-export async function deliveryLog(tx: Queryable, webhookId: string, query: LogQuery) {
+/**
+ * One page of a registration's deliveries, the newest first unless asked otherwise, each with every try made. Those that were
+ * delivered have no index of their own: where there are none, all others are met.
+ */
+export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: Requester) {
   const { status, event, sort = '-createdAt' } = query
   const [since, until] = [instantParameter('since', query.since), instantParameter('until', query.until)]
   const { rows, cursors } = await keysetPage<Row>(query, 2, {
@@ -25,29 +29,27 @@ export async function deliveryLog(tx: Queryable, webhookId: string, query: LogQu
       const isDown = (sort === '-createdAt') !== backwards
       const [order, beyond] = isDown ? (['desc', '<'] as const) : (['asc', '>'] as const)
       const [createdAt = '', id = ''] = (after ?? []).map(String)
-      return deliveriesOf(tx, webhookId)
-        .$if(status !== undefined, (some) => some.where(hasStatus(status as Delivery['status'])))
-        .$if(event !== undefined, (some) => some.where('events.type', '=', event as string))
-        .$if(since !== undefined, (some) => some.where('deliveries.createdAt', '>=', since as string))
-        .$if(until !== undefined, (some) => some.where('deliveries.createdAt', '<', until as string))
+      const page = deliveriesBy(db.read, db, webhookId, { status: status as Delivery['status'], event })
+        .select(shown)
+        .$if(since !== undefined, (some) => some.where('createdAt', '>=', since as string))
+        .$if(until !== undefined, (some) => some.where('createdAt', '<', until as string))
         .$if(after !== null, (some) =>
-          some.where(({ eb, refTuple, tuple }) =>
-            eb(refTuple('deliveries.createdAt', 'deliveries.id'), beyond, tuple(createdAt, id)),
-          ),
+          some.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
         )
-        .orderBy('deliveries.createdAt', order)
-        .orderBy('deliveries.id', order)
+        .orderBy('createdAt', order)
+        .orderBy('id', order)
         .limit(count)
-        .execute()
+      if (status !== 'delivered') return page.execute()
+      return db.scan(page.where(db.engine.interruptible('deliveries')), requester)
     },
   })
-  return { deliveries: await withTries(tx, rows), cursors }
+  return { deliveries: await withTries(db.read, rows), cursors }
 }
 
 /** One delivery of a registration. Throws RESOURCE_NOT_FOUND. */
 export async function findDelivery(tx: Queryable, webhookId: string, id: string) {
   const isWellFormed = /^dlv_[\w-]{1,50}$/.test(id)
-  const found = isWellFormed ? await deliveriesOf(tx, webhookId).where('deliveries.id', '=', id).execute() : []
+  const found = isWellFormed ? await deliveriesOf(tx, webhookId).where('id', '=', id).execute() : []
   const [delivery] = await withTries(tx, found)
   if (delivery === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such delivery')
   return delivery
@@ -55,13 +57,13 @@ export async function findDelivery(tx: Queryable, webhookId: string, id: string)
 
 type Row = Awaited<ReturnType<ReturnType<typeof deliveriesOf>['execute']>>[number]
 
+const shown = [
+  ...(['id', 'eventId', 'eventType as event', 'status', 'isTest'] as const),
+  ...(['nextAttemptAt', 'createdAt', 'completedAt'] as const),
+] as const
+
 const deliveriesOf = (tx: Queryable, webhookId: string) =>
-  tx
-    .selectFrom('deliveries')
-    .innerJoin('events', 'events.id', 'deliveries.eventId')
-    .select(['deliveries.id', 'deliveries.eventId', 'events.type as event', 'deliveries.status'])
-    .select(['deliveries.isTest', 'deliveries.nextAttemptAt', 'deliveries.createdAt', 'deliveries.completedAt'])
-    .where('deliveries.webhookId', '=', webhookId)
+  tx.selectFrom('deliveries').select(shown).where('webhookId', '=', webhookId)
 
 async function withTries(tx: Queryable, deliveries: Row[]) {
   const ids = deliveries.map(({ id }) => id)

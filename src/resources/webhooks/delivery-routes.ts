@@ -9,6 +9,7 @@ import { addLink } from '../../http/link.ts'
 import { once } from '../../http/once.ts'
 import { linkHeader } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
+import { requesterOf } from '../../http/requester.ts'
 import { deliveryLog, findDelivery } from './delivery-log.ts'
 import * as schemas from './delivery-schemas.ts'
 import type { EventKinds } from './event-types.ts'
@@ -36,7 +37,7 @@ const listing: Plugin = async (app, { db }) => {
   const schema = { ...about, ...input, response: { 200: Type.Array(schemas.Delivery) } }
   app.get(`${path}/deliveries`, { config: reads, schema }, async (request, reply) => {
     const { id } = await find(db.read, callerOf(request), request.params.id)
-    const { deliveries, cursors } = await deliveryLog(db.read, id, request.query)
+    const { deliveries, cursors } = await deliveryLog(db, id, request.query, requesterOf(request, reply))
     addLink(reply, linkHeader(`${app.prefix}/api/webhooks/${id}/deliveries`, request.query, cursors))
     return deliveries
   })

@@ -1,62 +1,89 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
+import { inSteps, sweptAtOnce } from '../../db/sweep.ts'
 
 const keptMs = 30 * 86_400_000
-const batch = 500
 
 /**
  * Removes deliveries that ended more than 30 days ago with their attempts, events that have none left, and lanes that
- * nothing is known of any more. Returns how many deliveries.
+ * nothing is known of any more, a few in each transaction. Returns how many deliveries.
  */
 export async function expireDeliveries(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
-  const count = await inBatches(() => removeEnded(db, before))
-  await inBatches(() => removeUntold(db, before))
-  await db.write((tx) => forgetLanes(tx, before))
+  const count = await inSteps(db, (tx) => removeEnded(tx, db, before))
+  for (let place: Place | null = { at: '', id: '' }; place !== null; ) place = await removeUntold(db, before, place)
+  for (let lane: string | null = ''; lane !== null; ) lane = await forgetLanes(db, before, lane)
   return count
 }
 
-/** Goes on as long as batches are full, each in a transaction of its own, so that nobody waits for long. */
-async function inBatches(remove: () => Promise<number>): Promise<number> {
-  for (let count = 0; ; ) {
-    const removed = await remove()
-    count += removed
-    if (removed < batch) return count
-  }
-}
-
 /** The condition stands twice: one that was made due again since it was found stays. */
-function removeEnded({ write, engine }: Database, before: string): Promise<number> {
+async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
+  const { rows } = await sql<{ id: string }>`
+    delete from deliveries where ${isOld} and id in (
+      select id from deliveries where ${isOld} limit ${sweptAtOnce} ${engine.lockFreeRows})
+    returning id`.execute(tx)
+  const ids = rows.map(({ id }) => id)
+  if (ids.length > 0) await tx.deleteFrom('attempts').where('deliveryId', 'in', ids).execute()
+  return ids.length
+}
+
+/** The order of `events_age`. */
+interface Place {
+  at: string
+  id: string
+}
+
+/** Removes those of the next few old events that have no delivery; returns the last one's place, or null at the end. */
+function removeUntold({ write }: Database, before: string, after: Place): Promise<Place | null> {
   return write(async (tx) => {
-    const { rows } = await sql<{ id: string }>`
-      delete from deliveries where ${isOld} and id in (
-        select id from deliveries where ${isOld} limit ${batch} ${engine.lockFreeRows})
-      returning id`.execute(tx)
-    const ids = rows.map(({ id }) => id)
-    if (ids.length > 0) await tx.deleteFrom('attempts').where('deliveryId', 'in', ids).execute()
-    return ids.length
+    const old = await tx
+      .selectFrom('events')
+      .select(['id', 'createdAt as at'])
+      .where(sql<boolean>`(created_at, id) > (${after.at}, ${after.id})`)
+      .where('createdAt', '<=', before)
+      .orderBy('createdAt')
+      .orderBy('id')
+      .limit(sweptAtOnce)
+      .execute()
+    if (old.length === 0) return null
+    const untold = tx
+      .deleteFrom('events')
+      .where((row) =>
+        row.not(
+          row.exists(
+            row.selectFrom('deliveries').select('deliveries.id').whereRef('deliveries.eventId', '=', 'events.id'),
+          ),
+        ),
+      )
+    const ids = old.map(({ id }) => id)
+    await untold.where('id', 'in', ids).execute()
+    return old[sweptAtOnce - 1] ?? null
   })
 }
 
-function removeUntold({ write }: Database, before: string): Promise<number> {
+/**
+ * Forgets those of the next few lanes that nothing waits in and no registration stands behind: a registration's lane counts
+ * its failures as long as it is there. Returns the last one's name, or null at the end.
+ */
+function forgetLanes({ write }: Database, before: string, after: string): Promise<string | null> {
   return write(async (tx) => {
-    const { rows } = await sql`
-      delete from events where id in (
-        select id from events where created_at <= ${before}
-          and not exists (select 1 from deliveries where deliveries.event_id = events.id)
-        order by created_at limit ${batch})
-      returning id`.execute(tx)
-    return rows.length
+    const lanes = await tx
+      .selectFrom('deliveryLanes')
+      .select('lane')
+      .where('lane', '>', after)
+      .orderBy('lane')
+      .limit(sweptAtOnce)
+      .execute()
+    const [first, last] = [lanes[0]?.lane, lanes.at(-1)?.lane]
+    if (first === undefined || last === undefined) return null
+    await sql`
+      delete from delivery_lanes where lane between ${first} and ${last}
+        and due_at is null and (open_until is null or open_until <= ${before})
+        and not exists (select 1 from webhooks where webhooks.id = delivery_lanes.lane)
+        and not exists (select 1 from deliveries as d where d.lane = delivery_lanes.lane and d.lease_until is not null)
+        and not exists (select 1 from deliveries as d
+          where d.lane = delivery_lanes.lane and d.status = 'pending' and d.lease_until is null)`.execute(tx)
+    return lanes.length < sweptAtOnce ? null : last
   })
-}
-
-/** A registration's lane counts its failures as long as it is there; others are of use while something waits or is sent. */
-async function forgetLanes(tx: Queryable, before: string): Promise<void> {
-  await sql`
-    delete from delivery_lanes where due_at is null and (open_until is null or open_until <= ${before})
-      and not exists (select 1 from webhooks where webhooks.id = delivery_lanes.lane)
-      and not exists (select 1 from deliveries as d where d.lane = delivery_lanes.lane and d.lease_until is not null)
-      and not exists (select 1 from deliveries as d
-        where d.lane = delivery_lanes.lane and d.status = 'pending' and d.lease_until is null)`.execute(tx)
 }

@@ -21,6 +21,8 @@ interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
+  /** Of the registration: how often it was stopped before. */
+  stops: number
 }
 
 /**
@@ -36,7 +38,7 @@ export const fanOut = ({ db, now, random, onAdded }: FanOutOptions): WorkTogethe
       await finish(tx)
       const events = await eventsOf(tx, db, payloads)
       const targets = targetsIn(tx, db, events)
-      const rows: string[][] = []
+      const rows: (string | number)[][] = []
       for (const event of events) {
         for (const target of await targets(event)) {
           rows.push(deliveryRow(event, target, newOrderedId('dlv', random, instant)))
@@ -78,7 +80,7 @@ function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
     // Whoever gave an address with a request expects the plain body there.
     const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
     if (isCalled || (await told).has(event.id)) return targets
-    return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain' }]
+    return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
   }
 }
 
@@ -96,7 +98,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
     [...owners.values()].map(({ ownerClient, ownerSubject }) => [ownerClient, ownerSubject]),
   )
   const { rows } = await sql<Registered>`
-    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject from webhooks
+    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject, stops from webhooks
     where status = 'active'
       and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
     order by id`.execute(tx)
@@ -114,7 +116,7 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
     .select(['webhooks.id as webhookId', 'ownerClient', 'ownerSubject'])
-    .select(['callbackUrl as url', 'payloadStyle'])
+    .select(['callbackUrl as url', 'payloadStyle', 'stops'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)
@@ -149,20 +151,20 @@ async function toldAlready(tx: Queryable, { engine }: Database, events: readonly
   return new Set(rows.map(({ eventId }) => eventId))
 }
 
-const deliveryRow = (event: Event, target: Target, id: string): string[] => [
+const deliveryRow = (event: Event, target: Target, id: string): (string | number)[] => [
   ...[id, event.id, target.webhookId as string, target.url],
   ...[bodyFor(event, target.payloadStyle), laneOf(target, event.ownerClient)],
-  ...[target.ownerClient, target.ownerSubject],
+  ...[target.ownerClient, target.ownerSubject, event.type, target.stops],
 ]
 
 /** Adds deliveries that are due at once; those that an event has already are passed over. */
-async function addDeliveries(tx: Queryable, db: Database, rows: string[][], instant: string): Promise<void> {
+async function addDeliveries(tx: Queryable, db: Database, rows: (string | number)[][], instant: string): Promise<void> {
   if (rows.length === 0) return
   const { rows: added } = await sql<{ lane: string }>`
-    insert into deliveries (id, event_id, webhook_id, url, body, lane, owner_client, owner_subject,
-      status, attempts, next_attempt_at, created_at)
-    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-      'pending', 0, ${instant}, ${instant}
+    insert into deliveries (id, event_id, webhook_id, url, body, lane, owner_client, owner_subject, event_type,
+      stops, status, attempts, next_attempt_at, created_at)
+    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8,
+      cast(value ->> 9 as integer), 'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(JSON.stringify(rows))} where true
     on conflict do nothing returning lane`.execute(tx.withoutPlugins())
   await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))

@@ -7,8 +7,8 @@ import type { Sealer } from '../../db/seal.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { announceWebhook } from './announce-webhook.ts'
-import { abandonDeliveries } from './deliveries.ts'
 import type { Tried } from './record.ts'
+import { settle } from './settle.ts'
 
 export interface HealthOptions {
   db: Database
@@ -155,10 +155,11 @@ async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, 
   const instant = new Date(options.now()).toISOString()
   await tx
     .updateTable('webhooks')
-    .set({ status: 'disabled', statusReason: reason, ...nextRevision('webhooks', instant) })
+    .set((row) => ({ status: 'disabled', statusReason: reason, stops: row('stops', '+', 1) }))
+    .set(nextRevision('webhooks', instant))
     .where('id', '=', webhook.id)
     .execute()
-  await abandonDeliveries(tx, { webhookId: webhook.id }, instant)
+  await settle(tx, options, webhook.id, instant)
   await announceWebhook(tx, options, webhook, { kind: 'webhook.disabled', since: instant, reason }, instant)
   const entry = { ...theService, event: 'webhook.disabled', target: webhook.id, details: { reason } } as const
   await auditRecorder(options.sealer, options.now)(tx, entry)

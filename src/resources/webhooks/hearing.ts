@@ -37,14 +37,13 @@ export async function ofPresentOwners<Row extends Owned>(
   return rows.filter((row) => !isOfUser(row) || present.has(row.ownerSubject))
 }
 
-/** Deliveries of events (all, or those of a type) that are their owner's own, or that these scopes may be told of. */
+/** Deliveries of events that are their owner's own, or that these scopes may be told of. */
 export const toldOf =
-  (scopes: readonly string[], type?: string) =>
+  (scopes: readonly string[]) =>
   ({ exists, selectFrom }: ExpressionBuilder<Tables, 'deliveries'>) =>
     exists(
       selectFrom('events')
         .select('events.id')
         .whereRef('events.id', '=', 'deliveries.eventId')
-        .$if(type !== undefined, (event) => event.where('events.type', '=', type as string))
         .where((event) => event.or([event('audience', 'is', null), event('audience', 'in', ['any', ...scopes])])),
     )

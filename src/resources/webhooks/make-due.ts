@@ -1,19 +1,15 @@
-import { type ExpressionBuilder, sql } from 'kysely'
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Queryable } from '../../db/open.ts'
-import type { Delivery, Tables, Webhook } from '../../db/tables.ts'
+import type { Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { bodyFor } from './fan-out.ts'
-
-/** A condition on the state of deliveries, in the words of the index of those that failed. */
-export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder<Tables, 'deliveries'>) =>
-  row('deliveries.status', '=', sql.lit(status))
+import { testLaneOf } from './lanes.ts'
 
 /** Has deliveries of a registration sent anew: the same event and bytes, to where it is now, with all tries of the schedule. */
 export async function makeDue(
   tx: Queryable,
   queue: Queue,
-  { callbackUrl }: Webhook,
+  { callbackUrl, stops }: Webhook,
   ids: readonly string[],
   instant: string,
 ): Promise<void> {
@@ -21,7 +17,7 @@ export async function makeDue(
   const made = await tx
     .updateTable('deliveries')
     .set((row) => ({
-      ...{ status: 'pending', url: callbackUrl, nextAttemptAt: instant, completedAt: null },
+      ...{ status: 'pending', url: callbackUrl, stops, nextAttemptAt: instant, completedAt: null },
       ...{ round: row('round', '+', 1), triesBefore: row.ref('attempts') },
     }))
     .where('id', 'in', ids)
@@ -40,7 +36,7 @@ interface Test {
 export async function addTest(
   tx: Queryable,
   { queue, random }: { queue: Queue; random: RandomBytes },
-  { id: webhookId, callbackUrl: url, payloadStyle, ownerClient, ownerSubject }: Webhook,
+  { id: webhookId, callbackUrl: url, payloadStyle, ownerClient, ownerSubject, stops }: Webhook,
   { type, body }: Test,
   createdAt: string,
 ): Promise<string> {
@@ -62,7 +58,16 @@ export async function addTest(
   const state = { status: 'pending', attempts: 0, isTest: 1, nextAttemptAt: createdAt, completedAt: null } as const
   await tx
     .insertInto('deliveries')
-    .values({ id: deliveryId, eventId: event.id, ...target, ...state, createdAt })
+    .values({
+      id: deliveryId,
+      eventId: event.id,
+      eventType: type,
+      stops,
+      lane: testLaneOf(webhookId),
+      ...target,
+      ...state,
+      createdAt,
+    })
     .execute()
   await queue.enqueue(tx, 'delivery.send', { deliveryId })
   return deliveryId

@@ -9,9 +9,10 @@ import type { Tables, Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
-import { abandonDeliveries } from './deliveries.ts'
+import type { Queue } from '../../queue/queue.ts'
 import type { RegistrationBody } from './rules.ts'
 import { headersPlace, type Owner, secretPlace } from './secrets.ts'
+import { settle } from './settle.ts'
 import { newSecret } from './sign.ts'
 
 export interface Store {
@@ -50,6 +51,7 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
     previousSecretExpiresAt: null,
     failingSince: null,
     failingTold: null,
+    stops: 0,
     ...firstRevision(instant),
   }
   return { row, shown: { ...shownBy(sealer)(row), secret } }
@@ -130,9 +132,9 @@ export async function hold(tx: Queryable, caller: Caller, id: string, demands: P
   throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
 }
 
-/** Removes a registration and ends its pending deliveries; its log stays. Throws as `hold`. */
+/** Removes a registration and ends its waiting deliveries; its log stays. Throws as `hold`. */
 export function remove(
-  { db, sealer, now }: Store,
+  { db, queue, sealer, now }: Store & { queue: Queue },
   caller: Caller,
   id: string,
   demands: Precondition,
@@ -142,7 +144,7 @@ export function remove(
   return db.write(async (tx) => {
     await hold(tx, caller, id, demands)
     await tx.deleteFrom('webhooks').where('id', '=', id).execute()
-    await abandonDeliveries(tx, { webhookId: id }, instant)
+    await settle(tx, { db, queue }, id, instant)
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })
   })
 }

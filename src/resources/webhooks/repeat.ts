@@ -1,13 +1,14 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
-import type { Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
+import { deliveriesBy } from './delivery-index.ts'
 import { findDelivery } from './delivery-log.ts'
 import { scopesHeard, toldOf } from './hearing.ts'
-import { hasStatus, makeDue } from './make-due.ts'
+import { makeDue } from './make-due.ts'
 import { hold, type Store } from './registrations.ts'
 
 interface Sending extends Store {
@@ -51,8 +52,9 @@ export interface Range {
   status?: 'delivered' | 'failed'
 }
 
-/** How many deliveries one replay takes, unless a single instant holds more. */
+/** How many deliveries one replay takes, and how many it looks at, unless a single instant holds more. */
 export const mostReplayed = 500
+const mostLooked = 2_000
 
 /**
  * Has the deliveries of a time sent again, the oldest first, without those that are on their way; tells how many, and from
@@ -60,14 +62,14 @@ export const mostReplayed = 500
  */
 export async function replay(
   tx: Queryable,
-  { sealer, queue, now }: Sending,
+  { db, sealer, queue, now }: Sending,
   caller: Caller,
   { id, demands, ...range }: Range & { id: string; demands: Precondition },
   actor: AuditActor,
 ): Promise<{ count: number; nextSince?: string }> {
   const webhook = await hold(tx, caller, id, demands)
   refuseInactive(webhook)
-  const { chosen, nextSince } = await chosenOf(tx, webhook, range)
+  const { chosen, nextSince } = await chosenOf(tx, db, webhook, range)
   const ids = chosen.map((delivery) => delivery.id)
   await makeDue(tx, queue, webhook, ids, new Date(now()).toISOString())
   const details = { count: chosen.length, ...range }
@@ -77,33 +79,56 @@ export async function replay(
 
 /**
  * What one replay takes, and where the next one begins: an instant is taken as a whole, even if it holds more, so that none
- * is sent by both.
+ * is sent by both. Where few of many are wanted, one replay may take none of those it looked at, and say where to go on.
  */
-async function chosenOf(tx: Queryable, webhook: Webhook, range: Range) {
-  const found = await endedWithin(tx, webhook, range, mostReplayed + 1)
-  const next = found[mostReplayed]
-  if (next === undefined) return { chosen: found }
+async function chosenOf(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
+  const found = await endedWithin(tx, db, webhook, range, mostLooked + 1)
+  const chosen = found.filter(({ isWanted }) => isWanted)
+  const next = chosen[mostReplayed] ?? found[mostLooked]
+  if (next === undefined) return { chosen }
   const nextSince = next.createdAt
-  const earlier = found.filter(({ createdAt }) => createdAt < nextSince)
-  if (earlier.length > 0) return { chosen: earlier, nextSince }
+  if (nextSince > (found[0]?.createdAt ?? '')) {
+    return { chosen: chosen.filter(({ createdAt }) => createdAt < nextSince), nextSince }
+  }
   const after = new Date(Date.parse(nextSince) + 1).toISOString()
-  return { chosen: await endedWithin(tx, webhook, { ...range, until: after }), nextSince: after }
+  const instant = await endedWithin(tx, db, webhook, { ...range, until: after })
+  return { chosen: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-async function endedWithin(tx: Queryable, webhook: Webhook, { since, until, event, status }: Range, most?: number) {
-  return tx
-    .selectFrom('deliveries')
-    .select(['deliveries.id', 'deliveries.createdAt'])
-    .where('webhookId', '=', webhook.id)
-    .where('isTest', '=', 0)
-    .where('deliveries.createdAt', '>=', since)
-    .where('deliveries.createdAt', '<', until)
-    .where(toldOf(await scopesHeard(tx, webhook), event))
-    .where(status === undefined ? (row) => row('status', '<>', 'pending') : hasStatus(status))
-    .orderBy('deliveries.createdAt')
-    .orderBy('deliveries.id')
+/** Deliveries of a time, the oldest first, as an index has them, and which of them are sent again. */
+async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, most?: number) {
+  const { status, event } = range
+  const chosen = { event, ...(status === 'failed' && { status }) }
+  const found = await deliveriesBy(tx, db, webhook.id, chosen)
+    .select(['id', 'eventId', 'createdAt', 'status', 'isTest'])
+    .where('createdAt', '>=', range.since)
+    .where('createdAt', '<', range.until)
+    .orderBy('createdAt')
+    .orderBy('id')
     .$if(most !== undefined, (some) => some.limit(most as number))
     .execute()
+  const told = await eventsTold(tx, webhook, found)
+  const isEnded = (one: (typeof found)[number]) =>
+    status === undefined ? one.status !== 'pending' : one.status === status
+  return found.map((one) => ({
+    id: one.id,
+    createdAt: one.createdAt,
+    isWanted: one.isTest === 0 && told.has(one.eventId) && isEnded(one),
+  }))
+}
+
+/** Which events of these deliveries the registration may be told of. */
+async function eventsTold(tx: Queryable, webhook: Webhook, found: readonly { eventId: string }[]) {
+  if (found.length === 0) return new Set<string>()
+  const scopes = await scopesHeard(tx, webhook)
+  const ids = found.map(({ eventId }) => eventId)
+  const told = await tx
+    .selectFrom('events')
+    .select('id')
+    .where('id', 'in', ids)
+    .where((event) => event.or([event('audience', 'is', null), event('audience', 'in', ['any', ...scopes])]))
+    .execute()
+  return new Set(told.map(({ id }) => id))
 }
 
 function refuseInactive({ status }: Webhook): void {

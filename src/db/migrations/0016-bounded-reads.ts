@@ -1,0 +1,55 @@
+import { type Kysely, sql } from 'kysely'
+
+/**
+ * Every list is read from one index that serves its filter and its order together, and every sweep from one that begins
+ * with what is due; so no request holds the database for longer because a client owns many rows.
+ */
+export async function boundedReads(db: Kysely<unknown>): Promise<void> {
+  await deliveries(db)
+  const statements = [
+    sql`create index tasks_owner_status on tasks (owner_client, owner_subject, status, created_at, id)`,
+    sql`create index tasks_owner_type on tasks (owner_client, owner_subject, report_type, created_at, id)`,
+    sql`create index tasks_owner_type_status on tasks
+      (owner_client, owner_subject, report_type, status, created_at, id)`,
+    // Most entries name no target.
+    sql`create index audit_target on audit_entries (target, sequence) where target is not null`,
+    sql`create index audit_event_client on audit_entries (event, client_id, sequence)`,
+    sql`create index webhooks_owner on webhooks (owner_client, owner_subject, created_at, id)`,
+    sql`create index webhooks_age on webhooks (created_at, id)`,
+    sql`drop index clients_age`,
+    sql`create index clients_age on clients (created_at, id) where revoked_at is null`,
+    sql`drop index api_keys_age`,
+    sql`create index api_keys_age on api_keys (created_at, id) where revoked_at is null`,
+    sql`create index quota_uses_period on quota_uses (period)`,
+    sql`create index version_calls_age on version_calls (last_call_at, client_id)`,
+    sql`create index invitations_expires_at on invitations (expires_at)`,
+  ]
+  for (const statement of statements) await statement.execute(db)
+}
+
+async function deliveries(db: Kysely<unknown>): Promise<void> {
+  const { schema } = db
+  await schema
+    .alterTable('deliveries')
+    .addColumn('event_type', 'text', (c) => c.notNull().defaultTo(''))
+    .execute()
+  for (const table of ['deliveries', 'webhooks']) {
+    await schema
+      .alterTable(table)
+      .addColumn('stops', 'integer', (c) => c.notNull().defaultTo(0))
+      .execute()
+  }
+  const statements = [
+    sql`update deliveries set event_type =
+      coalesce((select type from events where events.id = deliveries.event_id), '')`,
+    sql`create index deliveries_event on deliveries (webhook_id, event_type, created_at, id)`,
+    sql`drop index deliveries_failed`,
+    sql`create index deliveries_failed on deliveries (webhook_id, created_at, id) where status = 'failed'`,
+    sql`create index deliveries_failed_event on deliveries (webhook_id, event_type, created_at, id)
+      where status = 'failed'`,
+    // There are few of them at a time: those of one type are found among them without a look at the rows.
+    sql`create index deliveries_pending on deliveries (webhook_id, created_at, id, event_type)
+      where status = 'pending'`,
+  ]
+  for (const statement of statements) await statement.execute(db)
+}

@@ -1,0 +1,21 @@
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { ScanAnswer, ScanQuestion } from './scan-threads.ts'
+
+/** The thread of scans: runs one statement after the other on a read-only connection of its own. */
+const { path } = workerData as { path: string }
+const db = new DatabaseSync(path, { readOnly: true, timeout: 1_000 })
+db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off')
+// No program can interrupt a statement, but a thread that is terminated ends when it calls JavaScript.
+db.function('scan_goes_on', () => 1)
+
+function answer({ sql, values }: ScanQuestion): ScanAnswer {
+  try {
+    return { rows: db.prepare(sql).all(...(values as SQLInputValue[])) }
+  } catch (error) {
+    const { message, errcode } = error as Error & { errcode?: number }
+    return { error: { message, errcode } }
+  }
+}
+
+parentPort?.on('message', (question: ScanQuestion) => parentPort?.postMessage(answer(question)))

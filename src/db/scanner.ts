@@ -1,0 +1,34 @@
+import { CamelCasePlugin, type CompiledQuery, type QueryResult, type UnknownRow } from 'kysely'
+import { type Later, type Scan, scanLimitMs } from './scan.ts'
+import { scanQueue } from './scan-queue.ts'
+
+export interface Scanner {
+  scan: Scan
+  close: () => Promise<void>
+}
+
+export interface ScannerOptions {
+  /** Scans that run at the same time, in all and for one account. */
+  running: number
+  runningPerAccount: number
+  later: Later
+  /** Runs a statement; ends early when the signal is aborted, or settles when the statement has ended. */
+  execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
+}
+
+/** Enough for a page that loads several lists at once. */
+const waitingPerAccount = 8
+const waiting = 256
+
+/** Scans of one database: taken in turn, and bounded in time. */
+export function scanner({ running, runningPerAccount, later, execute }: ScannerOptions): Scanner {
+  const queue = scanQueue({ running, runningPerAccount, waiting, waitingPerAccount, limitMs: scanLimitMs, later })
+  const names = new CamelCasePlugin()
+  const scan: Scan = async (query, requester) => {
+    const compiled = query.compile()
+    const rows = await queue.run(requester, (signal) => execute(compiled, signal))
+    const result = { rows } as QueryResult<UnknownRow>
+    return (await names.transformResult({ queryId: compiled.queryId, result })).rows as never
+  }
+  return { scan, close: queue.close }
+}

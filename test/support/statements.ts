@@ -1,0 +1,106 @@
+import { DatabaseSync } from 'node:sqlite'
+import type { TestContext } from 'node:test'
+import { CompiledQuery } from 'kysely'
+import pg from 'pg'
+import type { Database } from '../../src/db/open.ts'
+
+/** A statement as the service ran it, with the values it was run with where they are needed to explain it. */
+export interface Statement {
+  text: string
+  values: readonly unknown[]
+}
+
+type Spy = Pick<TestContext['mock'], 'method'>
+
+/**
+ * Notes each statement that this process prepares or sends from now on, once by its text: call it before the database is
+ * opened. Threads of scans run their own.
+ */
+export function noteStatements(mock: Spy): Map<string, Statement> {
+  const seen = new Map<string, Statement>()
+  const note = (text: unknown, values: unknown) => {
+    if (typeof text !== 'string' || seen.has(text)) return
+    seen.set(text, { text, values: Array.isArray(values) ? values : [] })
+  }
+  const { prepare } = DatabaseSync.prototype
+  mock.method(DatabaseSync.prototype, 'prepare', function (this: DatabaseSync, text: string) {
+    note(text, [])
+    return prepare.call(this, text)
+  })
+  const { query } = pg.Client.prototype as { query: (...given: unknown[]) => unknown }
+  mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...given: unknown[]) {
+    const [first, values] = given
+    const config = first as { text?: string; values?: unknown[] } | null
+    if (typeof first === 'string') note(first, values)
+    else note(config?.text, config?.values ?? values)
+    return query.apply(this, given)
+  })
+  return seen
+}
+
+interface Node {
+  'Node Type': string
+  'Relation Name'?: string
+  'Actual Rows'?: number
+  'Actual Loops'?: number
+  'Rows Removed by Filter'?: number
+  'Plan Rows': number
+  Plans?: Node[]
+}
+
+/** More rows than any step of a statement may meet: a page of 200, or what one replay looks at. */
+const mostMet = 2_500
+
+/** Tables that a few rows fill whatever clients do: the operator makes them, or there is one for each of something fixed. */
+const small = new Set(['settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
+
+/** What is wrong with how the engine runs a statement, in words; undefined when it meets a bounded number of rows. */
+export function judge(db: Database, statement: Statement): Promise<string | undefined> {
+  return db.engine.name === 'sqlite' ? judgeSqlite(db, statement) : judgePostgres(db, statement)
+}
+
+const isWhole = (text: string) => !/ where (?!(1 = 1|"revoked_at" is null) order by )/.test(text)
+
+async function judgeSqlite(db: Database, { text }: Statement): Promise<string | undefined> {
+  const explain = CompiledQuery.raw(`explain query plan ${text}`)
+  const { rows } = await db.read.withoutPlugins().executeQuery<{ detail: string }>(explain)
+  const details = rows.map(({ detail }) => detail)
+  const plan = details.join('; ')
+  for (const detail of details) {
+    const [, table = ''] = /^SCAN (\w+)/.exec(detail) ?? []
+    if (small.has(table)) return undefined
+    const isTable = table !== '' && !/^(CONSTANT|json_each|a|counted|found|looked|ranked|w)$/.test(table)
+    const readsOn = isWhole(text) && / limit /.test(text) && !/TEMP B-TREE/.test(plan)
+    if (isTable && !readsOn) return `scans ${table}: ${plan}`
+    if (/USE TEMP B-TREE/.test(detail)) return `sorts: ${plan}`
+  }
+  return unserved(text, plan)
+}
+
+/** Of a page: a condition that the index does not hold, so that any number of rows may be met to fill the page. */
+function unserved(text: string, plan: string): string | undefined {
+  const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []
+  if (table === undefined || / from /.test(conditions)) return undefined
+  const columns = [...conditions.matchAll(/"?(\w+)"? = \?/g)].map(([, name]) => name)
+  const missing = columns.filter((name) => !plan.includes(`${name}=?`))
+  const states = [...conditions.matchAll(/"status" = '(\w+)'/g)].map(([, state]) => state as string)
+  const unindexed = states.filter((state) => !plan.includes(`_${state}`) && !plan.includes('_waiting'))
+  if (missing.length === 0 && unindexed.length === 0) return undefined
+  return `looks through rows for ${[...missing, ...unindexed]}: ${plan}`
+}
+
+async function judgePostgres(db: Database, { text, values }: Statement): Promise<string | undefined> {
+  const isRead = /^\s*select/i.test(text) && !/ for no key update/.test(text)
+  const explain = CompiledQuery.raw(`explain (${isRead ? 'analyze, ' : ''}format json) ${text}`, [...values])
+  const { rows } = await db.read.withoutPlugins().executeQuery<{ 'QUERY PLAN': { Plan: Node }[] }>(explain)
+  const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
+  for (const node of nodesOf(rows[0]?.['QUERY PLAN'][0]?.Plan as Node)) {
+    const table = node['Relation Name'] ?? ''
+    const loops = node['Actual Loops'] ?? 1
+    const met = ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * loops
+    if (met > mostMet) return `${node['Node Type']} of ${table} meets ${met} rows`
+    const isSeq = node['Node Type'] === 'Seq Scan' && !isRead && !small.has(table)
+    if (isSeq && node['Plan Rows'] > mostMet) return `scans ${table}`
+  }
+  return undefined
+}
