@@ -1,4 +1,4 @@
-import { CompiledQuery } from 'kysely'
+import { type Compilable, CompiledQuery } from 'kysely'
 import type { Database, Prepared } from './open.ts'
 import {
   countSql,
@@ -11,6 +11,7 @@ import {
   shapeOf,
   valuesOf,
 } from './page.ts'
+import type { Requester } from './scan.ts'
 
 /** A row as a mark on a page: the two tell whether it has changed. */
 export interface Mark {
@@ -18,12 +19,20 @@ export interface Mark {
   revision: number
 }
 
-/** The lists of a table, in pages that cost the same wherever they start. */
+/** Who reads; looked up only for what has to wait for its turn. */
+export type RequesterOf = () => Requester
+
+/**
+ * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read at once; all others, and
+ * counts, are scans (`Database.scan`).
+ */
 export interface Lists<Row> {
-  page: (query: ListQuery) => Row[] | Promise<Row[]>
+  page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
   /** The rows of the same page as marks, for a third of the cost. */
-  marks: (query: ListQuery) => Mark[] | Promise<Mark[]>
-  count: (filters: readonly Filter[]) => Promise<number>
+  marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
+  count: (filters: readonly Filter[], requesterOf: RequesterOf) => Promise<number>
+  /** See `Database.generation`. */
+  generation: Database['generation']
 }
 
 interface Statement {
@@ -32,38 +41,51 @@ interface Statement {
   places: readonly number[]
 }
 
-type Run = (query: ListQuery, plan: Plan) => unknown[] | Promise<unknown[]>
+type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** More shapes than anybody uses: clients may try them all, and a server keeps what is prepared. */
-const shapesKept = 100
+/** More shapes than an index bounds for any list: a server keeps what is prepared. */
+const shapesKept = 200
 /** So many entries of an index are sorted in a millisecond or two. */
 const fewRows = 20_000
 const allRows = 2_147_483_647
 
-/** Lists of the `shown` fields; each shape of filter, order and direction is compiled once. */
+/** Lists of the `shown` fields; each shape of filter, order and direction that an index bounds is compiled once. */
 export function listsOf<Row>(db: Database, source: PageSource, shown: readonly string[]): Lists<Row> {
   const count = counter(db, source)
-  const planned = (run: Run) => (query: ListQuery) => {
-    const range = divertingRange(query)
-    if (range.length === 0) return run(query, 'free')
-    return count(range, fewRows).then((found) => run(query, found < fewRows ? 'sort' : 'walk'))
+  const reader = (columns: readonly string[]): Run => {
+    const [read, scan] = [boundedReader(db, source, columns), scanReader(db, source, columns, count)]
+    return (query, requesterOf) => (isBounded(query) ? read(query) : scan(query, requesterOf))
   }
   return {
-    page: planned(runner(db, source, shown)) as Lists<Row>['page'],
-    marks: planned(runner(db, source, ['id', 'revision'])) as Lists<Row>['marks'],
-    count: (filters) => count(filters, allRows),
+    page: reader(shown) as Lists<Row>['page'],
+    marks: reader(['id', 'revision']) as Lists<Row>['marks'],
+    count: (filters, requesterOf) => count(filters, allRows, requesterOf()),
+    generation: db.generation,
   }
 }
 
-function runner(db: Database, source: PageSource, columns: readonly string[]): Run {
+/**
+ * Whether an index holds the rows of the page next to each other and in its order: all rows by one field, or those with one
+ * value by id. Every field to filter or sort by has an index that ends with the id (`table-statements.ts`).
+ */
+export function isBounded({ filters, order }: ListQuery): boolean {
+  const [filter] = filters
+  if (filter !== undefined) return filters.length === 1 && filter.op === '=' && order[0]?.field === 'id'
+  return (
+    order.length === 1 ||
+    (order.length === 2 && order[0]?.descending === order[1]?.descending && order[1]?.field === 'id')
+  )
+}
+
+function boundedReader(db: Database, source: PageSource, columns: readonly string[]) {
   const known = new Map<string, Statement>()
   const plain = db.read.withoutPlugins()
-  return (query, plan) => {
-    const shape = shapeOf(query, plan)
+  return (query: ListQuery): unknown[] | Promise<unknown[]> => {
+    const shape = shapeOf(query)
     const given = valuesOf(query, source)
     const statement = known.get(shape)
     if (statement) return statement.prepared.all(statement.places.map((place) => given[place]))
-    const compiled = pageSql(columns, query, source, plan).compile(plain)
+    const compiled = pageSql(columns, query, source, 'free').compile(plain)
     const places = compiled.parameters as number[]
     const values = places.map((place) => given[place])
     if (known.size >= shapesKept) {
@@ -75,18 +97,39 @@ function runner(db: Database, source: PageSource, columns: readonly string[]): R
   }
 }
 
-/** Counts the rows that pass the filters, `most` of them at most. */
-function counter(db: Database, source: PageSource) {
+type Count = (filters: readonly Filter[], most: number, requester: Requester) => Promise<number>
+
+function scanReader(db: Database, source: PageSource, columns: readonly string[], count: Count) {
   const plain = db.read.withoutPlugins()
-  return async (filters: readonly Filter[], most: number): Promise<number> => {
+  return async (query: ListQuery, requesterOf: RequesterOf): Promise<unknown[]> => {
+    const requester = requesterOf()
+    const range = divertingRange(query)
+    const few = range.length > 0 && (await count(range, fewRows, requester)) < fewRows
+    const plan: Plan = range.length === 0 ? 'free' : few ? 'sort' : 'walk'
+    const page = pageSql(columns, query, source, plan, db.engine.interruptible(source.table))
+    return db.scan(withValues(page.compile(plain), valuesOf(query, source)), requester)
+  }
+}
+
+/** Counts the rows that pass the filters, `most` of them at most. */
+function counter(db: Database, source: PageSource): Count {
+  const plain = db.read.withoutPlugins()
+  return async (filters, most, requester) => {
     const query: ListQuery = { filters, order: [], after: null, backwards: false, limit: most }
-    const given = valuesOf(query, source)
-    const compiled = countSql(filters, source).compile(plain)
-    const values = compiled.parameters.map((place) => given[place as number])
-    const { rows } = await plain.executeQuery<{ count: number }>(CompiledQuery.raw(compiled.sql, values))
+    const counting = countSql(filters, source, db.engine.interruptible(source.table))
+    const rows = await db.scan(withValues(counting.compile(plain), valuesOf(query, source)), requester)
     return Number(rows[0]?.count)
   }
 }
+
+/** A statement whose parameters are the places of its values, with the values. */
+const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, given: readonly unknown[]): Compilable<Row> => ({
+  compile: () =>
+    CompiledQuery.raw(
+      sql,
+      parameters.map((place) => given[place as number]),
+    ) as CompiledQuery<Row>,
+})
 
 /** The range that alone decides which rows there are, while the order by id asks for another index. */
 function divertingRange({ filters, order }: ListQuery): Filter[] {

@@ -48,8 +48,8 @@ export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter)
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? fold(value) : value)
 
 /** Everything but the values: pages of one shape are one statement. */
-export function shapeOf({ filters, order, after, backwards }: ListQuery, plan: Plan): string {
-  let shape = `${plan} ${backwards} ${after !== null}`
+export function shapeOf({ filters, order, after, backwards }: ListQuery): string {
+  let shape = `${backwards} ${after !== null}`
   for (const { field, op } of filters) shape += ` ${field}${op}`
   for (const { field, descending } of order) shape += descending ? ` -${field}` : ` ${field}`
   return shape
@@ -69,12 +69,19 @@ export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageS
 /** Any text around this one, its own wildcards made literal. */
 const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
 
-/** The statement of a page; each of its parameters is the place of its value in `valuesOf`. */
-export function pageSql(columns: readonly string[], query: ListQuery, source: PageSource, plan: Plan) {
+/** The statement of a page; each of its parameters is the place of its value in `valuesOf`. Its rows meet `also`, too. */
+export function pageSql(
+  columns: readonly string[],
+  query: ListQuery,
+  source: PageSource,
+  plan: Plan,
+  also?: RawBuilder<boolean>,
+) {
   const { filters, order, after, backwards } = query
   const column = (field: string) => columnOf(field, source, plan === 'sort' && field === 'id')
   const where = conditionsOf(filters, source, plan)
   if (after) where.push(behind(order, backwards, column, filters.length))
+  if (also) where.push(also)
   const directed = order.map(
     ({ field, descending }) => sql`${column(field)} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
   )
@@ -88,9 +95,9 @@ export function pageSql(columns: readonly string[], query: ListQuery, source: Pa
   return sql`select ${shown} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
 
-/** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */
-export function countSql(filters: readonly Filter[], source: PageSource) {
-  const passing = whereAll(conditionsOf(filters, source, 'free'))
+/** Counts the rows that pass the filters and meet `also`; the last parameter bounds how many of them are counted. */
+export function countSql(filters: readonly Filter[], source: PageSource, also: RawBuilder<boolean>) {
+  const passing = whereAll([...conditionsOf(filters, source, 'free'), also])
   const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${atMost(filters.length)}`
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { postgres } from './engine.ts'
@@ -80,23 +81,31 @@ const interruptibly =
   (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
   async ({ sql: text, parameters }, signal) => {
     const client = (await pool.connect()) as pg.PoolClient & { processID: number }
-    let cancelled: Promise<unknown> | undefined
-    const cancel = () => {
-      const asked = canceller.query('select pg_cancel_backend($1)', [client.processID])
-      // Where that cannot be done, as behind a pooler, the time limit of the server ends the statement.
-      cancelled = asked.catch(() => {})
+    let [ended, cancelled] = [false, Promise.resolve()]
+    const cancel = async () => {
+      // More than once, as one that comes before the statement has begun does nothing.
+      for (; !ended; await wait(cancelEveryMs)) {
+        await canceller.query('select pg_cancel_backend($1)', [client.processID])
+      }
     }
-    signal.addEventListener('abort', cancel)
+    const stop = () => {
+      // Where that cannot be done, as behind a pooler, the time limit of the server ends the statement.
+      cancelled = cancel().catch(() => {})
+    }
+    signal.addEventListener('abort', stop)
     try {
       signal.throwIfAborted()
       return (await client.query(text, findable(text, [...parameters]))).rows
     } finally {
-      signal.removeEventListener('abort', cancel)
+      ended = true
+      signal.removeEventListener('abort', stop)
       // So that it does not meet the next statement of the connection.
       await cancelled
       client.release()
     }
   }
+
+const cancelEveryMs = 100
 
 /** What is read and written over the connections of a pool. */
 function over(pool: pg.Pool, names: Map<string, string>) {

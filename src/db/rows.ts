@@ -79,7 +79,9 @@ export function rowsOf(
       const rows = byId.all([sought(id)])
       return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
-    ...(isCoded ? { ...lists, page: (query) => decodedPage(lists.page(query), decode) } : lists),
+    ...(isCoded
+      ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
+      : lists),
     insert: inserter(db, name, fields, folded, encode, heard.created),
     update: async (tx, id, values, demands, now) => {
       const change = encode(withKeys(values as Record<string, unknown>, folded))

@@ -8,6 +8,7 @@ import { isNarrowed, pick, wanted } from '../http/fields.ts'
 import { addLink } from '../http/link.ts'
 import { encodeCursor, linkHeader } from '../http/paging.ts'
 import { applied } from '../http/prefer.ts'
+import { requesterOf } from '../http/requester.ts'
 import { addVary } from '../http/vary.ts'
 import { askedOf, type ListRules, placeOf, type Query } from './list-query.ts'
 import { type Page, pagesKept } from './pages.ts'
@@ -18,35 +19,48 @@ import { type Page, pagesKept } from './pages.ts'
  */
 export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
   const pages = pagesKept()
-  const make = (request: FastifyRequest): Page | Promise<Page> => {
+  const make = (request: FastifyRequest, reply: FastifyReply): Page | Promise<Page> => {
     const query = request.query as Query
     const { asked, mark } = askedOf(query, rules)
     const tree = isNarrowed(request) ? wanted(query.fields) : null
+    const generation = rows.generation()
     // One row more than is shown tells whether there are more.
     const reading = { ...asked, limit: asked.limit + 1 }
-    return whenRead(rows.page(reading), (read) => {
+    return whenRead(rows.page(reading, requesterFor(request, reply)), (read) => {
       const shown = shownOf(read, asked)
       const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
         encodeCursor(mark, { after: placeOf(row, asked.order, rules), backwards }),
       )
       const link = linkHeader(rules.path, query, cursors)
       const text = JSON.stringify(asListed(request, pick(shown.map(show), tree), link))
-      return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks: read.map(markOf) })
+      const marks = read.map(markOf)
+      return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks, generation })
     })
   }
-  const find = (request: FastifyRequest): Page | Promise<Page> => {
+  const find = (request: FastifyRequest, reply: FastifyReply): Page | Promise<Page> => {
     const known = pages.of(request.url)
-    if (known === undefined) return make(request)
-    return whenRead(rows.marks(known.query), (marks) => (isSame(marks, known.marks) ? known : make(request)))
+    if (known === undefined) return make(request, reply)
+    const generation = rows.generation()
+    if (generation !== null && known.generation === generation) return known
+    return whenRead(rows.marks(known.query, requesterFor(request, reply)), (marks) => {
+      if (!isSame(marks, known.marks)) return make(request, reply)
+      known.generation = generation
+      return known
+    })
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
-    const found = find(request)
-    if (request.preferences?.count) return counted(rows, found, reply)
+    const found = find(request, reply)
+    if (request.preferences?.count && isKnown(request)) return counted(rows, found, request, reply)
     if (found instanceof Promise) return found.then((page) => send(reply, page))
     send(reply, found)
     return undefined
   }
 }
+
+const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
+
+/** Exact counts cost as much as the table is long: they are for callers with a token. */
+const isKnown = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
 function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
   // A shared cache must not give an answer without the count to a request for it, or the other way round.
@@ -55,9 +69,14 @@ function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
 }
 
 /** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */
-async function counted(rows: Rows, found: Page | Promise<Page>, reply: FastifyReply): Promise<FastifyReply> {
+async function counted(
+  rows: Rows,
+  found: Page | Promise<Page>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const page = await found
-  const total = await rows.count(page.query.filters)
+  const total = await rows.count(page.query.filters, requesterFor(request, reply))
   applied(reply, 'count=exact')
   return send(reply.header('x-total-count', total), page)
 }

@@ -10,6 +10,8 @@ export interface Page {
   /** What it was read with, and the marks of the rows that were read. */
   query: ListQuery
   marks: readonly Mark[]
+  /** The generation of the database that it was right for: what is read of the same one needs no look. */
+  generation: number | null
 }
 
 /** Pages by the URL they answer. */
@@ -21,7 +23,7 @@ export interface Pages {
 
 const charactersKept = 2_000_000
 
-/** Keeps about two megabytes of pages. Whether one is still right is for the reader to find out: it asks for the marks. */
+/** Keeps about two megabytes of pages. Whether one is still right is for the reader to find out: it compares generation or marks. */
 export function pagesKept(): Pages {
   const pages = new Map<string, Page>()
   let characters = 0

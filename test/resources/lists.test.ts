@@ -456,17 +456,26 @@ forEachEngine((engine) => {
   })
 
   describe('Prefer: count=exact (RFC 7240)', () => {
+    const count = async (url: string, prefer: string, scopes: string | null = '') => {
+      const answer = await service.send({ url, scopes, headers: { prefer } })
+      assert.equal(answer.statusCode, 200, answer.body)
+      return [answer.headers['x-total-count'], answer.headers['preference-applied']]
+    }
+
     it('200 with the number of all matching rows, however long the page', async () => {
       await fill(7)
-      const count = async (url: string, prefer: string) => {
-        const { headers } = await ok(url, { prefer })
-        return [headers['x-total-count'], headers['preference-applied']]
-      }
       assert.deepEqual(await count('/products?limit=2', 'count=exact'), ['7', 'count=exact'])
       assert.deepEqual(await count('/products?minPrice=5', 'wait=1, count=exact'), ['2', 'count=exact'])
       assert.deepEqual(await count('/products?q=nothing', 'count=exact; x=1'), ['0', 'count=exact'])
       assert.deepEqual(await count('/products', 'return=minimal'), [undefined, undefined])
       assert.deepEqual(await count('/products', 'count=estimated'), [undefined, undefined])
+    })
+
+    it('200 without a number for callers without a token, also under handling=strict', async () => {
+      await fill(2)
+      assert.deepEqual(await count('/products?limit=1', 'count=exact', null), [undefined, undefined])
+      const strict = await count('/products?limit=1', 'count=exact, handling=strict', null)
+      assert.deepEqual(strict, [undefined, 'handling=strict'])
     })
   })
 })

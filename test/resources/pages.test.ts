@@ -8,6 +8,7 @@ const page = (characters: number): Page => ({
   link: '',
   query: { filters: [], order: [], after: null, backwards: false, limit: 1 },
   marks: [],
+  generation: null,
 })
 
 describe('pagesKept', () => {
