@@ -10,7 +10,11 @@ describe('SIGTERM under load', () => {
         ...{ cycles: 3, tls, perSecond: 200, connections: 20, env: { PLINTH_DRAIN: '1' } },
         ...{ random: Math.random, say: (line) => void lines.push(line) },
       })
-      assert.deepEqual(cycles.filter((cycle) => !isGraceful(cycle)), [], lines.join('\n'))
+      assert.deepEqual(
+        cycles.filter((cycle) => !isGraceful(cycle)),
+        [],
+        lines.join('\n'),
+      )
       for (const { answered, last } of cycles) assert.ok(answered > 20 && last > 0, lines.join('\n'))
     })
   }
