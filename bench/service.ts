@@ -86,7 +86,7 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   PLINTH_PORT: String(port),
   PLINTH_DRAIN: '0',
   // All of the load comes from one address.
-  PLINTH_MAX_CONNECTIONS_PER_ADDRESS: '4000',
+  PLINTH_MAX_CONNECTIONS_PER_ADDRESS: '2000',
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),

@@ -10,7 +10,7 @@ export const serverSettings = (production: boolean) => ({
     'PLINTH_DRAIN',
     integer(0, 15, production ? 5 : 1, 'Seconds that a stopping service still takes requests'),
   ),
-  maxConnections: named('PLINTH_MAX_CONNECTIONS', integer(1, 1_000_000, 4_000, 'Open connections of this process')),
+  maxConnections: named('PLINTH_MAX_CONNECTIONS', integer(1, 1_000_000, 2_000, 'Open connections of this process')),
   maxConnectionsPerAddress: named(
     'PLINTH_MAX_CONNECTIONS_PER_ADDRESS',
     integer(1, 1_000_000, production ? 200 : 2_000, 'Open connections of one address that is no trusted proxy'),

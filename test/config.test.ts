@@ -89,7 +89,7 @@ const rows: Record<string, Row> = {
   PLINTH_HTTP_PORT: { key: 'httpPort', development: 8_080, ...integer(0, 65_535) },
   PLINTH_KEEP_ALIVE: { key: 'keepAliveSeconds', development: 75, ...integer(1, 3_600) },
   PLINTH_DRAIN: { key: 'drainSeconds', development: 1, production: 5, ...integer(0, 15) },
-  PLINTH_MAX_CONNECTIONS: { key: 'maxConnections', development: 4_000, ...integer(1, 1_000_000) },
+  PLINTH_MAX_CONNECTIONS: { key: 'maxConnections', development: 2_000, ...integer(1, 1_000_000) },
   PLINTH_MAX_CONNECTIONS_PER_ADDRESS: {
     ...{ key: 'maxConnectionsPerAddress', development: 2_000, production: 200, ...integer(1, 1_000_000) },
   },

@@ -85,12 +85,16 @@ const mostBytesLeft = 1_048_576
 
 /**
  * A body nobody will read is read past, so that the next request can follow; where that may take long the connection is
- * closed instead (RFC 9112 §9.6). The framework would close it after every body that cannot be parsed.
+ * closed instead (RFC 9112 §9.6). The framework would close it after every body that cannot be parsed. A connection that
+ * ends anyway is left alone: Node.js says so by itself.
  */
 function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
+  const { raw } = reply
   const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > mostBytesLeft
   if (!complete && isLong) reply.header('connection', 'close')
-  else if (!reply.raw.hasHeader('connection')) reply.removeHeader('connection')
+  else if (raw.shouldKeepAlive && reply.hasHeader('connection') && !raw.hasHeader('connection')) {
+    reply.removeHeader('connection')
+  }
 }
 
 interface Common {

@@ -7,7 +7,7 @@ import { busyNeighbours } from '../support/neighbours.ts'
 import { type RealService, realService } from '../support/service.ts'
 
 const parallel = 200
-const rounds = 3
+const rounds = 2
 const paths = ['/products?limit=50', '/products', '/users', '/api/reports']
 
 describe('a service whose neighbours use the processors', () => {
@@ -33,7 +33,7 @@ describe('a service whose neighbours use the processors', () => {
 
   it(`200 for each of ${parallel} parallel requests: that it is late is not its own doing`, async () => {
     await service.token()
-    endNeighbours = busyNeighbours(3)
+    endNeighbours = busyNeighbours(2)
     for (let round = 0; round < rounds; round++) {
       const asked = Array.from({ length: parallel }, (_, at) => statusOf(paths[at % paths.length] as string))
       assert.deepEqual([...new Set(await Promise.all(asked))], [200])

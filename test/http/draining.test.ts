@@ -9,6 +9,7 @@ import { after, afterEach, beforeEach, describe, it } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import { localCertificates } from '../../src/certificates.ts'
 import { type Drain, drainable } from '../../src/http/draining.ts'
+import { Problem } from '../../src/http/problem.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 import { type Mounted, mount } from './support.ts'
 
@@ -49,6 +50,9 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         reached.push(url)
         return { name: 'Pen' }
       })
+      app.get('/refused', { config }, async () => {
+        throw new Problem('INVALID_INPUT', 'No')
+      })
       app.get('/held', { config }, ({ url }) => {
         reached.push(url)
         return new Promise<object>((resolve) => held.push(() => resolve({ name: 'Held' })))
@@ -81,6 +85,14 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         assert.match(answer, /\r\nConnection: close\r\n/i)
         await ended
       }
+    })
+
+    it('refusals too say that they are the last of their connection', async () => {
+      const socket = await open()
+      drain.begin()
+      const answer = await ask(socket, '/refused')
+      assert.deepEqual(statuses(answer), [400])
+      assert.match(answer, /\r\nConnection: close\r\n/i)
     })
 
     it('what a client sends behind its last answer is neither handled nor met by a reset', async () => {
