@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, it } from 'node:test'
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { type TObject, Type } from 'typebox'
 import { migrate } from '../../src/db/migrate.ts'
 import type { Database } from '../../src/db/open.ts'
@@ -186,8 +186,14 @@ forEachEngine((engine) => {
 
   describe('a default that a later definition adds', () => {
     let db: Database
+    let services: TestApp[] = []
     beforeEach(async () => {
       db = await engine.database()
+      services = []
+    })
+    afterEach(async () => {
+      for (const { app } of services) await app.close()
+      await db.close()
     })
     const at = Date.parse('2026-04-01T12:00:00.000Z')
 
@@ -196,7 +202,8 @@ forEachEngine((engine) => {
       const made = ticketsOf(body, more)
       const done = await migrate(db, { tables: made.tables, now: () => at })
       const service = await testApp(db, { definition: made })
-      return { done, service, send: (request: Parameters<TestApp['send']>[0]) => service.send({ scopes, ...request }) }
+      services.push(service)
+      return { done, send: (request: Parameters<TestApp['send']>[0]) => service.send({ scopes, ...request }) }
     }
 
     const stages: [what: string, earlier: TObject][] = [
@@ -209,10 +216,9 @@ forEachEngine((engine) => {
           const old = await start(earlier)
           for (const title of ['A', 'B']) await old.send({ method: 'POST', url, payload: { title } })
           const before = await old.send({ url: `${url}/1` })
-          await old.service.app.close()
           const topic = Type.String({ maxLength: 50, default: 'Ärger' })
           const body = Type.Object({ title: Title, topic: isRequired ? topic : Type.Optional(topic) })
-          const { send, service, done } = await start(body, { filters: ['topic'] })
+          const { send, done } = await start(body, { filters: ['topic'] })
           assert.ok(done.includes('-- fill resource_tickets.topic with its default in 2 rows'), done.join('\n'))
           const now = await send({ url: `${url}/1` })
           assert.deepEqual([now.json().topic, now.json().updatedAt], ['Ärger', '2026-04-01T12:00:00.000Z'])
@@ -222,8 +228,6 @@ forEachEngine((engine) => {
           assert.equal((await send({ url: `${url}?topic=%C3%A4rger` })).json().length, 2)
           const tables = ticketsOf(body, { filters: ['topic'] }).tables
           assert.deepEqual(await migrate(db, { tables, now: () => at }), [])
-          await service.app.close()
-          await db.close()
         })
       }
     }
@@ -232,13 +236,10 @@ forEachEngine((engine) => {
       const of = (value: string) => Type.Object({ title: Title, topic: Type.String({ default: value }) })
       const old = await start(of('first'))
       await old.send({ method: 'POST', url, payload: { title: 'A' } })
-      await old.service.app.close()
-      const { send, service } = await start(of('second'))
+      const { send } = await start(of('second'))
       const kept = await send({ url: `${url}/1` })
       assert.deepEqual([kept.json().topic, kept.headers.etag], ['first', '"1"'])
       assert.equal((await send({ method: 'POST', url, payload: { title: 'B' } })).json().topic, 'second')
-      await service.app.close()
-      await db.close()
     })
   })
 })
