@@ -61,16 +61,18 @@ const deliveriesOf = (tx: Queryable, webhookId: string) =>
     .innerJoin('events', 'events.id', 'deliveries.eventId')
     .select(['deliveries.id', 'deliveries.eventId', 'events.type as event', 'deliveries.status'])
     .select(['deliveries.isTest', 'deliveries.nextAttemptAt', 'deliveries.createdAt', 'deliveries.completedAt'])
+    .select('deliveries.reason')
     .where('deliveries.webhookId', '=', webhookId)
 
 async function withTries(tx: Queryable, deliveries: Row[]) {
   const ids = deliveries.map(({ id }) => id)
   const tries = ids.length === 0 ? new Map<string, never>() : await triesOf(tx, ids)
-  return deliveries.map(({ isTest, nextAttemptAt, completedAt, ...delivery }) => ({
+  return deliveries.map(({ isTest, nextAttemptAt, completedAt, reason, ...delivery }) => ({
     ...delivery,
     ...(isTest === 1 && { test: true }),
     ...(nextAttemptAt !== null && { nextAttemptAt }),
     ...(completedAt !== null && { completedAt }),
+    ...(reason !== null && { reason }),
     attempts: tries.get(delivery.id) ?? [],
   }))
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
+import { forgetOwners } from './owners.ts'
 
 const keptMs = 30 * 86_400_000
 const batch = 500
@@ -13,6 +14,7 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   const count = await inBatches(() => removeEnded(db, before))
   await inBatches(() => removeUntold(db, before))
   await db.write((tx) => forgetLanes(tx, before))
+  await db.write((tx) => forgetOwners(tx, db))
   return count
 }
 

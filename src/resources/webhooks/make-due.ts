@@ -21,7 +21,7 @@ export async function makeDue(
   const made = await tx
     .updateTable('deliveries')
     .set((row) => ({
-      ...{ status: 'pending', url: callbackUrl, nextAttemptAt: instant, completedAt: null },
+      ...{ status: 'pending', url: callbackUrl, nextAttemptAt: instant, completedAt: null, reason: null },
       ...{ round: row('round', '+', 1), triesBefore: row.ref('attempts') },
     }))
     .where('id', 'in', ids)
