@@ -22,13 +22,13 @@ import { openQueue } from './queue/open.ts'
 import { reportBounds } from './report-settings.ts'
 import { refuseWrongReports } from './resources/reports/check.ts'
 import { inThread } from './resources/reports/in-thread.ts'
-import { laneLimits } from './resources/webhooks/lanes.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
 import { openResults } from './results/open.ts'
 import { openStores, type Stores } from './stores.ts'
 import { versionLives } from './version-lives.ts'
 import { reportKinds } from './versions.ts'
+import { webhookSending } from './webhook-sending.ts'
 import { startWork } from './worker.ts'
 
 /** A running service. */
@@ -117,7 +117,7 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
-  const callMs = config.webhookTimeoutSeconds * 1_000
+  const sending = webhookSending(config, log, now)
   const rules = limitRules(config)
   const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
@@ -134,23 +134,16 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
     kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
     pdfFont: config.pdfFont,
-    sender: opened(sender({ policy, timeoutMs: callMs, now })),
-    callMs,
-    lanes: { ...laneLimits, ...lanesAsConfigured(config) },
+    sender: opened(sender({ policy, timeoutMs: sending.callMs, now })),
+    ...sending,
     webhookKeys: keys,
     ...reportBounds(config),
     onError,
-    schedule: config.webhookSchedule,
     ...{ version, now },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
 }
-
-const lanesAsConfigured = ({ webhookInFlight, webhookRate }: Config) => ({
-  inFlight: webhookInFlight,
-  perSecond: webhookRate === 0 ? Number.POSITIVE_INFINITY : webhookRate,
-})
 
 /** Where calls are counted; what becomes of a store that is away is a warning, not a fault. */
 const openLimits = ({ redisUrl }: Config, db: Stores['db'], log: Logger) =>

@@ -10,6 +10,10 @@ export const webhookSettings = (production: boolean) => ({
   webhookTimeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds a receiver has to answer')),
   webhookInFlight: named('PLINTH_WEBHOOK_IN_FLIGHT', integer(1, 1_000, 4, 'Calls under way to one endpoint')),
   webhookRate: named('PLINTH_WEBHOOK_RATE', integer(0, 1_000, 10, 'Calls a second to one endpoint; 0 for no limit')),
+  webhookMaxWaiting: named(
+    'PLINTH_WEBHOOK_MAX_WAITING',
+    integer(100, 10_000_000, 100_000, 'Deliveries of one owner that may wait; beyond it the oldest are dropped'),
+  ),
   webhookAllowCidrs: named('PLINTH_WEBHOOK_ALLOW_CIDRS', cidrs(production ? '' : loopback, 'Private ranges to call')),
   webhookAllowHttp: named('PLINTH_WEBHOOK_ALLOW_HTTP', flag(!production, 'Whether callbacks may be http://')),
 })

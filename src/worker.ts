@@ -14,14 +14,16 @@ import { expireReports } from './resources/reports/expire.ts'
 import { generate } from './resources/reports/generate.ts'
 import type { Produce } from './resources/reports/in-thread.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
-import { startDispatch } from './resources/webhooks/dispatch.ts'
+import { type DispatchOptions, startDispatch } from './resources/webhooks/dispatch.ts'
 import { expireDeliveries } from './resources/webhooks/expire.ts'
 import { fanOut } from './resources/webhooks/fan-out.ts'
 import type { LaneLimits } from './resources/webhooks/lanes.ts'
+import { reviveOwners } from './resources/webhooks/owners.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import type { Sender } from './resources/webhooks/send.ts'
 import { sendSoon } from './resources/webhooks/send-soon.ts'
 import { settleRest } from './resources/webhooks/settle.ts'
+import { type BoundOptions, waitingBound } from './resources/webhooks/waiting-bound.ts'
 import type { ResultStore } from './results/store.ts'
 
 export interface WorkerOptions {
@@ -42,6 +44,11 @@ export interface WorkerOptions {
   lanes: LaneLimits
   /** The longest that a call may take, in ms. */
   callMs: number
+  /** How many deliveries of one owner may wait. */
+  maxWaiting: number
+  /** Get what the operator's log says of calls that fail, and of deliveries that were dropped. */
+  onCalled: NonNullable<DispatchOptions['onCalled']>
+  onDropped: NonNullable<BoundOptions['onDropped']>
   version: string
   now: () => number
   random: RandomBytes
@@ -56,18 +63,21 @@ export interface WorkerOptions {
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
   const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, jitter } = options
+  const { maxWaiting, onCalled, onDropped } = options
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
   const signing = { db, sealer, keys, version, now, random }
   const recording = { queue, limits: lanes, schedule, jitter }
   const load = { hands, leaseMs: callMs + leaseMarginMs }
-  const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, onError })
+  const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, onError, onCalled })
   queue.work('report.generate', generate(reports))
-  queue.work('event.fan-out', { together: fanOut({ db, now, random, onAdded: deliveries.wake }) })
+  const bound = waitingBound({ db, queue, now, random, maxWaiting, onDropped })
+  queue.work('event.fan-out', { together: fanOut({ db, now, random, bound, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
   const stopSweeps = sweepEvery(sweepMs, onError, [
     expireReports({ db, results, now, taskSeconds, onError }),
     () => expireDeliveries(db, now),
+    () => reviveOwners(db, now),
     () => sweepExpired(db, now),
     () => expireRequestCounts(db, now),
     () => expireVersionCalls(db, now),

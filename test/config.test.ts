@@ -206,6 +206,7 @@ const rows: Record<string, Row> = {
   PLINTH_WEBHOOK_TIMEOUT: { key: 'webhookTimeoutSeconds', development: 15, ...integer(1, 120) },
   PLINTH_WEBHOOK_IN_FLIGHT: { key: 'webhookInFlight', development: 4, ...integer(1, 1_000) },
   PLINTH_WEBHOOK_RATE: { key: 'webhookRate', development: 10, ...integer(0, 1_000) },
+  PLINTH_WEBHOOK_MAX_WAITING: { key: 'webhookMaxWaiting', development: 100_000, ...integer(100, 10_000_000) },
   PLINTH_WEBHOOK_ALLOW_CIDRS: {
     key: 'webhookAllowCidrs',
     development: ['127.0.0.0/8', '::1/128'],

@@ -106,7 +106,12 @@ export async function addDeliveries(lot: Lot, count: number): Promise<void> {
   })
   if (count === 0) return
   const due = target.instant(String(nowMs + dayMs / 2))
-  await target.run(`insert into delivery_lanes (lane, due_at) values (${text(webhook.id)}, ${due})`)
+  const laneOwner = text(`${client.id} ${client.id}`)
+  await target.run(
+    `insert into delivery_lanes (lane, due_at, owner) values (${text(webhook.id)}, ${due}, ${laneOwner})`,
+  )
+  await target.run(`insert into delivery_owners (owner, rank, due_at) values (${laneOwner}, 1, ${due})
+    on conflict do nothing`)
 }
 
 /** The `i`th of `count` rows in epoch milliseconds: the last one was made a minute ago. */

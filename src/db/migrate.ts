@@ -16,6 +16,7 @@ import { versionCalls } from './migrations/0013-version-calls.ts'
 import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
 import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
 import { boundedReads } from './migrations/0016-bounded-reads.ts'
+import { fairSending } from './migrations/0018-fair-sending.ts'
 import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
 import type { Database, Queryable } from './open.ts'
@@ -40,9 +41,10 @@ const migrations: [name: string, run: Migration][] = [
   ['0013-version-calls', versionCalls],
   ['0014-delivery-owners', deliveryOwners],
   ['0015-shared-seconds', sharedSeconds],
+  ['0016-bounded-reads', boundedReads],
+  ['0018-fair-sending', fairSending],
   ['0019-access', access],
   ['0020-report-expiry', reportExpiry],
-  ['0016-bounded-reads', boundedReads],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */

@@ -112,6 +112,8 @@ export interface DeliveriesTable {
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null
+  /** Why it ended without a further try, where no answer says so. */
+  reason: ColumnType<string | null, string | null | undefined, string | null>
   /** The endpoint whose calls it waits among: see `DeliveryLanesTable`. */
   lane: Generated<string>
   /** Until when a sender has it. */
@@ -131,6 +133,26 @@ export interface DeliveryLanesTable {
   openUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** When the calls of the last second were begun: a JSON array of epoch ms. */
   recent: Generated<string>
+  /** Whose share of the sending slots its calls take: client and subject, or the client of addresses in requests. */
+  owner: Generated<string>
+  /** 0 when its last call succeeded, 1 when none was made yet, 2 when the last one failed. */
+  rank: Generated<number>
+}
+
+/** An owner's lanes of one rank: none of them is due before `dueAt`; null when none waits. */
+export interface DeliveryOwnersTable {
+  owner: string
+  rank: number
+  dueAt: string | null
+}
+
+/** How many waiting deliveries of an owner were dropped because there were too many. */
+export interface DeliveryDropsTable extends Owned {
+  total: number
+  /** Those that its owner was not notified of yet, and when the first of them was dropped. */
+  unreported: number
+  since: string
+  reportedAt: string | null
 }
 
 export interface AttemptsTable {
@@ -154,6 +176,8 @@ export interface Tables extends AuthTables {
   events: EventsTable
   deliveries: DeliveriesTable
   deliveryLanes: DeliveryLanesTable
+  deliveryOwners: DeliveryOwnersTable
+  deliveryDrops: DeliveryDropsTable
   attempts: AttemptsTable
   requestCounts: RequestCountsTable
   versionCalls: VersionCallsTable

@@ -7,6 +7,7 @@ import { claimDue } from '../../src/resources/webhooks/claim.ts'
 import { armLanes, laneLimits } from '../../src/resources/webhooks/lanes.ts'
 import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
 import { record, type Tried } from '../../src/resources/webhooks/record.ts'
+import { slotsOf } from '../../src/resources/webhooks/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 import { batch, dispatching, outcomes, seal } from '../support/webhooks.ts'
@@ -137,11 +138,7 @@ forEachEngine((engine) => {
     it('is good once a call succeeded, also where another worker records a failure at the same time', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
-      const claims = await claimDue(
-        { db, limits, leaseMs: 30_000, share: { most: 10, underWay: new Map() } },
-        10,
-        clock.now,
-      )
+      const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
       const [bad, good] = claims.map((due, n) => {
         const outcome = n === 0 ? failed : delivered
         return { due, startedAt: new Date(clock.now).toISOString(), outcome }

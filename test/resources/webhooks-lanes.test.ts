@@ -6,6 +6,7 @@ import type { Database } from '../../src/db/open.ts'
 import { claimDue } from '../../src/resources/webhooks/claim.ts'
 import { admit, afterTry, laneLimits, laneOf } from '../../src/resources/webhooks/lanes.ts'
 import type { OutboundPost } from '../../src/resources/webhooks/send.ts'
+import { slotsOf } from '../../src/resources/webhooks/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 import { batch, dispatching, newOwner, outcomes, steps } from '../support/webhooks.ts'
@@ -185,8 +186,8 @@ forEachEngine((engine) => {
           await end.promise
         })
         await held.promise
-        const share = { most: 100, underWay: new Map() }
-        const claim = () => claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs, share }, 100, now)
+        const claim = () =>
+          claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs, slots: slotsOf(100, []) }, now)
         const begun = await claim()
         end.resolve()
         await holding
@@ -261,41 +262,17 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('of one owner take a quarter of the hands, however many endpoints never answer', async () => {
-      const the = steps(db, queue)
-      const [greedy, other] = [newOwner(), newOwner()]
-      for (let n = 0; n < 12; n++) await the.subscribe(greedy, `https://greedy-${n}.test/`)
-      await the.subscribe(other, 'https://modest.test/')
-      const never = new Promise<never>(() => {})
-      const begun: string[] = []
-      const node = await start(
-        async ({ url }) => {
-          begun.push(url)
-          return url === 'https://modest.test/' ? delivered : never
-        },
-        { hands: 12 },
-      )
-      await fan(batch([{ eventId: (await the.emit(greedy)).id }]))
-      node.wake()
-      await eventually('the share is taken', async () => begun.length === 3)
-      await fan(batch([{ eventId: (await the.emit(other)).id }]))
-      node.wake()
-      await eventually('the other is called', async () => begun.includes('https://modest.test/'))
-      assert.equal(begun.length, 4)
-      clock.now += 1_000
-      node.wake()
-      await eventually('it has looked again', async () =>
-        (await lane()).every(({ dueAt }) => dueAt === null || dueAt > iso(clock.now)),
-      )
-      assert.equal(begun.length, 4)
-      await node.stop(0)
-      clock.now = now
-    })
-
     it('of many more endpoints than hands go out by turns', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
-      const all = await Promise.all(urls.map((url) => waiting(url, 2)))
+      const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []
+      const known = await start(async () => delivered)
+      await known.settled()
+      await known.stop(0)
+      for (const { owner, emit } of all) {
+        const events = [await emit(owner), await emit(owner)]
+        await fan(batch(events.map(({ id }) => ({ eventId: id }))))
+      }
       const node = await start(
         async ({ url }) => {
           order.push(url)

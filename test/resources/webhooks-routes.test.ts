@@ -267,9 +267,23 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 for an administrator', async () => {
-        const { id } = (await post(fresh())).json()
-        assert.equal((await get(`/api/webhooks/${id}`, { client: 'cli_root', scopes: ['admin'] })).statusCode, 200)
+      it('200 for an administrator, who sees the owner, which nobody else does, not even the owner', async () => {
+        const owner = { client: 'cli_app', subject: '42' }
+        // The newest of all that the suite registers.
+        nowMs = start + 3_600_000
+        const { id } = (await post(fresh(), owner)).json()
+        const admin = { client: 'cli_root', scopes: ['admin'] }
+        const seen = await get(`/api/webhooks/${id}`, admin)
+        assert.equal(seen.statusCode, 200)
+        const { ownerClient, ownerSubject } = seen.json()
+        assert.deepEqual({ ownerClient, ownerSubject }, { ownerClient: 'cli_app', ownerSubject: '42' })
+        const listed = (await get('/api/webhooks?limit=100', admin)).json()
+        const of = listed.find((one: { id: string }) => one.id === id)
+        assert.deepEqual([of.ownerClient, of.ownerSubject], ['cli_app', '42'])
+        for (const url of [`/api/webhooks/${id}`, '/api/webhooks?limit=100']) {
+          assert.doesNotMatch((await get(url, owner)).body, /owner/)
+        }
+        nowMs = start
       })
     })
 

@@ -133,6 +133,7 @@ describe('post: outcome by status', () => {
         gone: false,
         retryAfterSeconds: null,
         error: null,
+        cause: null,
         blocked: false,
         responseStart: status === 204 ? '' : 'thanks',
       })
@@ -370,6 +371,7 @@ describe('post: blocked before any packet', () => {
         gone: false,
         retryAfterSeconds: null,
         error: 'unreachable',
+        cause: 'CALLBACK_URL_BLOCKED',
         blocked: true,
         responseStart: null,
       })

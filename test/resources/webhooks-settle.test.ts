@@ -3,8 +3,9 @@ import { after, before, describe, it } from 'node:test'
 import type { Database } from '../../src/db/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { claimDue, isStopped } from '../../src/resources/webhooks/claim.ts'
-import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
+import { armLanes, laneLimits, resetLanes } from '../../src/resources/webhooks/lanes.ts'
 import { settledAtOnce, settleRest } from '../../src/resources/webhooks/settle.ts'
+import { slotsOf } from '../../src/resources/webhooks/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { newOwner, steps } from '../support/webhooks.ts'
 
@@ -39,10 +40,7 @@ forEachEngine((engine) => {
       await db.write(async (tx) => {
         await tx.insertInto('events').values(events).execute()
         await tx.insertInto('deliveries').values(deliveries).execute()
-        await tx
-          .insertInto('deliveryLanes')
-          .values({ lane: id, dueAt: at(0) })
-          .execute()
+        await armLanes(tx, db, new Map([[id, at(0)]]))
       })
       jobs.length = 0
       const count = async (column: 'status' | 'url', value: string) =>
@@ -55,15 +53,9 @@ forEachEngine((engine) => {
             .execute()
         ).length
       const claim = async () => {
-        await db.write((tx) =>
-          tx
-            .updateTable('deliveryLanes')
-            .set({ dueAt: at(0) })
-            .where('lane', '=', id)
-            .execute(),
-        )
-        const options = { db, limits: laneLimits, leaseMs: 30_000, share: { most: 100, underWay: new Map() } }
-        return (await claimDue(options, 4, Date.now())).filter(({ webhookId }) => webhookId === id)
+        await db.write((tx) => resetLanes(tx, db, id))
+        const options = { db, limits: laneLimits, leaseMs: 30_000, slots: slotsOf(4, []) }
+        return (await claimDue(options, Date.now())).filter(({ webhookId }) => webhookId === id)
       }
       return { ...take, owner, id, count, claim }
     }

@@ -254,4 +254,11 @@ forEachEngine((engine) => {
   })
 })
 
-const limitsOfOne = { inFlight: 1, perSecond: 10, breakAfter: 10, firstPauseSeconds: 5, longestPauseSeconds: 60 }
+const limitsOfOne = {
+  inFlight: 1,
+  perSecond: 10,
+  breakAfter: 10,
+  firstPauseSeconds: 5,
+  longestPauseSeconds: 60,
+  probeSeconds: 5,
+}

@@ -83,6 +83,9 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
         resultSeconds: 1,
         taskSeconds: 1,
         version: '1.2.3',
+        maxWaiting: 100_000,
+        onCalled: () => {},
+        onDropped: () => {},
       },
       ...{ webhookKeys: await webhookKeys(db, seal), random: randomBytes, jitter: () => 0.5 },
     })

@@ -8,12 +8,13 @@ import { Webhook } from 'standardwebhooks'
 import { localCertificates } from '../../src/certificates.ts'
 import type { Database } from '../../src/db/open.ts'
 import { openQueue } from '../../src/queue/open.ts'
-import { nextDue } from '../../src/resources/webhooks/claim.ts'
 import { startDispatch } from '../../src/resources/webhooks/dispatch.ts'
 import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
 import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
+import { nextDue } from '../../src/resources/webhooks/owners.ts'
 import { webhookKeys } from '../../src/resources/webhooks/secrets.ts'
 import { sender } from '../../src/resources/webhooks/send.ts'
+import { slotsOf } from '../../src/resources/webhooks/shares.ts'
 import { blackHole, type Hostile, healthyReceiver, hostileReceivers } from './hostile.ts'
 import { sequence } from './kill.ts'
 import { eventually } from './service.ts'
@@ -133,7 +134,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
       await eventually('events are told', async () => (await waiting('event')) === 0)
       await dispatch.settled()
       if ((await waiting('delivery')) === 0) return
-      const due = await nextDue(db)
+      const due = await nextDue(db, slotsOf(1, []))
       assert.ok(due !== null, 'something waits, but nothing is due')
       skewMs += Math.max(0, due - now())
       dispatch.wake()

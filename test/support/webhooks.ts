@@ -12,10 +12,10 @@ import type { Database } from '../../src/db/open.ts'
 import { sealer } from '../../src/db/seal.ts'
 import type { Delivery } from '../../src/db/tables.ts'
 import { recordEvent } from '../../src/queue/events.ts'
-import type { Batch, Queue, WorkTogether } from '../../src/queue/queue.ts'
+import type { Batch, Queue } from '../../src/queue/queue.ts'
 import { change } from '../../src/resources/webhooks/changes.ts'
 import { type Dispatch, type DispatchOptions, startDispatch } from '../../src/resources/webhooks/dispatch.ts'
-import { fanOut } from '../../src/resources/webhooks/fan-out.ts'
+import { type FanOutOptions, fanOut } from '../../src/resources/webhooks/fan-out.ts'
 import { laneLimits } from '../../src/resources/webhooks/lanes.ts'
 import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
 import { insert, newRegistration, remove } from '../../src/resources/webhooks/registrations.ts'
@@ -132,13 +132,13 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
 
 const failed: Outcome = {
   ...{ status: 500, delivered: false, gone: false, retryAfterSeconds: null, error: 'http 500', blocked: false },
-  ...{ durationMs: 12.5, responseStart: 'oops' },
+  ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops' },
 }
 
 /** What a sender may tell of a call. */
 export const outcomes = {
   failed,
-  delivered: { ...failed, status: 200, delivered: true, error: null },
+  delivered: { ...failed, status: 200, delivered: true, error: null, cause: null },
   gone: { ...failed, status: 410, gone: true },
 } satisfies Record<string, Outcome>
 
@@ -177,12 +177,13 @@ export function dispatching(
   afterEach(async () => {
     clock.now = startMs
     for (const dispatch of running.splice(0)) await dispatch.stop(50)
-    for (const table of ['attempts', 'deliveries', 'deliveryLanes'] as const) {
+    for (const table of ['attempts', 'deliveries', 'deliveryLanes', 'deliveryOwners'] as const) {
       await db().write((tx) => tx.deleteFrom(table).execute())
     }
     assert.deepEqual(errors.splice(0), [])
   })
-  const fan: WorkTogether = (jobs) => fanOut({ db: db(), now, random: randomBytes })(jobs)
+  const fan = (jobs: Batch, more: Partial<FanOutOptions> = {}) =>
+    fanOut({ db: db(), now, random: randomBytes, ...more })(jobs)
   const start = async (post: Sender['post'], options: Partial<DispatchOptions> = {}): Promise<Dispatch> => {
     const dispatch = startDispatch({
       ...{ db: db(), queue, sender: { post }, sealer: seal, keys: await webhookKeys(db(), seal), version: '1', now },

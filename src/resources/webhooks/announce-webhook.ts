@@ -7,10 +7,16 @@ import type { Queue } from '../../queue/queue.ts'
 /** What the owner of a webhook is told of it. */
 export interface WebhookNews {
   kind: 'webhook.failing' | 'webhook.disabled'
-  /** The first failure of a failing webhook; when a disabled one was disabled. ISO text. */
+  /** The first failure of a failing webhook, or the first delivery that was dropped; when a disabled one was disabled. ISO text. */
   since: string
   /** In a few words fit for the owner; never a secret, and not the address, which may hold one. */
   reason: string
+}
+
+/** What an event about a webhook is recorded with. */
+export interface Announcing {
+  queue: Queue
+  random: RandomBytes
 }
 
 /**
@@ -19,7 +25,7 @@ export interface WebhookNews {
  */
 export async function announceWebhook(
   tx: Queryable,
-  { queue, random }: { queue: Queue; random: RandomBytes },
+  { queue, random }: Announcing,
   { id, event, ownerClient, ownerSubject }: Pick<Webhook, 'id' | 'event' | 'ownerClient' | 'ownerSubject'>,
   { kind, since, reason }: WebhookNews,
   createdAt: string,

@@ -2,9 +2,10 @@ import type { RandomBytes } from '../../db/ids.ts'
 import type { Database } from '../../db/open.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Due } from './claim.ts'
+import type { Outcome } from './outcome.ts'
 import { remember } from './remember.ts'
 import { accountSecrets, headersPlace, secretPlace, validSecrets, type WebhookKeys } from './secrets.ts'
-import type { OutboundPost } from './send.ts'
+import type { OutboundPost, Sender } from './send.ts'
 import { secretKey, signature } from './sign.ts'
 
 export interface SigningOptions {
@@ -56,4 +57,19 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
     }
     return { url: due.url, headers, body }
   }
+}
+
+interface Calling {
+  sender: Pick<Sender, 'post'>
+  signed: SignedCall
+  /** Gets what came of each call. */
+  onCalled?: (due: Due, outcome: Outcome) => void
+}
+
+/** Makes the call of a delivery within its time limit. Rejects as `SignedCall`. */
+export async function callReceiver({ sender, signed, onCalled }: Calling, due: Due): Promise<Outcome> {
+  const request = await signed(due)
+  const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })
+  onCalled?.(due, outcome)
+  return outcome
 }

@@ -59,7 +59,7 @@ type Row = Awaited<ReturnType<ReturnType<typeof deliveriesOf>['execute']>>[numbe
 
 const shown = [
   ...(['id', 'eventId', 'eventType as event', 'status', 'isTest'] as const),
-  ...(['nextAttemptAt', 'createdAt', 'completedAt'] as const),
+  ...(['nextAttemptAt', 'createdAt', 'completedAt', 'reason'] as const),
 ] as const
 
 const deliveriesOf = (tx: Queryable, webhookId: string) =>
@@ -68,11 +68,12 @@ const deliveriesOf = (tx: Queryable, webhookId: string) =>
 async function withTries(tx: Queryable, deliveries: Row[]) {
   const ids = deliveries.map(({ id }) => id)
   const tries = ids.length === 0 ? new Map<string, never>() : await triesOf(tx, ids)
-  return deliveries.map(({ isTest, nextAttemptAt, completedAt, ...delivery }) => ({
+  return deliveries.map(({ isTest, nextAttemptAt, completedAt, reason, ...delivery }) => ({
     ...delivery,
     ...(isTest === 1 && { test: true }),
     ...(nextAttemptAt !== null && { nextAttemptAt }),
     ...(completedAt !== null && { completedAt }),
+    ...(reason !== null && { reason }),
     attempts: tries.get(delivery.id) ?? [],
   }))
 }

@@ -29,6 +29,9 @@ export const Delivery = narrowable(
     nextAttemptAt: Type.Optional(Instant),
     createdAt: Instant,
     completedAt: Type.Optional(Instant),
+    reason: Type.Optional(
+      Type.String({ description: 'Why it ended without a further try, such as that it was dropped' }),
+    ),
   }),
 )
 

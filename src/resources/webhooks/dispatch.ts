@@ -1,8 +1,11 @@
-import { claimDue, type Due, isStopped, nextDue, shareOf } from './claim.ts'
-import { type SigningOptions, signedCalls } from './deliver.ts'
+import { claimDue, type Due, isStopped } from './claim.ts'
+import { callReceiver, type SigningOptions, signedCalls } from './deliver.ts'
+import type { Outcome } from './outcome.ts'
+import { nextDue } from './owners.ts'
 import { type RecordOptions, recordTogether, type Tried } from './record.ts'
 import { freeLapsed, putOff, release } from './release.ts'
 import type { Sender } from './send.ts'
+import { ranks, roomFor, slotsOf } from './shares.ts'
 
 export interface DispatchOptions extends RecordOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
@@ -11,6 +14,8 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
   /** How long a claim holds, in ms: longer than any call takes. */
   leaseMs: number
   onError: (error: unknown) => void
+  /** Gets what came of each call. */
+  onCalled?: (due: Due, outcome: Outcome) => void
 }
 
 /** The sender of deliveries of this process. */
@@ -104,22 +109,21 @@ async function look(state: State): Promise<void> {
   if (pauseMs > 0) tellWaiters(state)
 }
 
-/** Takes as much as there are free hands; returns how long nothing more is to be had, in ms. */
+/** Takes as much as there are free slots; returns how long nothing more is to be had, in ms. */
 async function fill(state: State): Promise<number> {
   const { db, hands, flying } = state
   if (performance.now() >= state.lapsedLookAt) {
     state.lapsedLookAt = performance.now() + lapsedLookMs
     await freeLapsed(db, state.now())
   }
-  const free = hands - flying.size
-  if (free <= 0) return idlePollMs
+  const slots = slotsOf(hands, flying.values())
+  if (ranks.every((rank) => roomFor(slots, rank) === 0)) return idlePollMs
   if (!state.eager) {
-    const due = await nextDue(db)
-    if (due === null) return idlePollMs
-    if (due > state.now()) return Math.min(due - state.now(), idlePollMs)
+    const waitMs = ((await nextDue(db, slots)) ?? Number.POSITIVE_INFINITY) - state.now()
+    if (waitMs > 0) return Math.min(waitMs, idlePollMs)
   }
   state.eager = false
-  const claimed = await claimDue({ ...state, share: shareOf(hands, flying.values()) }, free, state.now())
+  const claimed = await claimDue({ ...state, slots }, state.now())
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
     flying.set(keyOf(due), due)
@@ -134,7 +138,7 @@ const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
 async function send(state: State, due: Due): Promise<void> {
   const startedAt = new Date(state.now()).toISOString()
   try {
-    const outcome = isStopped(due) ? null : await state.sender.post(await state.signed(due))
+    const outcome = isStopped(due) ? null : await callReceiver(state, due)
     state.ended.push({ due, startedAt, outcome })
   } catch (error) {
     return notSent(state, due, error)
@@ -149,7 +153,7 @@ function recordSoon(state: State): void {
   else state.gathering ??= setTimeout(() => void recordEnded(state), gatherMs)
 }
 
-/** What the service itself could not do, such as to open a secret, says nothing of the endpoint. */
+/** A fault of the service itself, such as a secret that cannot be opened, says nothing of the endpoint. */
 async function notSent(state: State, due: Due, error: unknown): Promise<void> {
   state.onError(error)
   if (!state.over) await putOff(state.db, due, state.now() + faultPauseMs).catch(state.onError)

@@ -43,9 +43,19 @@ export const webhookEvents = {
     audience: null,
   },
   'webhook.failing': {
-    description: 'Another webhook of yours has failed for a day, without a success in between',
-    example: { webhookId, event: 'report.*', since: '2026-03-01T12:00:00.000Z', reason: 'http 500' },
-    schema: object({ ...ofWebhook, since: instant('The first failure'), reason: text('Of the last failure') }),
+    description:
+      'Another webhook of yours has failed for a day, or so many deliveries wait that the oldest were dropped',
+    example: {
+      webhookId,
+      event: 'report.*',
+      since: '2026-03-01T12:00:00.000Z',
+      reason: 'No call has succeeded for a day',
+    },
+    schema: object({
+      ...ofWebhook,
+      since: instant('The first failure, or the first dropped delivery'),
+      reason: text('What happened'),
+    }),
     audience: null,
   },
   'webhook.disabled': {

@@ -8,8 +8,11 @@ export interface Answer {
   failure: unknown
 }
 
+/** Where a call that takes too long has got to. */
+type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
+
 /** The failure of a call that took too long. */
-export const tookTooLong: unknown = Object.freeze({ code: 'timeout' })
+const tookTooLong = (phase: Phase): unknown => ({ code: 'timeout', phase })
 
 const mostReadBytes = 65_536
 const mostKeptBytes = 4_096
@@ -33,7 +36,11 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
       end(failure)
       controller?.abort(new Error('cut off'))
     }
-    const timer = setTimeout(() => cut(tookTooLong), limitMs)
+    const phase = () => {
+      if (answer.status !== null) return 'reading the response'
+      return controller === undefined ? 'connecting' : 'waiting for the response'
+    }
+    const timer = setTimeout(() => cut(tookTooLong(phase())), limitMs)
     const handler: Dispatcher.DispatchHandler = {
       onRequestStart: (given) => {
         controller = given

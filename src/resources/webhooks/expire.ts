@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
 import { inSteps, sweptAtOnce } from '../../db/sweep.ts'
+import { forgetOwners } from './owners.ts'
 
 const keptMs = 30 * 86_400_000
 
@@ -13,6 +14,7 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   const count = await inSteps(db, (tx) => removeEnded(tx, db, before))
   for (let place: Place | null = { at: '', id: '' }; place !== null; ) place = await removeUntold(db, before, place)
   for (let lane: string | null = ''; lane !== null; ) lane = await forgetLanes(db, before, lane)
+  await db.write((tx) => forgetOwners(tx, db))
   return count
 }
 

@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
+import { armOwners, type OwnerDue } from './owners.ts'
+import type { Rank } from './shares.ts'
 
 /** What one endpoint is spared of. */
 export interface LaneLimits {
@@ -12,6 +14,8 @@ export interface LaneLimits {
   /** Seconds before the first such call, doubled with each failure up to `longestPauseSeconds`. */
   firstPauseSeconds: number
   longestPauseSeconds: number
+  /** The time limit of most of these calls; the others have as long as any call. */
+  probeSeconds: number
 }
 
 export const laneLimits: LaneLimits = {
@@ -20,6 +24,7 @@ export const laneLimits: LaneLimits = {
   breakAfter: 10,
   firstPauseSeconds: 5,
   longestPauseSeconds: 60,
+  probeSeconds: 5,
 }
 
 /** How an endpoint fared. */
@@ -70,6 +75,20 @@ export function afterTry({ failures }: LaneHealth, delivered: boolean, nowMs: nu
   return { failures: failures + 1, openUntil: new Date(nowMs + pauseSeconds * 1_000).toISOString() }
 }
 
+/** The rank of an endpoint after a try. */
+export const rankAfter = (delivered: boolean): Rank => (delivered ? 0 : 2)
+
+const fullLimitEach = 4
+
+/**
+ * The time limit of the next call in ms: shorter after too many failures, so that dead endpoints hold few slots. Every
+ * fourth such call has the usual limit (null), so that an endpoint that is only slow is found to be back.
+ */
+export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits: LaneLimits): number | null {
+  const beyond = failures - limits.breakAfter
+  return beyond < 0 || beyond % fullLimitEach === fullLimitEach - 1 ? null : limits.probeSeconds * 1_000
+}
+
 /**
  * The lane of a delivery: the registration, or the client and the origin of an address that came with a request. What
  * one client's addresses do to it does not slow down another client that calls the same host.
@@ -85,21 +104,35 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   select min(next_attempt_at) from deliveries
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
+/** Whose share the calls of a lane take, by one of its waiting deliveries; null where none waits. */
+const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
+  select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
+  where deliveries.lane = ${lane} and status = 'pending' and lease_until is null limit 1)`
+
 /** Forgets how a registration's endpoint fared, and looks there as soon as something is due. */
-export async function resetLanes(tx: Queryable, { engine }: Database, webhookId: string): Promise<void> {
-  await sql`
-    update delivery_lanes set failures = 0, open_until = null, due_at = ${firstWaiting} where lane in (
+export async function resetLanes(tx: Queryable, db: Database, webhookId: string): Promise<void> {
+  const { rows } = await sql<OwnerDue>`
+    update delivery_lanes set failures = 0, open_until = null, rank = 1, due_at = ${firstWaiting} where lane in (
       select lane from delivery_lanes where lane in (${webhookId}, ${testLaneOf(webhookId)})
-      order by lane ${engine.lockRows})`.execute(tx)
+      order by lane ${db.engine.lockRows}) returning owner, rank, due_at`.execute(tx)
+  await armOwners(tx, db, rows)
 }
 
-/** Makes lanes look for what is due from the given instants on; within the transaction that makes it due. */
-export async function armLanes(tx: Queryable, { engine }: Database, due: ReadonlyMap<string, string>): Promise<void> {
+/**
+ * Makes lanes look for what is due from the given instants on, within the transaction that makes it due. A lane without a
+ * waiting delivery has nothing to look for.
+ */
+export async function armLanes(tx: Queryable, db: Database, due: ReadonlyMap<string, string>): Promise<void> {
   if (due.size === 0) return
   // In order, so that two transactions never wait for each other.
-  const rows = JSON.stringify([...due].sort(([one], [other]) => (one < other ? -1 : 1)))
-  await sql`
-    insert into delivery_lanes (lane, due_at) select value ->> 0, value ->> 1 from ${engine.jsonRows(rows)} where true
-    on conflict (lane) do update set due_at = excluded.due_at
-    where delivery_lanes.due_at is null or delivery_lanes.due_at > excluded.due_at`.execute(tx)
+  const armed = JSON.stringify([...due].sort(([one], [other]) => (one < other ? -1 : 1)))
+  const { rows } = await sql<OwnerDue>`
+    insert into delivery_lanes (lane, due_at, owner)
+    select * from (
+      select value ->> 0, value ->> 1, ${ownerOf(sql`value ->> 0`)} as owner from ${db.engine.jsonRows(armed)}) as a
+    where owner is not null
+    on conflict (lane) do update set due_at = excluded.due_at, owner = excluded.owner
+    where delivery_lanes.due_at is null or delivery_lanes.due_at > excluded.due_at
+    returning owner, rank, due_at`.execute(tx)
+  await armOwners(tx, db, rows)
 }

@@ -17,7 +17,7 @@ export async function makeDue(
   const made = await tx
     .updateTable('deliveries')
     .set((row) => ({
-      ...{ status: 'pending', url: callbackUrl, stops, nextAttemptAt: instant, completedAt: null },
+      ...{ status: 'pending', url: callbackUrl, stops, nextAttemptAt: instant, completedAt: null, reason: null },
       ...{ round: row('round', '+', 1), triesBefore: row.ref('attempts') },
     }))
     .where('id', 'in', ids)

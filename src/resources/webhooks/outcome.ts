@@ -1,5 +1,5 @@
 import { BLOCKED } from '../../http/guard.ts'
-import { type Answer, tookTooLong } from './exchange.ts'
+import type { Answer } from './exchange.ts'
 
 /** What came of one call; `error` is a short class fit for the endpoint's owner, null when delivered. */
 export interface Outcome {
@@ -8,6 +8,8 @@ export interface Outcome {
   gone: boolean
   retryAfterSeconds: number | null
   error: string | null
+  /** For the operator alone: the code of the failure, such as ECONNREFUSED; null when delivered. */
+  cause: string | null
   /** Its address may not be called. Nothing of this is told to the owner, to whom it is one of many unreachable ones. */
   blocked: boolean
   durationMs: number
@@ -46,6 +48,7 @@ export function outcomeOf({ status, retryAfter, start, failure }: Answer, starte
     gone: status === 410,
     retryAfterSeconds: waitSeconds(retryAfter, now),
     error: complaint,
+    cause: failure === null ? complaint : causeOf(failure),
     blocked: codeOf(failure) === BLOCKED,
     // Not to the millisecond: that would tell a refused connection from one that was not tried.
     durationMs: complaint === unreachable ? roundedUp(durationMs) : durationMs,
@@ -71,9 +74,16 @@ function waitSeconds(header: unknown, now: number): number | null {
 }
 
 function codeOf(failure: unknown): string {
-  if (failure === tookTooLong) return 'timeout'
   const { code, name } = (failure ?? {}) as { code?: unknown; name?: unknown }
   return typeof code === 'string' ? code : String(name)
+}
+
+/** The code, with the phase of a timeout; of a failure that has another one as its cause, the code of that one. */
+function causeOf(failure: unknown): string {
+  const { cause, phase } = (failure ?? {}) as { cause?: unknown; phase?: unknown }
+  const { code } = (cause ?? {}) as { code?: unknown }
+  const known = typeof code === 'string' ? code : codeOf(failure)
+  return typeof phase === 'string' ? `${known} while ${phase}` : known
 }
 
 const errorClass = (failure: unknown): string => {

@@ -3,9 +3,11 @@ import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Due } from './claim.ts'
 import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './health.ts'
-import { afterTry, firstWaiting, type LaneHealth, type LaneLimits } from './lanes.ts'
+import { afterTry, firstWaiting, type LaneHealth, type LaneLimits, rankAfter } from './lanes.ts'
 import type { Outcome } from './outcome.ts'
+import { armOwners, type OwnerDue } from './owners.ts'
 import { retryDelayMs } from './schedule.ts'
+import type { Rank } from './shares.ts'
 
 export interface RecordOptions extends HealthOptions {
   limits: LaneLimits
@@ -126,31 +128,35 @@ async function updateLanes(
   nowMs: number,
 ): Promise<Map<string, InARow>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
-  const names = JSON.stringify([...tries.keys()].map((lane) => [lane]))
+  const names = JSON.stringify([...tries].map(([lane, [one]]) => [lane, one?.due.owner]))
   // One that was idle may have been forgotten since (`expire.ts`).
   await sql`
-    insert into delivery_lanes (lane) select value ->> 0 from ${db.engine.jsonRows(names)} where true
+    insert into delivery_lanes (lane, owner) select value ->> 0, value ->> 1 from ${db.engine.jsonRows(names)} where true
     on conflict do nothing`.execute(tx)
-  const { rows: found } = await sql<LaneHealth & { lane: string }>`
-    select lane, failures, open_until from delivery_lanes
+  const { rows: found } = await sql<LaneHealth & { lane: string; rank: Rank }>`
+    select lane, failures, open_until, rank from delivery_lanes
     where lane in (select value ->> 0 from ${db.engine.jsonRows(names)}) order by lane ${db.engine.lockRows}`.execute(
     tx,
   )
   const after = found.map(({ lane, ...health }) => {
-    const step = (one: LaneHealth, tried: Tried) =>
-      tried.outcome && telling.has(tried) ? afterTry(one, tried.outcome.delivered, nowMs, limits) : one
-    return { lane, ...(tries.get(lane) ?? []).reduce<LaneHealth>(step, health) }
+    const step = (one: typeof health, tried: Tried) => {
+      if (!tried.outcome || !telling.has(tried)) return one
+      const { delivered } = tried.outcome
+      return { ...afterTry(one, delivered, nowMs, limits), rank: rankAfter(delivered) }
+    }
+    return { lane, ...(tries.get(lane) ?? []).reduce(step, health) }
   })
   // Whoever was served stands behind those that waited meanwhile.
   const instant = new Date(nowMs).toISOString()
   const floorOf = ({ openUntil }: LaneHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
-  const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one)]))
-  await sql`
-    update delivery_lanes set failures = a.failures, open_until = a.open_until,
+  const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one), one.rank]))
+  const { rows: armed } = await sql<OwnerDue>`
+    update delivery_lanes set failures = a.failures, open_until = a.open_until, rank = a.rank,
       due_at = case when ${firstWaiting} < a.floor then a.floor else ${firstWaiting} end
     from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until,
-      value ->> 3 as floor from ${db.engine.jsonRows(rows)}) as a
-    where a.lane = delivery_lanes.lane`.execute(tx)
+      value ->> 3 as floor, cast(value ->> 4 as integer) as rank from ${db.engine.jsonRows(rows)}) as a
+    where a.lane = delivery_lanes.lane returning owner, delivery_lanes.rank, due_at`.execute(tx)
+  await armOwners(tx, db, armed)
   const before = new Map(found.map(({ lane, failures }) => [lane, failures]))
   return new Map(after.map(({ lane, failures }) => [lane, { before: before.get(lane) ?? 0, after: failures }]))
 }

@@ -107,6 +107,13 @@ export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
   updatedAt: row.updatedAt,
 })
 
+/** What a caller sees of a registration: an administrator also whose it is. */
+export const shownTo = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
+  const show = shownBy(sealer)
+  if (!scopes.has('admin')) return show
+  return (row: Webhook) => ({ ...show(row), ownerClient: row.ownerClient, ownerSubject: row.ownerSubject })
+}
+
 const wellFormed = /^whk_[\w-]{22}$/
 
 /** The registration, or the same RESOURCE_NOT_FOUND for an unknown id and for somebody else's. */

@@ -3,6 +3,7 @@ import { iso } from '../../db/iso.ts'
 import type { Database } from '../../db/open.ts'
 import type { Due } from './claim.ts'
 import { armLanes, firstWaiting } from './lanes.ts'
+import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
 
@@ -49,6 +50,7 @@ export async function putOff(
       .executeTakeFirst()
     if (numUpdatedRows === 0n) return
     const waiting = sql<string | null>`case when ${firstWaiting} is null then null else ${until} end`
-    await tx.updateTable('deliveryLanes').set({ dueAt: waiting }).where('lane', '=', lane).execute()
+    const postponed = tx.updateTable('deliveryLanes').set({ dueAt: waiting }).where('lane', '=', lane)
+    await armOwners(tx, db, await postponed.returning(['owner', 'rank', 'dueAt']).execute())
   })
 }

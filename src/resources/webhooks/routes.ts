@@ -14,7 +14,7 @@ import { change } from './changes.ts'
 import { deliveryRoutes } from './delivery-routes.ts'
 import type { EventKinds } from './event-types.ts'
 import { page } from './listing.ts'
-import { find, insert, newRegistration, refuseDuplicate, remove, type Store, shownBy } from './registrations.ts'
+import { find, insert, newRegistration, refuseDuplicate, remove, type Store, shownTo } from './registrations.ts'
 import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
@@ -68,7 +68,7 @@ const listing: Plugin = async (app, { db, sealer }) => {
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await page(db, callerOf(request), request.query)
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
-    return rows.map(shownBy(sealer))
+    return rows.map(shownTo(sealer, callerOf(request)))
   })
 }
 
@@ -76,7 +76,7 @@ const reading: Plugin = async (app, { db, sealer }) => {
   const about = { tags, operationId: 'readWebhook', summary: 'Read a webhook', params: schemas.ById }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.Webhook } }
   app.get(`${path}/:id`, { config: reads, schema }, async (request) =>
-    shownBy(sealer)(await find(db.read, callerOf(request), request.params.id)),
+    shownTo(sealer, callerOf(request))(await find(db.read, callerOf(request), request.params.id)),
   )
 }
 
@@ -98,7 +98,8 @@ const changing: Plugin = async (app, options) => {
     const patch: RegistrationPatch = Object.fromEntries(named)
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
     await checkRegistration(patch, caller, options)
-    return shownBy(options.sealer)(await change(options, caller, request.params.id, patch, demands, actorOf(request)))
+    const changed = await change(options, caller, request.params.id, patch, demands, actorOf(request))
+    return shownTo(options.sealer, caller)(changed)
   })
 }
 

@@ -86,8 +86,17 @@ const shown = {
 }
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
 
+const forAdministrators = (description: string, example: string) =>
+  Type.Optional(Type.String({ description: `${description}; only administrators see it`, examples: [example] }))
+
 /** A registration as it is shown. */
-export const Webhook = narrowable(Type.Object(shown))
+export const Webhook = narrowable(
+  Type.Object({
+    ...shown,
+    ownerClient: forAdministrators('The client that registered it', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
+    ownerSubject: forAdministrators('The user that the client acted for, or the client itself', '42'),
+  }),
+)
 
 /** The only answers that carry the secret. */
 export const CreatedWebhook = Type.Object({

@@ -1,0 +1,24 @@
+import type { Logger } from 'pino'
+import type { Config } from './config.ts'
+import type { Owned } from './db/tables.ts'
+import { failureLog } from './resources/webhooks/failure-log.ts'
+import { laneLimits } from './resources/webhooks/lanes.ts'
+
+/** How deliveries are sent, as configured, and what the operator's log says of it. */
+export function webhookSending(config: Config, log: Logger, now: () => number) {
+  const { webhookTimeoutSeconds, webhookInFlight, webhookRate, webhookMaxWaiting: maxWaiting } = config
+  return {
+    callMs: webhookTimeoutSeconds * 1_000,
+    lanes: {
+      ...laneLimits,
+      inFlight: webhookInFlight,
+      perSecond: webhookRate === 0 ? Number.POSITIVE_INFINITY : webhookRate,
+      probeSeconds: Math.min(laneLimits.probeSeconds, webhookTimeoutSeconds),
+    },
+    schedule: config.webhookSchedule,
+    maxWaiting,
+    onCalled: failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') }),
+    onDropped: ({ ownerClient, ownerSubject }: Owned, dropped: number) =>
+      log.warn({ ownerClient, ownerSubject, dropped, maxWaiting }, 'waiting webhook deliveries were dropped'),
+  }
+}
