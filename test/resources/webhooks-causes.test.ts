@@ -77,7 +77,7 @@ describe('the cause of a failed call', () => {
   it('the phase of a timeout: connecting, waiting for the response, reading it', async (t) => {
     const lookup = () => new Promise<never>(() => {})
     const connecting = await outcomeOf(t, 'http://receiver.test/', { lookup })
-    assert.deepEqual(both(connecting), ['timeout', 'timeout while connecting'])
+    assert.deepEqual(both(connecting), ['unreachable', 'ETIMEDOUT while connecting'])
     const silent = await listening(
       t,
       createServer((socket) => socket.resume()),

@@ -11,8 +11,8 @@ export interface Answer {
 /** Where a call that takes too long has got to. */
 type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 
-/** The failure of a call that took too long. */
-const tookTooLong = (phase: Phase): unknown => ({ code: 'timeout', phase })
+/** The failure of a call that took too long; without a connection it is of the same class as a connection refused. */
+const tookTooLong = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
 const mostReadBytes = 65_536
 const mostKeptBytes = 4_096

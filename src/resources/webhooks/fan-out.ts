@@ -18,7 +18,7 @@ export interface FanOutOptions {
 }
 
 /** How many deliveries one transaction adds: others wait for it on SQLite. */
-const maxAdded = 1_000
+const maxAdded = 500
 
 /**
  * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
@@ -28,43 +28,28 @@ const maxAdded = 1_000
 export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
     const instant = new Date(now()).toISOString()
-    const { registered, addressed } = await additionsOf(db, payloads, (event, target) =>
-      deliveryRow(event, target, newOrderedId('dlv', random, instant)),
-    )
-    const added = async (rows: readonly Addition[], before: (tx: Queryable) => Promise<void>) => {
+    const add = async (additions: readonly Addition[], before?: (tx: Queryable) => Promise<void>) => {
       await db.write(async (tx) => {
-        await before(tx)
-        await addDeliveries(tx, db, rows, instant)
+        await before?.(tx)
+        await addDeliveries(tx, db, additions, instant)
       })
       onAdded?.()
-      await bound?.(rows)
+      await bound?.(additions)
     }
-    const last = registered.splice(-maxAdded)
-    while (registered.length > 0) await added(registered.splice(0, maxAdded), async () => {})
-    // What a unique constraint does not hold is added only by the run that finishes the jobs.
-    await added([...last, ...addressed], finish)
+    const events = await eventsOf(db.read, db, payloads)
+    const targets = targetsIn(db.read, db, events)
+    const registered: Addition[] = []
+    // A unique constraint holds any number of nulls: only the run that finishes the jobs adds these.
+    const addressed: Addition[] = []
+    for (const event of events) {
+      for (const target of await targets(event)) {
+        const additions = target.webhookId === null ? addressed : registered
+        additions.push(additionOf(event, target, newOrderedId('dlv', random, instant)))
+        if (registered.length > maxAdded) await add(registered.splice(0, maxAdded))
+      }
+    }
+    await add([...registered, ...addressed], finish)
   }
-}
-
-/** A delivery to add. */
-interface Addition extends Owned {
-  webhookId: string | null
-  row: (string | number)[]
-}
-
-async function additionsOf(
-  db: Database,
-  payloads: readonly unknown[],
-  add: (event: Event, target: Target) => Addition,
-): Promise<{ registered: Addition[]; addressed: Addition[] }> {
-  const events = await eventsOf(db.read, db, payloads)
-  const targets = targetsIn(db.read, db, events)
-  const all: Addition[] = []
-  for (const event of events) for (const target of await targets(event)) all.push(add(event, target))
-  const [registered = [], addressed = []] = [true, false].map((is) =>
-    all.filter((one) => (one.webhookId !== null) === is),
-  )
-  return { registered, addressed }
 }
 
 async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
@@ -76,10 +61,15 @@ async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly 
   return rows
 }
 
-const deliveryRow = (event: Event, target: Target, id: string): Addition => {
+/** A delivery to add. */
+interface Addition extends Owned {
+  row: (string | number)[]
+}
+
+const additionOf = (event: Event, target: Target, id: string): Addition => {
   const { webhookId, url, payloadStyle, ownerClient, ownerSubject, stops } = target
   const call = [id, event.id, webhookId as string, url, bodyFor(event, payloadStyle), laneOf(target, event.ownerClient)]
-  return { webhookId, ownerClient, ownerSubject, row: [...call, ownerClient, ownerSubject, event.type, stops] }
+  return { ownerClient, ownerSubject, row: [...call, ownerClient, ownerSubject, event.type, stops] }
 }
 
 /** Adds deliveries that are due at once; those that an event has already are passed over. */
