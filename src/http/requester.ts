@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from './client-address.ts'
+import type { Caller } from './identify.ts'
 
 /** For whom something is done that is bounded for each account. */
 export interface Requester {
@@ -9,11 +10,15 @@ export interface Requester {
   signal: AbortSignal
 }
 
+/** The account of a client and subject. */
+export const accountOf = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
+  `client:${JSON.stringify([clientId, subject])}`
+
 /** Who sent a request, as work that is bounded for each account knows them. */
 export function requesterOf({ caller, ip }: FastifyRequest, { raw }: FastifyReply): Requester {
   const abort = new AbortController()
   raw.once('close', () => abort.abort())
   const known = caller && 'caller' in caller ? caller.caller : undefined
-  const account = known ? `client:${JSON.stringify([known.clientId, known.subject])}` : `net:${networkOf(ip)}`
+  const account = known ? accountOf(known) : `net:${networkOf(ip)}`
   return { account, signal: abort.signal }
 }

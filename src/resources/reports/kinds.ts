@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { fold } from '../../db/fold.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../../db/long-read.ts'
 import type { Database } from '../../db/open.ts'
+import { accountOf } from '../../http/requester.ts'
 import type { ReportColumn } from './formats/format.ts'
 
 /** A condition that a report can be asked for with; `column` is an SQL expression. */
@@ -65,15 +66,18 @@ export function columnsOf({ columns }: ReportKind, { fields }: Asked): ReportKin
 export const readOf = (db: Database, kind: ReportKind, asked: Asked, viewer: Viewer): LongRead =>
   longRead(db, queryOf(kind, asked, viewer))
 
-/** Counts the rows of a report, `most` at the most. */
+/** Counts the rows of a report, `most` at the most; where few of many pass its filters, all are met. */
 export async function countUpTo(db: Database, kind: ReportKind, asked: Asked, viewer: Viewer, most: number) {
   const { from, where } = queryOf(kind, asked, viewer)
-  const met = where.length > 0 ? sql`where ${sql.join(where as RawBuilder<unknown>[], sql` and `)}` : sql``
+  const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
+  const conditions = [...(where as RawBuilder<unknown>[]), ...(table ? [db.engine.interruptible(table)] : [])]
+  const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
   const counting = sql<{
     rows: number
   }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${most}) as found`
-  const { rows } = await counting.execute(db.read)
-  return Number(rows[0]?.rows)
+  const account = accountOf(viewer)
+  const [counted] = await db.scan<{ rows: number }>({ compile: () => counting.compile(db.read) }, { account })
+  return Number(counted?.rows)
 }
 
 function queryOf(kind: ReportKind, asked: Asked, viewer: Viewer): LongReadOptions {
