@@ -27,6 +27,13 @@ app.get('/products/:id', { schema: { params, querystring, response: { 200: shape
 app.get('/products', { schema: { querystring: listed, response: { 200: Type.Array(shape) } } }, (_request, reply) => {
   reply.send(page)
 })
+app.put(
+  '/products/:id',
+  { schema: { params, body: declaration.body, response: { 200: shape } } },
+  (_request, reply) => {
+    reply.send(read)
+  },
+)
 app.post('/products', { schema: { body: declaration.body, response: { 201: shape } } }, (_request, reply) => {
   reply.code(201).send(created)
 })

@@ -26,9 +26,14 @@ export function fill(file: string, count: number): void {
 }
 
 /** How many products a file holds. */
-export function countProducts(file: string): number {
+export const countProducts = (file: string): number => numberIn(file, 'select count(*) as number from products')
+
+/** How often the products of a file were made or changed. */
+export const countRevisions = (file: string): number => numberIn(file, 'select sum(revision) as number from products')
+
+function numberIn(file: string, query: string): number {
   const db = new DatabaseSync(file, { readOnly: true })
-  const { count } = db.prepare('select count(*) as count from products').get() as { count: number }
+  const { number } = db.prepare(query).get() as { number: number }
   db.close()
-  return count
+  return number
 }

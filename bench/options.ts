@@ -26,9 +26,9 @@ export const usage = `Measures the service as a share of what the same core does
   --seconds N       length of one measurement (2)
   --connections N   keep-alive connections of the load generator (32)
   --rows N          products in the database, and rows of the report (1000000)
-  --only NAME       one row: get, not-modified, list, token, remembered-token, report,
-                    report-postgres, report-ndjson, report-xlsx, webhooks, create,
-                    get-counted, not-modified-counted, greedy or overload
+  --only NAME       one row: get, get-random, not-modified, list, token, remembered-token, report,
+                    report-postgres, report-ndjson, report-xlsx, webhooks, mixed, create, get-counted,
+                    not-modified-counted, greedy or overload
   --tls             HTTPS for both, instead of plain HTTP behind a proxy
   --json FILE       where the figures go (bench/results/<date>.json)
   --check           exit with 1 when a floor is missed

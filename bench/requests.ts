@@ -1,15 +1,16 @@
 import type { Bench, Measurement } from './bench.ts'
 import { drive } from './drive.ts'
-import { countProducts, nameOf, priceOf } from './fill.ts'
+import { countProducts, countRevisions, nameOf, priceOf } from './fill.ts'
 import type { LoadResult } from './load-order.ts'
 import { withRatio } from './measured.ts'
 import { forgetPeak, memoryOf } from './memory.ts'
 import { quietest } from './quietest.ts'
+import { known, randomReads, randomReadsAndWrites, writeEach } from './random-requests.ts'
 import { generous, startService } from './service.ts'
 import { answerOf, proxied, requestText, type Target } from './target.ts'
 
 /** A row that counts requests per second. */
-interface RequestRow {
+export interface RequestRow {
   name: string
   title: string
   floor: number
@@ -18,6 +19,8 @@ interface RequestRow {
   plain: number
   /** The requests to send in turn; `headers` are those that all rows have. */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
+  /** What the database file must have more of afterwards, and the share of the requests that each add one. */
+  writes?: { count: (databaseFile: string) => number; share: number }
 }
 
 type Headers = Record<string, string>
@@ -43,7 +46,7 @@ async function pages(headers: Headers, _rows: number, service: Target): Promise<
   return paths.map((path) => requestText('GET', path, headers))
 }
 
-const rows: RequestRow[] = [
+export const rows: RequestRow[] = [
   { name: 'get', title: 'GET /products/{id}', floor: 0.5, status: 200, plain: 200, requests: reads },
   {
     name: 'not-modified',
@@ -65,6 +68,24 @@ const rows: RequestRow[] = [
         const body = JSON.stringify({ name: nameOf(2_000_000 + at), price: priceOf(at) })
         return requestText('POST', '/products', { ...headers, 'content-type': 'application/json' }, body)
       }),
+    writes: { count: countProducts, share: 1 },
+  },
+  {
+    name: 'get-random',
+    title: `GET /products/{id}, random of ${known.toLocaleString('en')}`,
+    floor: 0.4,
+    status: 200,
+    plain: 200,
+    requests: randomReads,
+  },
+  {
+    name: 'mixed',
+    title: '95 % GET, 5 % PUT durable, random',
+    floor: 0.2,
+    status: 200,
+    plain: 200,
+    requests: randomReadsAndWrites,
+    writes: { count: countRevisions, share: 1 / writeEach },
   },
 ]
 
@@ -90,7 +111,7 @@ export const countedRows: Measurement[] = rows.slice(0, 2).map((row, at) => {
 
 async function measure(bench: Bench, row: RequestRow) {
   const { service, reference } = bench
-  const stored = countProducts(service.databaseFile)
+  const stored = row.writes?.count(service.databaseFile) ?? 0
   const answered: number[] = []
   const run = async (target: Target, seconds: number) => {
     const result = await runOnce(bench, row, target, seconds)
@@ -99,7 +120,7 @@ async function measure(bench: Bench, row: RequestRow) {
   }
   forgetPeak(service.pid)
   const rounds = await inTurns(bench, row.title, { reference, service }, run)
-  if (row.status === 201) expectStored(bench, stored, answered)
+  expectStored(bench, row, stored, answered)
   service.trimLog()
   const { name, title, floor } = row
   const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
@@ -128,7 +149,15 @@ export async function inTurns(
   return rounds
 }
 
-async function runOnce({ options, place, pin, service }: Bench, row: RequestRow, target: Target, seconds: number) {
+type Place = Pick<Bench, 'options' | 'place' | 'pin' | 'service'>
+
+/** Sends the requests of a row to a target for so many seconds, with a token of the service. */
+export async function runOnce(
+  { options, place, pin, service }: Place,
+  row: RequestRow,
+  target: Target,
+  seconds: number,
+) {
   const headers = { ...proxied(options.tls), authorization: `Bearer ${await service.token()}` }
   const order = {
     port: target.port,
@@ -152,10 +181,15 @@ const sideLine = (result: LoadResult) =>
     `load ${percent(result.loadShare)} (others ${percent(result.othersLoadShare)})`,
   ].join('   ')
 
-/** Every 201 must have left a row behind; requests under way at the end of a run may have left more. */
-function expectStored({ service, options }: Bench, before: number, answered: number[]): void {
-  const added = countProducts(service.databaseFile) - before
-  const least = answered.reduce((sum, count) => sum + count, 0)
-  if (added >= least && added <= least + options.connections * answered.length) return
-  throw new Error(`${least} answers with 201, but ${added} rows more`)
+/** Every write that was answered must be in the file; requests under way at the end of a run may be there, too. */
+function expectStored({ service, options }: Bench, { writes }: RequestRow, before: number, answered: number[]): void {
+  if (writes === undefined) return
+  const added = writes.count(service.databaseFile) - before
+  const writesOf = (count: number) => Math.floor(count * writes.share)
+  const least = answered.reduce((sum, count) => sum + writesOf(count), 0)
+  const underWay = options.connections * answered.length
+  // Where reads overtake writes, those that were sent are not those that were answered.
+  const missing = writes.share < 1 ? underWay : 0
+  if (added >= least - missing && added <= least + underWay) return
+  throw new Error(`${least} writes were answered, but ${added} are in the file`)
 }

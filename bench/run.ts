@@ -18,15 +18,19 @@ import { tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
 import { openWorkplace, type Workplace } from './workplace.ts'
 
-const [get, notModified, list, create] = requestRows as [Measurement, Measurement, Measurement, Measurement]
-/** The one that adds rows comes behind those that read them; the last start services of their own. */
-const reads = [get, notModified, list, tokenRow, rememberedRow]
+const [get, notModified, list, create, getRandom, mixed] = requestRows as [
+  ...[Measurement, Measurement, Measurement],
+  ...[Measurement, Measurement, Measurement],
+]
+/** Those that change rows come behind those that read them; the last start services of their own. */
+const reads = [get, getRandom, notModified, list, tokenRow, rememberedRow]
 const measurements = [
   ...reads,
   reportRow,
   postgresRow,
   ...formatRows,
   webhooksRow,
+  mixed,
   create,
   ...countedRows,
   greedyRow,

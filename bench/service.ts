@@ -40,6 +40,8 @@ export interface Special {
   /** Its data folder, and its log. */
   name?: string
   limits?: Record<string, string>
+  /** Flags of Node.js in place of those that the first line of the program gives. */
+  flags?: readonly string[]
   /** Another engine's database, and how it is filled. */
   database?: { url: string; fill: (rows: number) => void }
 }
@@ -49,7 +51,7 @@ export async function startService(
   place: Workplace,
   { rows, tls, profile }: Options,
   pin: boolean,
-  { name = 'data', limits = withoutLimits, database }: Special = {},
+  { name = 'data', limits = withoutLimits, flags, database }: Special = {},
 ): Promise<Service> {
   const dataDir = join(place.folder, name)
   const port = await freePort()
@@ -64,7 +66,8 @@ export async function startService(
   const logFile = join(place.folder, `${name}.log`)
   const log = openSync(logFile, 'a')
   // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
-  const command = pinned(pin, serverCore, [program, 'serve'])
+  const first = flags ? ['env', 'MALLOC_ARENA_MAX=2', process.execPath, ...flags] : []
+  const command = pinned(pin, serverCore, [...first, program, 'serve'])
   const child = place.start(command, {
     env: { ...env, ...(profile && profiling('service')) },
     stdio: ['ignore', log, log],

@@ -3,7 +3,7 @@ import type { Memory } from './memory.ts'
 import { disturbedShare } from './quietest.ts'
 
 /** The most memory the service may take, over everything. */
-export const ceilingMiB = 200
+export const ceilingMiB = 256
 
 const whole = (value: number) => Math.round(value).toLocaleString('en')
 
