@@ -2,6 +2,7 @@ import { sweepInvitations } from './auth/invitations.ts'
 import { sweepLoginTries } from './auth/login-tries.ts'
 import { sweepExpired } from './auth/records.ts'
 import { sweepAnswers } from './db/answers.ts'
+import { sweepClock } from './db/clock.ts'
 import type { RandomBytes } from './db/ids.ts'
 import { expireLimitWindows } from './db/limit-windows.ts'
 import type { Database } from './db/open.ts'
@@ -9,6 +10,7 @@ import { expireQuotaUses } from './db/quota-uses.ts'
 import { expireRequestCounts } from './db/request-counts.ts'
 import type { Sealer } from './db/seal.ts'
 import { expireVersionCalls } from './db/version-calls.ts'
+import { freeJobs } from './queue/embedded.ts'
 import type { Queue } from './queue/queue.ts'
 import { expireReports } from './resources/reports/expire.ts'
 import { generate } from './resources/reports/generate.ts'
@@ -18,6 +20,7 @@ import { startDispatch } from './resources/webhooks/dispatch.ts'
 import { expireDeliveries } from './resources/webhooks/expire.ts'
 import { fanOut } from './resources/webhooks/fan-out.ts'
 import type { LaneLimits } from './resources/webhooks/lanes.ts'
+import { freeDeliveries } from './resources/webhooks/release.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import type { Sender } from './resources/webhooks/send.ts'
 import { sendSoon } from './resources/webhooks/send-soon.ts'
@@ -43,6 +46,8 @@ export interface WorkerOptions {
   callMs: number
   version: string
   now: () => number
+  /** Milliseconds that have passed, whatever is done to the clock. */
+  monotonic: () => number
   random: RandomBytes
   jitter: () => number
   onError: (error: unknown) => void
@@ -54,7 +59,7 @@ export interface WorkerOptions {
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
-  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, jitter } = options
+  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, monotonic, jitter } = options
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
   const signing = { db, sealer, keys, version, now, random }
   const recording = { queue, limits: lanes, schedule, jitter }
@@ -63,7 +68,8 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   queue.work('report.generate', generate(reports))
   queue.work('event.fan-out', { together: fanOut({ db, now, random, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
-  const stopSweeps = sweepEvery(sweepMs, onError, [
+  const time = sweepClock(db, monotonic, onError)
+  const stopSweeps = sweepEvery(sweepMs, onError, time, (now) => [
     () => expireReports({ db, results, now, taskSeconds }),
     () => expireDeliveries(db, now),
     () => sweepExpired(db, now),
@@ -87,13 +93,36 @@ const hands = 512
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
-/** Runs the sweeps one after the other, again and again; a failed one is reported and tried again next time. */
-function sweepEvery(ms: number, onError: (error: unknown) => void, sweeps: (() => Promise<unknown>)[]): () => void {
+/**
+ * Gives back what a process had claimed that is gone, so that work goes on at once instead of when the leases lapse. Only
+ * for a database that no other process works on.
+ */
+export async function takeOver(db: Database, now: () => number): Promise<void> {
+  await freeJobs(db)
+  await freeDeliveries(db, now())
+}
+
+type Sweep = () => Promise<unknown>
+
+/**
+ * Runs the sweeps one after the other, again and again, all of a round at one moment of the given clock; a failed one is
+ * reported and tried again next time.
+ */
+function sweepEvery(
+  ms: number,
+  onError: (error: unknown) => void,
+  time: () => Promise<number>,
+  sweepsAt: (now: () => number) => Sweep[],
+): () => void {
   let running = false
+  const round = async () => {
+    const at = await time()
+    for (const sweep of sweepsAt(() => at)) await sweep().catch(onError)
+  }
   const timer = setInterval(async () => {
     if (running) return
     running = true
-    for (const sweep of sweeps) await sweep().catch(onError)
+    await round().catch(onError)
     running = false
   }, ms)
   return () => clearInterval(timer)

@@ -11,6 +11,8 @@ export interface Engine {
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
   /** Column type of folded text: compares by bytes, so that both engines sort alike. */
   keyType: RawBuilder<unknown>
+  /** The database's clock, in milliseconds since the epoch, whenever the transaction began. */
+  now: RawBuilder<number>
   /** Run first by a migration: no limits on its time, and one process at a time. */
   beforeMigration: readonly string[]
   /** The columns of a table with their types, and its indexes by their first column. No rows without the table. */
@@ -62,6 +64,7 @@ export const sqlite: Engine = {
   identityType: 'integer',
   identity: (column) => column.primaryKey().autoIncrement(),
   keyType: sql`text`,
+  now: sql`unixepoch('now', 'subsec') * 1000.0`,
   beforeMigration: [],
   columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
   indexesOf: (table) => sql`
@@ -102,6 +105,7 @@ export const postgres: Engine = {
   identityType: 'integer',
   identity: (column) => column.primaryKey().generatedAlwaysAsIdentity(),
   keyType: sql`text collate "C"`,
+  now: sql`cast(extract(epoch from clock_timestamp()) * 1000 as double precision)`,
   beforeMigration: [
     'set local lock_timeout = 0',
     'set local statement_timeout = 0',

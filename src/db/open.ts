@@ -16,6 +16,7 @@ import {
   type SqliteHandle,
   sharedReads,
   sqliteDialect,
+  sqlitePath,
   sqliteValues,
 } from './sqlite.ts'
 import type { Tables } from './tables.ts'
@@ -66,14 +67,14 @@ export interface OpenOptions {
 
 /** Opens `postgres://…`, or a SQLite file given as `file:` URL or path. Throws when it cannot be reached. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
-  if (!/^postgres(ql)?:/.test(url)) return openSqlite(url)
+  const path = sqlitePath(url)
+  if (path !== null) return openSqlite(url, path)
   // Loaded where it is used: an embedded service does not carry the client in memory.
   const { openPostgres } = await import('./postgres.ts')
   return openPostgres(url, options.poolSize ?? 10, options.isHasty ?? false)
 }
 
-function openSqlite(url: string): Database {
-  const path = url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
+function openSqlite(url: string, path: string): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const writer = openSqliteFile(path)
   // Group commit waits for other processes itself: here waiting would block the event loop.
