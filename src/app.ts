@@ -9,6 +9,7 @@ import type { People } from './auth/people.ts'
 import { userinfo } from './auth/userinfo.ts'
 import { keptAnswers } from './db/answers.ts'
 import type { Audit } from './db/audit-buffer.ts'
+import type { SharedClock } from './db/clock.ts'
 import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
 import { acceptable } from './http/acceptable.ts'
@@ -70,6 +71,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   baseUrl: string
   /** Key and certificate; without them the service speaks plain HTTP behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
+  clock?: Pick<SharedClock, 'isUsable'>
   trustedProxies: readonly string[]
   /** The origins whose pages may call. */
   corsOrigins: readonly string[]
@@ -136,11 +138,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
 /** What the service says about itself, whatever the version. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
-  const { definition, lives, baseUrl, db, now, version = 'development' } = options
+  const { definition, lives, baseUrl, db, clock, now, version = 'development' } = options
   const { stopping = new AbortController().signal } = options
   const documents = documentation(definition, lives, { baseUrl, version })
   await app.register(openapi, { documents })
-  await app.register(health, { check: db.ping, now, stopping })
+  await app.register(health, { check: db.ping, isClockUsable: clock?.isUsable, now, stopping })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl })
   await app.register(docs, { documents })

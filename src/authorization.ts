@@ -11,6 +11,7 @@ import { apiScopes, type Scopes, unknownScopes } from './auth/scopes.ts'
 import { tokenVerifier } from './auth/verify.ts'
 import { type Config, ConfigError } from './config.ts'
 import type { Audit } from './db/audit-buffer.ts'
+import { sweepClock } from './db/clock.ts'
 import { clientAddress } from './http/client-address.ts'
 import type { Stores } from './stores.ts'
 
@@ -22,8 +23,12 @@ export interface AuthorizationOptions {
   /** Where clients reach the service: issuer and audience of its tokens. */
   baseUrl: string
   audit: Audit
+  /** What ends tokens in this process. */
+  endings: Endings
   /** Milliseconds since the epoch. */
   now: () => number
+  /** Milliseconds that have passed, whatever is done to the clock. */
+  monotonic: () => number
   report: (error: unknown) => void
 }
 
@@ -32,10 +37,9 @@ const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAn
 
 /** Who may do what: the judge of tokens, the part about people, the authorization server where this process is one. */
 export async function openAuthorization(options: AuthorizationOptions) {
-  const { config, scopes, stores, baseUrl, audit, now, report } = options
+  const { config, scopes, stores, baseUrl, audit, endings, now, monotonic, report } = options
   const { db, sealer } = stores
   const keys = await keyRing({ db, sealer, now })
-  const endings: Endings = { count: 0 }
   const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const tokens = { ...own, endings, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
@@ -44,7 +48,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const about = { accessTokenSeconds, report, audit, address: clientAddress(trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
-  const untend = tendKeys(keys, { db, sealer, now }, report)
+  const untend = tendKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), report)
   return {
     people: persons,
     provider: config.roles.includes('auth') ? currentServer(keys, { ...tokens, ...persons, ...about, sealer }) : null,

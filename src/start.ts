@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Logger, pino } from 'pino'
 import { buildApp, plaintextTold } from './app.ts'
+import type { Endings } from './auth/endings.ts'
 import { openAuthorization } from './authorization.ts'
-import { localCertificates, providedCertificates } from './certificates.ts'
 import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
 import { type Audit, openAudit } from './db/audit-buffer.ts'
 import { pooledRandom } from './db/pooled-random.ts'
@@ -18,6 +17,7 @@ import { openCounters } from './limit-counters.ts'
 import { limitRules } from './limit-settings.ts'
 import { listenersOf } from './listeners.ts'
 import { type LogSink, logSink } from './log-sink.ts'
+import { nodeClock } from './node-clock.ts'
 import { openQueue } from './queue/open.ts'
 import { reportBounds } from './report-settings.ts'
 import { refuseWrongReports } from './resources/reports/check.ts'
@@ -25,7 +25,8 @@ import { inThread } from './resources/reports/in-thread.ts'
 import { webhookKeys } from './resources/webhooks/secrets.ts'
 import { sender } from './resources/webhooks/send.ts'
 import { openResults } from './results/open.ts'
-import { openStores, type Stores } from './stores.ts'
+import { serverCertificates } from './server-certificates.ts'
+import { openServedStores, type Stores } from './stores.ts'
 import { versionLives } from './version-lives.ts'
 import { reportKinds } from './versions.ts'
 import { webhookSending } from './webhook-sending.ts'
@@ -41,7 +42,7 @@ export interface Service extends Stores {
   close: () => Promise<void>
 }
 
-const now = Date.now
+const wall = Date.now
 const monotonic = () => performance.now()
 const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
@@ -75,10 +76,11 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const logs = { log, access: accessWriter(log, sink) }
-  const stores = await openStores(config, definition.tables)
-  onClose(stores.db.close)
+  const { close, ...stores } = await openServedStores(config, definition.tables, wall)
+  onClose(close)
   await refuseWrongReports(stores.db, definition.reports)
   const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
+  const { endings, now } = parts
   // Stopped together with the listeners; or alone, when the start fails before there are any.
   let stopped: Promise<void> | undefined
   const stopQueue = (lastAdded?: Promise<void>) => {
@@ -86,13 +88,13 @@ async function start(given: Config, definition: Definition, version: string, onC
     return stopped
   }
   onClose(() => stopQueue())
-  const certificates = await serverCertificates(config, stores.dataDir)
+  const certificates = await serverCertificates(config, stores.dataDir, now)
   const baseUrl = baseUrlOf(config)
   const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'the audit log is behind') })
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
   const letsIn = { ...stores, db: stores.db.reserved }
-  const about = { config, scopes: definition.scopes, stores: letsIn, baseUrl, audit, now, report }
+  const about = { config, scopes: definition.scopes, stores: letsIn, baseUrl, audit, endings, now, monotonic, report }
   const authorization = await openAuthorization(about)
   onClose(authorization.stop)
   const stopping = new AbortController()
@@ -111,6 +113,13 @@ async function start(given: Config, definition: Definition, version: string, onC
 
 /** What both the HTTP service and the background service work with. */
 async function openParts(config: Config, definition: Definition, { db, sealer, version, log, onClose }: Opening) {
+  const endings: Endings = { count: 0 }
+  const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
+    onClose(part.close)
+    return part
+  }
+  const clock = opened(await nodeClock({ db, log, wall, monotonic, onMoved: () => endings.count++ }))
+  const { now } = clock
   const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
   const resultsUrl = resultsUrlOf(config)
   const results = await openResults(resultsUrl)
@@ -119,12 +128,8 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
   const keys = await webhookKeys(db, sealer)
   const sending = webhookSending(config, log, now)
   const rules = limitRules(config)
-  const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
-    onClose(part.close)
-    return part
-  }
   return {
-    limits: rules && { rules, monotonic, counters: opened(await openLimits(config, db, log)) },
+    limits: rules && { rules, monotonic, counters: opened(await openLimits(config, db, now, log)) },
     counter: opened(requestCounter({ db, now, onError })),
     versionCounter: opened(versionCallCounter({ db, now, onError })),
     definition,
@@ -139,18 +144,18 @@ async function openParts(config: Config, definition: Definition, { db, sealer, v
     webhookKeys: keys,
     ...reportBounds(config),
     onError,
-    ...{ version, now },
+    ...{ version, now, monotonic, clock, endings },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
 }
 
 /** Where calls are counted; what becomes of a store that is away is a warning, not a fault. */
-const openLimits = ({ redisUrl }: Config, db: Stores['db'], log: Logger) =>
+const openLimits = ({ redisUrl }: Config, db: Stores['db'], now: () => number, log: Logger) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
 
 const accessWriter = (log: Logger, { write }: LogSink, textOf = accessTexts()): Access =>
-  log.isLevelEnabled('info') ? (line) => write(textOf(line, now())) : () => {}
+  log.isLevelEnabled('info') ? (line) => write(textOf(line, wall())) : () => {}
 
 type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: Life[] }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
@@ -182,12 +187,4 @@ async function openApp(
       fault: (error, requestId) => log.error({ err: error, requestId }, 'a request failed'),
     },
   })
-}
-
-async function serverCertificates(config: Config, dataDir: string) {
-  if (config.tls === 'off') return null
-  const { tlsCertFile, tlsKeyFile, baseUrl } = config
-  if (tlsCertFile && tlsKeyFile) return { ...providedCertificates(tlsCertFile, tlsKeyFile), authorityFile: null }
-  const hostnames = baseUrl === null ? [] : [new URL(baseUrl).hostname]
-  return localCertificates(join(dataDir, 'certificates'), hostnames, now)
 }

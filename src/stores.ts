@@ -6,7 +6,9 @@ import { migrate } from './db/migrate.ts'
 import { type Database, openDatabase } from './db/open.ts'
 import type { ResourceTable } from './db/resource-tables.ts'
 import { type Sealer, sealer } from './db/seal.ts'
+import { lockSqlite } from './db/sqlite-lock.ts'
 import { masterKey } from './master-key.ts'
+import { takeOver } from './worker.ts'
 
 /** A store opened as the configuration says, its schema up to date. */
 export interface Stores {
@@ -29,4 +31,20 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
     throw error
   })
   return { db, dataDir, sealer: seals }
+}
+
+/**
+ * The same for a process that serves. Of a SQLite file it is the only one, or this throws `DatabaseInUse`; so what an earlier
+ * process had claimed is free at once. `close` also lets the next process in.
+ */
+export async function openServedStores(config: Config, tables: readonly ResourceTable[], now: () => number) {
+  const unlock = lockSqlite(databaseUrlOf(config), now)
+  try {
+    const stores = await openStores(config, tables)
+    if (unlock !== null) await takeOver(stores.db, now)
+    return { ...stores, close: () => stores.db.close().finally(() => unlock?.()) }
+  } catch (error) {
+    unlock?.()
+    throw error
+  }
 }

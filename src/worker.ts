@@ -2,6 +2,7 @@ import { sweepInvitations } from './auth/invitations.ts'
 import { sweepLoginTries } from './auth/login-tries.ts'
 import { sweepExpired } from './auth/records.ts'
 import { sweepAnswers } from './db/answers.ts'
+import { sweepClock } from './db/clock.ts'
 import type { RandomBytes } from './db/ids.ts'
 import { expireLimitWindows } from './db/limit-windows.ts'
 import type { Database } from './db/open.ts'
@@ -9,6 +10,7 @@ import { expireQuotaUses } from './db/quota-uses.ts'
 import { expireRequestCounts } from './db/request-counts.ts'
 import type { Sealer } from './db/seal.ts'
 import { expireVersionCalls } from './db/version-calls.ts'
+import { freeJobs } from './queue/embedded.ts'
 import type { Queue } from './queue/queue.ts'
 import { expireReports } from './resources/reports/expire.ts'
 import { generate } from './resources/reports/generate.ts'
@@ -19,6 +21,7 @@ import { expireDeliveries } from './resources/webhooks/expire.ts'
 import { fanOut } from './resources/webhooks/fan-out.ts'
 import type { LaneLimits } from './resources/webhooks/lanes.ts'
 import { reviveOwners } from './resources/webhooks/owners.ts'
+import { freeDeliveries } from './resources/webhooks/release.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import type { Sender } from './resources/webhooks/send.ts'
 import { sendSoon } from './resources/webhooks/send-soon.ts'
@@ -51,6 +54,8 @@ export interface WorkerOptions {
   onDropped: NonNullable<BoundOptions['onDropped']>
   version: string
   now: () => number
+  /** Milliseconds that have passed, whatever is done to the clock. */
+  monotonic: () => number
   random: RandomBytes
   jitter: () => number
   onError: (error: unknown) => void
@@ -62,7 +67,7 @@ export interface WorkerOptions {
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
-  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, jitter } = options
+  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, monotonic, jitter } = options
   const { maxWaiting, onCalled, onDropped } = options
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
   const signing = { db, sealer, keys, version, now, random }
@@ -74,7 +79,8 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   queue.work('event.fan-out', { together: fanOut({ db, now, random, bound, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
-  const stopSweeps = sweepEvery(sweepMs, onError, [
+  const time = sweepClock(db, monotonic, onError)
+  const stopSweeps = sweepEvery(sweepMs, onError, time, (now) => [
     expireReports({ db, results, now, taskSeconds, onError }),
     () => expireDeliveries(db, now),
     () => reviveOwners(db, now),
@@ -99,13 +105,38 @@ const hands = 512
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
-/** Runs the sweeps one after the other, again and again; a failed one is reported and tried again next time. */
-function sweepEvery(ms: number, onError: (error: unknown) => void, sweeps: (() => Promise<unknown>)[]): () => void {
+/**
+ * Gives back what a process had claimed that is gone, so that work goes on at once instead of when the leases lapse. Only
+ * for a database that no other process works on.
+ */
+export async function takeOver(db: Database, now: () => number): Promise<void> {
+  await freeJobs(db)
+  await freeDeliveries(db, now())
+}
+
+type Sweep = () => Promise<unknown>
+
+/**
+ * Runs the sweeps one after the other, again and again, all of a round at one moment of the given clock; a failed one is
+ * reported and tried again next time.
+ */
+function sweepEvery(
+  ms: number,
+  onError: (error: unknown) => void,
+  time: () => Promise<number>,
+  sweepsAt: (now: () => number) => Sweep[],
+): () => void {
   let running = false
+  let at = 0
+  const sweeps = sweepsAt(() => at)
+  const round = async () => {
+    at = await time()
+    for (const sweep of sweeps) await sweep().catch(onError)
+  }
   const timer = setInterval(async () => {
     if (running) return
     running = true
-    for (const sweep of sweeps) await sweep().catch(onError)
+    await round().catch(onError)
     running = false
   }, ms)
   return () => clearInterval(timer)

@@ -49,10 +49,19 @@ export async function keyRing(sources: KeySources): Promise<KeyRing> {
   }
 }
 
-/** Every 15 seconds: rotates the keys when their time has come, and follows what other processes did. Returns how to stop. */
-export function tendKeys(ring: KeyRing, sources: KeySources, onError: (error: unknown) => void): () => void {
+/**
+ * Every 15 seconds: rotates the keys when their time has come by `time`, as that ends old ones, and follows what other
+ * processes did. Returns how to stop.
+ */
+export function tendKeys(
+  ring: KeyRing,
+  sources: Omit<KeySources, 'now'>,
+  time: () => Promise<number>,
+  onError: (error: unknown) => void,
+): () => void {
   const tend = async () => {
-    await rotateByTime({ ...sources, actor: theService })
+    const at = await time()
+    await rotateByTime({ ...sources, now: () => at, actor: theService })
     await ring.reload()
   }
   const timer = setInterval(() => tend().catch(onError), careMs)

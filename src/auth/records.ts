@@ -25,8 +25,11 @@ const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
 /** A client that lost the answer to a refresh may ask once more this long, and gets the same successor. */
 const refreshGraceMs = 10_000
 const sweepBatch = 1_000
-/** Tokens are accepted a little after their end (clock skew), and their marks must last as long. */
-const sweepDelayMs = 60_000
+/**
+ * The mark of a revoked token must outlast the token on every node: it is accepted 30 s after its end, by a clock that may be
+ * 30 s behind on a node that is ready, and for five more seconds on one whose clock has just been moved.
+ */
+const sweepDelayMs = 5 * 60_000
 /** Later than every instant. */
 const never = '9999'
 
@@ -35,7 +38,7 @@ export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
 }
 
-/** Deletes what expired a minute ago or more, in batches so that nobody waits long, and returns how many there were. */
+/** Deletes what expired five minutes ago or more, in batches so that nobody waits long, and returns how many there were. */
 export async function sweepExpired(db: Database, now: () => number): Promise<number> {
   const before = iso(now() - sweepDelayMs)
   for (let swept = 0; ; ) {

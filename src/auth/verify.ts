@@ -115,20 +115,27 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 /**
  * The scopes a token has at this moment: those it was given and its client still may have. None at all when the client, the
  * token, the grant behind it or the user it speaks for is gone, or the key that signed it was withdrawn.
+ *
+ * A token that this service issued for a user was recorded as it was issued (`recordIssued`), so without its record it is
+ * refused: whatever became of the record, no revocation is forgotten. Of other tokens only a revocation makes a record, which
+ * stays longer than the token can be accepted (`sweepExpired`).
  */
 export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
-  const unrevoked = client.where(({ exists, not }) => not(exists(revokedToken(db))))
+  const unrevoked = client.where(({ exists, not }) => not(exists(recordOf(db, 'ended'))))
+  const recorded = client.where(({ exists }) => exists(recordOf(db, 'standing')))
   const user = db.read.selectFrom('users').select('users.id').where('users.id', '=', 0)
   const ofClient = db.prepare(unrevoked)
-  const ofUser = db.prepare(unrevoked.where(({ exists }) => exists(user)))
+  const ofUser = db.prepare(recorded.where(({ exists }) => exists(user)))
+  const ofUserElsewhere = db.prepare(unrevoked.where(({ exists }) => exists(user)))
   return async ({ client_id, jti, sub, kid, scope, isOutside }: Claims): Promise<string | undefined> => {
     const source = isOutside ? trusted?.keys : keys
     if (kid !== null && !source?.publicKeys.has(kid)) return undefined
     if (isOutside) return scope
     if (sub !== client_id && !isUserId(sub)) return undefined
     const named = [client_id, jti, ...accessTokenKinds, 'Grant']
-    const [row] = await (sub === client_id ? ofClient.all(named) : ofUser.all([...named, Number(sub)]))
+    const found = sub === client_id ? ofClient : kid === null ? ofUserElsewhere : ofUser
+    const [row] = await found.all([...named, ...(sub === client_id ? [] : [Number(sub)])])
     if (row === undefined) return undefined
     return presentScope(scope, row.scopes)
   }
@@ -136,7 +143,8 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
 
 const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
-function revokedToken({ read }: Database) {
+/** The record of a token, if it was ended: by itself or with its grant; or if it still stands. */
+function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')
   return read
     .selectFrom('authRecords as token')
@@ -148,6 +156,7 @@ function revokedToken({ read }: Database) {
         eb('token.grantId', 'is not', null),
         not(exists(grant.where('grant.id', '=', ref('token.grantId')))),
       ])
-      return or([eb('token.consumedAt', 'is not', null), orphan])
+      const ended = or([eb('token.consumedAt', 'is not', null), orphan])
+      return state === 'ended' ? ended : not(ended)
     })
 }

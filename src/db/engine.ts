@@ -12,6 +12,8 @@ export interface Engine {
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
   /** Column type of folded text: compares by bytes, so that both engines sort alike. */
   keyType: RawBuilder<unknown>
+  /** The database's clock, in milliseconds since the epoch, whenever the transaction began. */
+  now: RawBuilder<number>
   /** Run first by a migration: no limits on its time, and one process at a time. */
   beforeMigration: readonly string[]
   /**
@@ -75,6 +77,7 @@ export const sqlite: Engine = {
   identityType: 'integer',
   identity: (column) => column.primaryKey().autoIncrement(),
   keyType: sql`text`,
+  now: sql`unixepoch('now', 'subsec') * 1000.0`,
   beforeMigration: [],
   indexedBy: (index) => sql`indexed by ${sql.ref(index)}`,
   statistics: {
@@ -123,6 +126,7 @@ export const postgres: Engine = {
   identityType: 'integer',
   identity: (column) => column.primaryKey().generatedAlwaysAsIdentity(),
   keyType: sql`text collate "C"`,
+  now: sql`cast(extract(epoch from clock_timestamp()) * 1000 as double precision)`,
   beforeMigration: [
     'set local lock_timeout = 0',
     'set local statement_timeout = 0',

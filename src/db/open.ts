@@ -20,6 +20,7 @@ import {
   type SqliteHandle,
   sharedReads,
   sqliteDialect,
+  sqlitePath,
   sqliteValues,
 } from './sqlite.ts'
 import type { Tables } from './tables.ts'
@@ -85,14 +86,14 @@ const realTimer: Later = (ms, run) => {
 /** Opens `postgres://…`, or a SQLite file given as `file:` URL or path. Throws when it cannot be reached. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   const { poolSize = 10, isHasty = false, later = realTimer } = options
-  if (!/^postgres(ql)?:/.test(url)) return openSqlite(url, later)
+  const path = sqlitePath(url)
+  if (path !== null) return openSqlite(url, path, later)
   // Loaded where it is used: an embedded service does not carry the client in memory.
   const { openPostgres } = await import('./postgres.ts')
   return openPostgres(url, { poolSize, isHasty, later })
 }
 
-function openSqlite(url: string, later: Later): Database {
-  const path = url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
+function openSqlite(url: string, path: string, later: Later): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const writer = openSqliteFile(path)
   // Group commit waits for other processes itself: here waiting would block the event loop.

@@ -23,6 +23,10 @@ export interface SqliteHandle {
 
 const statementsKept = 400
 
+/** The file that a `file:` URL or a path names; null for a server. */
+export const sqlitePath = (url: string): string | null =>
+  /^postgres(ql)?:/.test(url) ? null : url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
+
 /**
  * Opens a file: WAL, `synchronous=FULL` (an acknowledged write survives power loss), foreign keys on.
  * Waits at most 100 ms for another process's lock, since the wait blocks this thread.

@@ -3,8 +3,10 @@ import { Type } from 'typebox'
 import { Problem } from './problem.ts'
 
 export interface HealthOptions {
-  /** Throws when the service cannot do its work now. */
+  /** Throws when the store cannot do its work now. */
   check: () => Promise<void>
+  /** Whether the clock of this node is near enough to that of the store; it is where nothing is given. */
+  isClockUsable?: (() => boolean) | undefined
   now: () => number
   /** Aborted when the service begins to stop. */
   stopping: AbortSignal
@@ -20,10 +22,10 @@ const rememberMs = 1_000
 const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
 /**
- * `/livez`: the process answers, no I/O. `/readyz`: the service is not stopping, and the store answers, which is asked at
- * most once a second.
+ * `/livez`: the process answers, no I/O. `/readyz`: the service is not stopping, its clock is right, and the store answers,
+ * which is asked at most once a second.
  */
-export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, now, stopping }) => {
+export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, isClockUsable, now, stopping }) => {
   // Whoever asks, and however: an answer to a probe is always one.
   const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }
@@ -37,7 +39,9 @@ export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, no
     { config: { ...config, problems: ['SERVICE_UNAVAILABLE'] }, schema: ready, logLevel: 'silent' },
     async () => {
       if (stopping.aborted) throw unready('The service is stopping')
-      if (now() - asked.at >= rememberMs) asked = { at: now(), answer: check() }
+      if (isClockUsable?.() === false) throw unready('The clock of this node is wrong')
+      // Nor remembered for long by a clock that was put back.
+      if (Math.abs(now() - asked.at) >= rememberMs) asked = { at: now(), answer: check() }
       await asked.answer.catch((cause) => {
         throw unready('The store does not answer', cause)
       })

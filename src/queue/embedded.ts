@@ -40,6 +40,17 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   }
 }
 
+/** Gives back every claimed job, whoever claimed it; a claim from before can finish nothing any more. */
+export async function freeJobs(db: Database): Promise<void> {
+  await db.write((tx) =>
+    tx
+      .updateTable('jobs')
+      .set((row) => ({ leaseUntil: null, fence: row('fence', '+', 1) }))
+      .where('leaseUntil', 'is not', null)
+      .execute(),
+  )
+}
+
 /** Adds "and this very lease still holds" to a change. */
 function held<T>(query: T, lease: { id: string; fence: number }): T {
   type Filter = { where: (column: string, op: string, value: unknown) => Filter }

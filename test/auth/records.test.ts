@@ -132,7 +132,7 @@ forEachEngine((engine) => {
   })
 
   describe('sweepExpired', () => {
-    it('all that ended a minute ago, however much it is, and nothing else', async () => {
+    it('all that ended five minutes ago, however much it is, and nothing else', async () => {
       const payload = '{}'
       const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
       const expiresAt = new Date(time.now()).toISOString()
@@ -143,8 +143,9 @@ forEachEngine((engine) => {
           await tx.insertInto('authRecords').values(part).execute()
       })
       await of('Grant').upsert('endless', { jti: 'endless' })
+      time.pass(300)
       assert.equal(await sweepExpired(db, time.now), 0)
-      time.pass(61)
+      time.pass(1)
       assert.equal(await sweepExpired(db, time.now), 1_200)
       assert.equal(await sweepExpired(db, time.now), 0)
       assert.ok(await of('Grant').find('endless'))

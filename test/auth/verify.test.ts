@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test'
 import { SignJWT } from 'jose'
 import { revokeClient } from '../../src/auth/client-changes.ts'
 import { createClient } from '../../src/auth/clients.ts'
-import { records } from '../../src/auth/records.ts'
+import { records, sweepExpired } from '../../src/auth/records.ts'
 import { tokenVerifier } from '../../src/auth/verify.ts'
 import { builtIn } from '../../src/built-in.ts'
 import { operator } from '../../src/db/audit.ts'
@@ -26,6 +26,18 @@ async function addUsers(db: Database, count: number): Promise<void> {
   await db.write((tx) => tx.insertInto('users').values(rows).execute())
 }
 
+/** What the token endpoint keeps of a token for a user as it is issued. */
+async function record(db: Database, ...ids: string[]): Promise<void> {
+  const nothing = { payload: '{}', grantId: null, uid: null, userCode: null, userId: null, consumedAt: null }
+  const rows = ids.map((id) => ({
+    kind: 'AccessToken',
+    id,
+    expiresAt: new Date(start + 900_000).toISOString(),
+    ...nothing,
+  }))
+  await db.write((tx) => tx.insertInto('authRecords').values(rows).execute())
+}
+
 forEachEngine((engine) => {
   let db: Database
   before(async () => {
@@ -44,8 +56,9 @@ forEachEngine((engine) => {
   it('the caller for a good token: client, subject and scopes', async () => {
     const { verify } = verifier()
     const caller = { clientId: 'alpha', subject: '17', scopes: new Set(['reports:read', 'books:write']) }
-    assert.deepEqual(await verify(await signed({ sub: '17' })), { caller })
-    assert.deepEqual(await verify(await signed({ sub: '17' }, { typ: 'at+jwt' })), { caller })
+    await record(db, 'of 17')
+    assert.deepEqual(await verify(await signed({ sub: '17', jti: 'of 17' })), { caller })
+    assert.deepEqual(await verify(await signed({ sub: '17', jti: 'of 17' }, { typ: 'at+jwt' })), { caller })
   })
 
   it('the caller for a header with names that nobody has to know', async () => {
@@ -145,14 +158,15 @@ forEachEngine((engine) => {
 
     it('the token for a user who is gone is refused after 30 seconds, one for nobody at once', async () => {
       const { verify, pass } = verifier()
-      const token = await signed({ sub: '2001' })
+      const token = await signed({ sub: '2001', jti: 'of 2001' })
+      await record(db, 'of 2001', 'of nobody')
       assert.ok('caller' in (await verify(token)))
       await db.write((tx) => tx.deleteFrom('users').where('id', '=', 2_001).execute())
       assert.ok('caller' in (await verify(token)))
       pass(30)
       assert.deepEqual(await verify(token), invalid)
       for (const sub of ['2002', '0', '-1', '1e3', '99999999999', 'nobody']) {
-        assert.deepEqual(await verify(await signed({ sub })), invalid)
+        assert.deepEqual(await verify(await signed({ sub, jti: 'of nobody' })), invalid)
       }
     })
 
@@ -167,6 +181,42 @@ forEachEngine((engine) => {
       pass(30)
       assert.deepEqual(await verify(tokens[0] as string), invalid)
       assert.ok('caller' in (await verify(tokens[1] as string)))
+    })
+
+    it('a token for a user is refused without its record, however that was lost', async () => {
+      const { verify, pass } = verifier()
+      const token = await signed({ sub: '18', jti: 'of 18' })
+      assert.deepEqual(await verify(token), invalid)
+      await record(db, 'of 18')
+      assert.ok('caller' in (await verify(token)))
+      await db.write((tx) => tx.deleteFrom('authRecords').where('id', '=', 'of 18').execute())
+      assert.ok('caller' in (await verify(token)))
+      pass(30)
+      assert.deepEqual(await verify(token), invalid)
+    })
+
+    it('a token that a client got for itself needs no record', async () => {
+      const { verify } = verifier()
+      assert.ok('caller' in (await verify(await signed({ jti: 'unrecorded' }))))
+    })
+
+    it('the mark of a revoked token is swept only after the token ended by every clock that counts', async () => {
+      const { verify, pass, now } = verifier()
+      const adapter = records({ db, now })('ClientCredentials')
+      const token = await signed({ jti: 'marked' })
+      await adapter.upsert('marked', { jti: 'marked' }, 900)
+      await adapter.destroy('marked')
+      // Its end, the skew that is allowed, a node that is as slow as one that is ready can be, and that has just become so.
+      pass(900 + 30 + 30 + 5)
+      await sweepExpired(db, now)
+      // On a node that is half a minute behind, as the token is about to end.
+      pass(-36)
+      assert.deepEqual(await verify(token), invalid)
+      pass(36 + 300)
+      await sweepExpired(db, now)
+      const left = await db.read.selectFrom('authRecords').select('id').where('id', '=', 'marked').execute()
+      assert.deepEqual(left, [])
+      assert.deepEqual(await verify(token), expired)
     })
 
     it('a token is refused once its grant is gone', async () => {
@@ -197,6 +247,9 @@ forEachEngine((engine) => {
     const claims = Array.from({ length: 2_000 }, (_, index) => ({
       ...{ client_id: mine(index), sub: `${index + 1}`, jti: `${index}` },
     }))
+    for (let first = 0; first < claims.length; first += 500) {
+      await record(db, ...claims.slice(first, first + 500).map(({ jti }) => jti))
+    }
     const tokens = await Promise.all(claims.map((each) => signed(each, header, quick.privateKey)))
     for (const round of ['verified', 'remembered']) {
       // A hundred at once: more only wait for connections to the database, and that has a time limit of its own.

@@ -74,8 +74,9 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     const results = folderResults(folder)
     const produce = inThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
     const stop = startWork({
-      ...{ db, queue, results, produce, now, onError, schedule, sealer: seal, sender: made },
+      ...{ db, queue, results, produce, now, monotonic: () => performance.now(), onError, schedule, sealer: seal },
       ...{
+        sender: made,
         lanes: laneLimits,
         callMs: 2_000,
         kinds: reportKinds(builtIn),

@@ -13,6 +13,11 @@ export function freeLapsed(db: Database, nowMs: number): Promise<number> {
   return giveBack(db, lapsed, nowMs)
 }
 
+/** Gives back every claim, whoever made it. Returns how many. */
+export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
+  return giveBack(db, sql`lease_until is not null`, nowMs)
+}
+
 /** Gives back claims that this sender will not see through; a call that ends later changes nothing. */
 export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
   if (claims.length === 0) return Promise.resolve(0)

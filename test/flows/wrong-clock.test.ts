@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { revokeClient } from '../../src/auth/client-changes.ts'
+import { operator } from '../../src/db/audit.ts'
+import { type Database, openDatabase } from '../../src/db/open.ts'
+import { sealer } from '../auth/support.ts'
+import { visit } from '../commands/support.ts'
+import { forEachEngine, type Place } from '../support/engines.ts'
+import { eventually, type RealService, realService } from '../support/service.ts'
+
+const minutes = 20
+
+/** Puts this many minutes on the clock of a process; each SIGWINCH takes 20 minutes from it. Its database's clock stays. */
+function clockAhead(minutesAhead: number): Record<string, string> {
+  const code = `
+    const real = Date
+    let ms = ${minutesAhead * 60_000}
+    const now = () => real.now() + ms
+    globalThis.Date = class extends real {
+      constructor(...given) { if (given.length === 0) super(now()); else super(...given) }
+      static now() { return now() }
+    }
+    process.on('SIGWINCH', () => { ms -= ${minutes * 60_000} })`
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`, PLINTH_LOG_LEVEL: 'warn' }
+}
+
+forEachEngine((engine) => {
+  let place: Place
+  let db: Database
+  let service: RealService | undefined
+  before(async () => {
+    place = await engine.place()
+    db = await openDatabase(place.url)
+  })
+  after(async () => {
+    await db.close()
+    await place.remove()
+  })
+  const started = async (minutesAhead: number) => {
+    service = await realService({
+      DATABASE_URL: place.url,
+      PLINTH_MASTER_KEY: 'ab'.repeat(32),
+      ...clockAhead(minutesAhead),
+    })
+    await service.start()
+    return service
+  }
+  // Probes have no token.
+  const probe = ({ dataDir, port }: RealService, path: string) => visit(dataDir, `https://localhost:${port}${path}`)
+  const stopped = () => service?.remove()
+
+  for (const [where, minutesAhead] of [
+    ['ahead', minutes],
+    ['behind', -minutes],
+  ] as const) {
+    describe(`a node whose clock is ${minutes} minutes ${where}`, () => {
+      let node: RealService
+      before(async () => {
+        node = await started(minutesAhead)
+      })
+      after(stopped)
+
+      it('503 at /readyz, which says why and no more, and 200 at /livez', async () => {
+        const ready = await probe(node, '/readyz')
+        assert.equal(ready.status, 503)
+        assert.equal(ready.headers['retry-after'], '5')
+        const { detail, errorCode } = ready.json()
+        assert.deepEqual([detail, errorCode], ['The clock of this node is wrong', 'SERVICE_UNAVAILABLE'])
+        assert.equal((await probe(node, '/livez')).status, 200)
+      })
+
+      it('says so once in its log', async () => {
+        const line = await eventually(
+          'it is logged',
+          async () => /^\{.*clock of this machine.*$/m.exec(node.output())?.[0],
+        )
+        const { aheadMs, msg } = JSON.parse(line)
+        assert.match(msg, /differs from that of the database: this node is not ready/)
+        assert.ok(Math.abs(aheadMs - minutesAhead * 60_000) < 5_000)
+        assert.equal(node.output().match(/clock of this machine/g)?.length, 1)
+      })
+
+      it('401 to a token that it made by its own clock: what counts is that of the database', async () => {
+        const answer = await node.call('GET', '/api/reports')
+        const code = minutesAhead > 0 ? 'AUTH_TOKEN_INVALID' : 'AUTH_TOKEN_EXPIRED'
+        assert.deepEqual([answer.status, answer.json().errorCode], [401, code])
+      })
+    })
+  }
+
+  describe('a node whose clock is put back 20 minutes', () => {
+    after(stopped)
+
+    it('401 to a token whose client another process has revoked', async () => {
+      const node = await started(0)
+      const status = async () => (await node.call('GET', '/api/reports')).status
+      assert.equal(await status(), 200)
+      assert.equal((await probe(node, '/readyz')).status, 200)
+      await revokeClient({ db, sealer, actor: operator }, 'boot')
+      node.child().kill('SIGWINCH')
+      await eventually('it is refused', async () => (await status()) === 401, 25_000)
+      assert.equal((await probe(node, '/readyz')).status, 503)
+    })
+  })
+})
