@@ -1,8 +1,8 @@
 import { Command } from 'commander'
 import { revokeClient, rotateSecret, updateClient } from '../auth/client-changes.ts'
 import { createClient, findClient, listClients, type RegisteredClient } from '../auth/clients.ts'
-import { type ClientSettings, grantTypes } from '../auth/new-client.ts'
-import { apiScopes, type Scopes } from '../auth/scopes.ts'
+import { type ClientSettings, grantTypes, type NewClient } from '../auth/new-client.ts'
+import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
 import { operator } from '../db/audit.ts'
 import type { Definition } from '../definition.ts'
@@ -18,6 +18,7 @@ interface SettingsOptions {
   postLogoutUri?: string[]
   firstParty?: boolean
   trusted?: boolean
+  introspectsOthers?: boolean
 }
 
 /** `plinth clients …`: works beside a running service, which sees the change at once; the twin of /api/clients. */
@@ -31,7 +32,11 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
   settable(clients.command('create').description('Register a client and print its id and secret once'))
     .option('--id <id>', 'its client_id (made up without it)')
     .option('--public', 'without a secret: for apps that cannot keep one')
-    .action((options) => knowing((stores, known) => create(stores, known, options)))
+    .action(async (options) => {
+      const { scopes } = await definition()
+      const wanted = newClientOf(options, scopes)
+      await using((stores) => create(stores, scopes, wanted))
+    })
   clients
     .command('list')
     .description('List all clients')
@@ -46,6 +51,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
     .argument('<id>')
     .option('--no-first-party', 'no longer one of your own')
     .option('--no-trusted', 'no longer trusted with passwords')
+    .option('--no-introspects-others', 'sees its own tokens only')
     .action((id, options) => knowing((stores, known) => update(stores, known, id, options)))
   clients
     .command('rotate-secret')
@@ -64,15 +70,16 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
 const settable = (command: Command) =>
   command
     .option('--name <name>', 'what people call it')
-    .option('--scope <scopes>', 'scopes, separated by spaces or commas (a new client: all that make sense)')
+    .option('--scope <scopes>', 'scopes, separated by spaces or commas; a new client has none but these')
     .option('--redirect-uri <uri...>', 'where people are sent back to after they logged in')
     .option('--post-logout-uri <uri...>', 'where people are sent to after they logged out')
     .option('--grant <grants...>', `of ${grantTypes.join(', ')} (a new client: those that fit the rest)`)
     .option('--first-party', 'is your own: people are not asked for consent')
     .option('--trusted', 'may be told passwords (deprecated)')
+    .option('--introspects-others', 'may introspect the tokens of other clients')
 
 function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
-  const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted } = options
+  const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted, introspectsOthers } = options
   return {
     ...(name !== undefined && { name }),
     ...(scope !== undefined && { scopes: listed(scope) }),
@@ -81,6 +88,7 @@ function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
     ...(postLogoutUri && { postLogoutRedirectUris: postLogoutUri }),
     ...(firstParty !== undefined && { firstParty }),
     ...(trusted !== undefined && { trusted }),
+    ...(introspectsOthers !== undefined && { introspectsOthers }),
   }
 }
 
@@ -92,13 +100,26 @@ function usualGrants({ redirectUri, trusted }: SettingsOptions): string[] {
   return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']
 }
 
-async function create({ db, sealer }: Stores, known: Scopes, { id, public: isPublic, ...options }: CreateOptions) {
-  if (options.name === undefined) throw new Error('Give the client a name: --name <name>')
-  const settings = settingsOf(options)
-  const grants = settings.grants ?? usualGrants(options)
-  const isMachine = grants.every((grant) => grant === 'client_credentials')
-  const usual = { name: options.name, scopes: isMachine ? apiScopes(known) : Object.keys(known) }
-  const wanted = { ...usual, ...settings, grants, ...(id && { id }), ...(isPublic && { secret: null }) }
+/** A new client without scopes: none are given by silence, so the error lists those to choose from. */
+class MissingScopes extends Error {
+  override name = 'MissingScopes'
+  readonly exitCode = 2
+
+  constructor(known: Scopes) {
+    const lines = Object.entries(known).map(([scope, allows]) => `    ${scope}  ${allows}`)
+    super(['Give the client its scopes: --scope "<scopes>". The scopes of this service are', ...lines].join('\n'))
+  }
+}
+
+/** The client that the options describe. Throws where the name or the scopes are missing. */
+function newClientOf({ id, public: isPublic, ...options }: CreateOptions, known: Scopes): NewClient {
+  const { name, scopes = [], grants = usualGrants(options), ...settings } = settingsOf(options)
+  if (name === undefined) throw new Error('Give the client a name: --name <name>')
+  if (scopes.length === 0) throw new MissingScopes(known)
+  return { ...settings, name, scopes, grants, ...(id && { id }), ...(isPublic && { secret: null }) }
+}
+
+async function create({ db, sealer }: Stores, known: Scopes, wanted: NewClient): Promise<void> {
   const { client, secret } = await createClient(db, sealer, known, wanted, { actor: operator })
   print(`client_id      ${client.id}\nclient_secret  ${secret ?? '(none: a public client)'}`)
 }

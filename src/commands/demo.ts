@@ -123,7 +123,7 @@ function next({ config, out }: Stage, { file, firstLines }: Download, { origin }
     ...(stopped ? ['npm start'] : []),
     `${curl} '${origin}/products?sort=-price&limit=3'`,
     `${curl} '${origin}/books?genre=Poetry&fields=title,author,_links.author'`,
-    'npx plinth clients create --name Me',
+    'npx plinth clients create --name Me --scope reports:read',
   ]
   for (const command of commands) out.line(`    ${command}`)
   out.line('\n  README.md has the first requests with a token, docs/ the rest\n')

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { askToken, ended, killAll, newPlace, plinth, serving, succeeding, visit } from './support.ts'
+import { builtIn } from '../../src/built-in.ts'
+import { askToken, ended, killAll, newPlace, plinth, project, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env, remove } = await newPlace()
 after(() => {
@@ -51,7 +53,7 @@ describe('plinth clients', () => {
       ['create', '--name', 'x', '--scope', 'all:things'],
       /^plinth: scopes must not name all:things/,
     ],
-    ['a client without a name', ['create'], /^plinth: Give the client a name: --name <name>\n$/],
+    ['a client without a name', ['create', '--scope', 'admin'], /^plinth: Give the client a name: --name <name>\n$/],
   ]
   for (const [what, args, message] of refusals) {
     it(`exits with 1 and says why for ${what}`, async () => {
@@ -60,6 +62,59 @@ describe('plinth clients', () => {
       assert.match(stderr, message)
     })
   }
+})
+
+describe('plinth clients create without scopes', () => {
+  const silent: [what: string, args: string[]][] = [
+    ['a machine', []],
+    ['an app that logs people in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
+    ['an empty list of scopes', ['--scope', ' , ']],
+  ]
+  for (const [what, args] of silent) {
+    it(`exits with 2 and lists the scopes there are, for ${what}`, async () => {
+      const { code, stdout, stderr } = await ended(plinth(['clients', 'create', '--name', 'Silent', ...args], env))
+      assert.deepEqual([code, stdout], [2, ''])
+      const [first, ...lines] = stderr.trimEnd().split('\n')
+      assert.equal(first, 'plinth: Give the client its scopes: --scope "<scopes>". The scopes of this service are')
+      const listed = lines.map((line) => /^ {4}(\S+) {2}\S/.exec(line)?.[1])
+      assert.deepEqual(listed, Object.keys(builtIn.scopes))
+    })
+  }
+
+  it('lists the scopes of the definition in use', async () => {
+    const PLINTH_DEFINITION = join(project, 'examples', 'notes', 'service.ts')
+    const create = plinth(['clients', 'create', '--name', 'Silent'], { ...env, PLINTH_DEFINITION })
+    const { code, stderr } = await ended(create)
+    assert.equal(code, 2)
+    assert.match(stderr, /^ {4}notes:read {2}See notes$/m)
+    assert.doesNotMatch(stderr, /users:write/)
+  })
+
+  it('registers nothing then, and gives a public client admin, audit:read and users:write only by name', async () => {
+    const create = (scope: string) =>
+      plinth(
+        ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
+        env,
+      )
+    for (const scope of ['openid,reports:read', 'openid admin']) assert.equal((await ended(create(scope))).code, 0)
+    const refused = await ended(create('*'))
+    assert.equal(refused.code, 1)
+    assert.match(refused.stderr, /^plinth: scopes must not name \*;/)
+    const listed: { name: string; scopes: string[] }[] = JSON.parse(await run('clients', 'list', '--json'))
+    const scopesOf = (name: string) => listed.filter((client) => client.name === name).map(({ scopes }) => scopes)
+    assert.deepEqual(scopesOf('openid,reports:read'), [['openid', 'reports:read']])
+    assert.deepEqual(scopesOf('openid admin'), [['openid', 'admin']])
+    assert.deepEqual([scopesOf('Silent'), scopesOf('*')], [[], []])
+  })
+
+  it('--introspects-others marks a client, --no-introspects-others takes it back', async () => {
+    const text = await run('clients', 'create', '--name', 'Gateway', '--scope', 'reports:read', '--introspects-others')
+    const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
+    const marked = async () => JSON.parse(await run('clients', 'show', id)).introspectsOthers
+    assert.equal(await marked(), true)
+    await run('clients', 'update', id, '--no-introspects-others')
+    assert.equal(await marked(), false)
+  })
 })
 
 describe('plinth --help', () => {

@@ -90,7 +90,7 @@ describe('plinth keys', () => {
 
   it('rotate --now: the running service signs with the new key within seconds, and old tokens stay good', async () => {
     const service = await serving(dataDir, port, env)
-    const created = await run('clients', 'create', '--name', 'Partner')
+    const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
     const [, secret = ''] = /^client_secret {2}(\S+)\n$/.exec(await run('clients', 'rotate-secret', id)) ?? []
     assert.equal((await askToken(dataDir, port, id, before)).status, 401)

@@ -108,6 +108,8 @@ describe('plinth clients create', () => {
       'create',
       '--name',
       'App',
+      '--scope',
+      'openid',
       '--public',
       '--redirect-uri',
       'http://127.0.0.1/cb',
@@ -124,9 +126,11 @@ describe('plinth clients create', () => {
   })
 
   it('a trusted client for the password grant, and nothing of the kind for another', async () => {
-    const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--trusted'], env))
+    const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'], env))
     assert.equal(code, 0)
-    const refused = await ended(plinth(['clients', 'create', '--name', 'New', '--grant', 'password'], env))
+    const refused = await ended(
+      plinth(['clients', 'create', '--name', 'New', '--scope', 'openid', '--grant', 'password'], env),
+    )
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
     assert.match(refused.stderr, /may name password only for a trusted client/)
   })
