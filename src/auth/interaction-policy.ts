@@ -7,7 +7,7 @@ type Policy = NonNullable<NonNullable<Configuration['interactions']>['policy']>
 export function whenToAsk(): Policy {
   const prompts = interactionPolicy.base()
   const [login, consent] = [prompts.get('login'), prompts.get('consent')]
-  login?.checks.add(new interactionPolicy.Check('no_scope', 'the request names no scope', refuseWithoutScope), 0)
+  login?.checks.add(new interactionPolicy.Check('wrong_scope', 'the scopes are wrong', refuseWrongScopes), 0)
   login?.checks.add(new interactionPolicy.Check('other_person', 'somebody else logged in', refuseAnother), 0)
   const native = consent?.checks.get('native_client_prompt')
   if (!native) throw new Error('This release of oidc-provider has no check for native clients')
@@ -16,9 +16,15 @@ export function whenToAsk(): Policy {
   return prompts
 }
 
-/** No scope, or none that there is, and nothing to fall back to (RFC 6749 §3.3); told before anybody has to log in. */
-function refuseWithoutScope({ oidc }: KoaContextWithOIDC): false {
-  if (oidc.requestParamOIDCScopes.size === 0) throw new errors.InvalidScope('the request must name a scope', '')
+/**
+ * Refuses a request without a scope, as there is none to fall back to (RFC 6749 §3.3), and one with a scope that the
+ * service does not have (§4.1.2.1), which the provider would leave out; both before anybody has to log in.
+ */
+function refuseWrongScopes({ oidc }: KoaContextWithOIDC): false {
+  const { requestParamScopes: named, requestParamOIDCScopes: known } = oidc
+  const unknown = [...named].filter((scope) => !known.has(scope))
+  if (unknown.length > 0) throw new errors.InvalidScope('the service has no such scope', unknown.join(' '))
+  if (named.size === 0) throw new errors.InvalidScope('the request must name a scope', '')
   return false
 }
 

@@ -19,6 +19,7 @@ import {
   redirectUri,
   relyingParty,
   sentTo,
+  through,
 } from './real.ts'
 import { basic } from './support.ts'
 
@@ -470,7 +471,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-12 consent is to what was shown', () => {
-    const scope = 'openid admin users:write unheard:of'
+    const scope = 'openid admin users:write'
     it('not asked again at the next login, but for what the person can give since a promotion', async () => {
       const bob = await person(real)
       const app = await client(real)
@@ -528,6 +529,34 @@ forEachEngine((engine) => {
         const back = sentTo(await browser(real).visit(authorizeUrl(app.id, { scope })))
         assert.equal(back.searchParams.get('error'), 'invalid_scope')
       }
+    })
+
+    it('invalid_scope with state and iss for an unknown scope beside known ones, before anybody logs in', async () => {
+      const app = await client(real)
+      for (const more of [{}, { prompt: 'none' }, { response_mode: 'fragment' }] as Parameters[]) {
+        const url = authorizeUrl(app.id, { scope: 'openid users:read nope users:reed', state: 'kept & whole', ...more })
+        const back = sentTo(await browser(real).visit(url))
+        assert.equal(back.origin + back.pathname, redirectUri)
+        const told = 'response_mode' in more ? new URLSearchParams(back.hash.slice(1)) : back.searchParams
+        assert.deepEqual(Object.fromEntries(told), {
+          error: 'invalid_scope',
+          error_description: 'the service has no such scope',
+          scope: 'nope users:reed',
+          state: 'kept & whole',
+          iss: real.baseUrl,
+        })
+      }
+    })
+
+    it('invalid_scope for an unknown scope for who is logged in and has consented, too; a page for a wrong address', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      assert.ok((await through(one, new URL(authorizeUrl(app.id), real.baseUrl).href, who)).searchParams.get('code'))
+      const back = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid nope' })))
+      assert.deepEqual([back.searchParams.get('error'), back.searchParams.get('code')], ['invalid_scope', null])
+      const wrong = authorizeUrl(app.id, { scope: 'openid nope', redirect_uri: 'https://other.example/cb' })
+      const { status, headers } = await browser(real).visit(wrong)
+      assert.deepEqual([status, headers.location], [400, undefined])
     })
 
     it('an authorization request as a form leads on to the same request by GET', async () => {
