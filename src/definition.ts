@@ -1,10 +1,13 @@
 import { type Scopes, scopesWith } from './auth/scopes.ts'
-import type { ResourceTable } from './db/resource-tables.ts'
+import type { ResourceColumn, ResourceTable } from './db/resource-tables.ts'
+import { books } from './resources/books.ts'
 import type { Collection, Declaration } from './resources/declaration.ts'
 import { DefinitionError } from './resources/declaration-rules.ts'
 import { eventKindsOf } from './resources/event-kinds.ts'
+import { products } from './resources/products.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
 import { tableOf } from './resources/stored.ts'
+import { users } from './resources/users.ts'
 import { type EventKinds, reportEvents, webhookEvents } from './resources/webhooks/event-types.ts'
 import {
   type DeclaredVersions,
@@ -78,6 +81,7 @@ function mistakesOf({
   return [
     ...twice(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
     ...twice(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
+    ...resources.flatMap(placeMistakes),
     ...versionMistakes(resources, versions),
     ...reportMistakes(declarations, reports),
   ]
@@ -89,6 +93,36 @@ const isCollection = (value: unknown): value is Collection =>
 const twice = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
 ]
+
+/** The resources whose tables came with the first release: whatever is declared at their paths is kept in these tables. */
+const firstResources = [users, products, books]
+
+/** What is wrong with a resource at the path of a built-in one. */
+function placeMistakes(resource: Collection): string[] {
+  const { declaration } = resource
+  const { path, name } = declaration
+  const builtIn = firstResources.find((one) => one.declaration.path === path)
+  if (builtIn === undefined || builtIn === resource) return []
+  const instead = `import { ${name} } from 'plinth', or take another path`
+  if (builtIn === users) return [`${path}: this path belongs to the users who log in: ${instead}`]
+  const needed = misfits(declaration, builtIn.declaration)
+  if (needed.length === 0) return []
+  const how = 'required, of the same type, and compared as there (search, filters, sorts)'
+  return [
+    `${path}: every row of its table has ${needed.join(' and ')}: declare them as the built-in ${name} does, ${how}; or ${instead}`,
+  ]
+}
+
+/** The fields that no row of a built-in table can be without, and that a declaration would leave out or keep otherwise. */
+function misfits(declaration: Declaration, builtIn: Declaration): string[] {
+  const own = new Map(tableOf(declaration).columns.map((column) => [column.name, column]))
+  const needed = tableOf(builtIn).columns.filter(({ required }) => required)
+  const fits = ({ name, kind, folded }: ResourceColumn) => {
+    const column = own.get(name)
+    return column?.required === true && column.kind === kind && (column.folded || !folded)
+  }
+  return needed.filter((column) => !fits(column)).map(({ name }) => name)
+}
 
 /** The report types about the service itself. */
 const ofEveryService = ['activity', 'deliveries']

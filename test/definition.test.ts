@@ -3,9 +3,12 @@ import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { builtIn } from '../src/built-in.ts'
 import { isDefinition, service } from '../src/definition.ts'
+import { books } from '../src/resources/books.ts'
 import { collection } from '../src/resources/collection.ts'
 import { DefinitionError } from '../src/resources/declaration-rules.ts'
+import { Name, Price } from '../src/resources/fields.ts'
 import { Line } from '../src/resources/text.ts'
+import { users } from '../src/resources/users.ts'
 
 const body = Type.Object({
   title: Line(1, 100),
@@ -28,7 +31,7 @@ describe('collection', () => {
     ['a path that is none', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
     ['two segments', { path: '/a/b' }, /one lower-case segment/],
     ['no path', { path: undefined }, /one lower-case segment .*not undefined/],
-    ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks'].map(
+    ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks', '/tables'].map(
       (path): [string, object, RegExp] => [`the path ${path}`, { path }, /this path belongs to the service itself/],
     ),
     ['a noun that is none', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
@@ -137,6 +140,7 @@ describe('collection', () => {
 
 describe('service', () => {
   const notes = collection(declared)
+  const named = Type.Object({ name: Name })
   const wrong: [what: string, options: unknown, message: RegExp][] = [
     ['nothing', undefined, /resources must be a list of what collection\(\) returns/],
     ['no resource', { resources: [] }, /one at least/],
@@ -150,6 +154,34 @@ describe('service', () => {
       'a noun twice',
       { resources: [notes, collection({ ...declared, path: '/others' })] },
       /the noun 'note' is declared twice/,
+    ],
+    ...['users', 'products', 'books'].map((name): [string, unknown, RegExp] => [
+      `the path /${name} for something else`,
+      { resources: [collection({ ...declared, path: `/${name}` })] },
+      new RegExp(`^/${name}: .*import \\{ ${name} \\} from 'plinth', or take another path$`),
+    ]),
+    [
+      'the path /users for users of its own, even with every field of the built-in ones',
+      { resources: [notes, collection({ ...users.declaration, scopes: {}, sorts: ['name'] } as never)] },
+      /^\/users: this path belongs to the users who log in: import/,
+    ],
+    ...[
+      { what: 'no price', body: Type.Object({ name: Name }) },
+      { what: 'an optional price', body: Type.Object({ name: Name, price: Type.Optional(Price) }) },
+      { what: 'a price of text', body: Type.Object({ name: Name, price: Line(1, 9) }) },
+    ].map(({ what, body }): [string, unknown, RegExp] => [
+      `products with ${what}`,
+      { resources: [collection({ path: '/products', noun: 'product', body: body as typeof named, search: ['name'] })] },
+      /^\/products: every row of its table has price: declare them as the built-in products does, required/,
+    ]),
+    [
+      'products whose name is compared by nothing',
+      {
+        resources: [
+          collection({ path: '/products', noun: 'product', body: Type.Object({ name: Name, price: Price }) }),
+        ],
+      },
+      /^\/products: every row of its table has name: /,
     ],
     ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must have a v1/],
     ['a version of another name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
@@ -185,6 +217,16 @@ describe('service', () => {
   for (const [what, options, message] of wrong) {
     it(`refuses ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
+
+  it('takes the built-in resources, and one of its own that fits the table of products', () => {
+    const body = Type.Object({ name: Name, price: Price, stock: Type.Optional(Type.Integer()) })
+    const stocked = collection({ path: '/products', noun: 'product', body, search: ['name'] })
+    const { tables } = service({ resources: [notes, users, books, stocked] })
+    assert.deepEqual(
+      tables.map(({ name }) => name),
+      ['resource_notes', 'users', 'books', 'products'],
+    )
+  })
 
   it('makes a definition that nothing else passes for', () => {
     const definition = service({ resources: [notes] })

@@ -23,6 +23,8 @@ const operations = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 const takenPaths = [
   ...['api', 'oauth', 'docs', 'problems', 'livez', 'readyz', 'metrics', 'health', 'login', 'logout', 'account'],
   ...['reports', 'webhooks', 'audit', 'admin', 'openid', 'activity', 'deliveries', 'meta'],
+  // Its table would be `resource_tables`, where the service keeps what was declared.
+  'tables',
 ]
 const takenNouns = ['report', 'webhook']
 const takenFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -95,6 +95,29 @@ describe('plinth serve <definition>', () => {
       const { code, stdout, stderr } = await ended(plinth(['serve', file()], env))
       assert.deepEqual([code, stdout], [2, ''], stderr)
       assert.match(stderr, message)
+    })
+  }
+})
+
+describe('a definition at the path of a built-in table', () => {
+  const at = (path: string) => notes('title: Title', "sorts: ['title']").replace("'/notes'", `'${path}'`)
+  const refused: [path: string, message: RegExp][] = [
+    ['/users', /users\.ts cannot be served:\n\/users: this path belongs to the users who log in: import \{ users \}/],
+    ['/products', /products\.ts cannot be served:\n\/products: every row of its table has name and price: declare/],
+    ['/books', /books\.ts cannot be served:\n\/books: every row of its table has author: declare/],
+    ['/tables', /tables\.ts cannot be served:\n\/tables: this path belongs to the service itself/],
+  ]
+  for (const [path, message] of refused) {
+    it(`exits with 2 for ${path}, by serve and migrate, before there is a database`, async () => {
+      const place = await newPlace()
+      const file = written(`${path.slice(1)}.ts`, at(path))
+      for (const command of ['serve', 'migrate']) {
+        const { code, stdout, stderr } = await ended(plinth([command, file], place.env))
+        assert.deepEqual([code, stdout], [2, ''])
+        assert.match(stderr, message)
+        assert.ok(!existsSync(join(place.dataDir, 'plinth.db')))
+      }
+      place.remove()
     })
   }
 })

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Type } from 'typebox'
+import { openAccount } from '../../src/auth/accounts.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import type { Database } from '../../src/db/open.ts'
+import { service } from '../../src/definition.ts'
+import { collection } from '../../src/resources/collection.ts'
+import { DefinitionError } from '../../src/resources/declaration-rules.ts'
+import { Name, Price } from '../../src/resources/fields.ts'
+import { users } from '../../src/resources/users.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { liveRoutes } from '../support/live-routes.ts'
+
+const body = Type.Object({ name: Name, price: Price, stock: Type.Optional(Type.Integer()) })
+const products = collection({ path: '/products', noun: 'product', body, search: ['name'] })
+const definition = service({ resources: [users, products] })
+const scopes = Object.keys(definition.scopes).join(' ')
+
+forEachEngine((engine) => {
+  describe('a definition with the built-in users, and products of its own that fit their table', () => {
+    let db: Database
+    let app: TestApp
+    before(async () => {
+      db = await engine.database()
+      await migrate(db, { tables: definition.tables })
+      app = await testApp(db, { definition })
+    })
+    after(async () => {
+      const faults = [...app.faults]
+      await app.app.close()
+      await db.close()
+      assert.deepEqual(faults, [])
+    })
+
+    it('201, 200 and 204 for each', async () => {
+      for (const [path, payload] of [
+        ['/users', { name: 'Ada', email: 'ada@example.com' }],
+        ['/v2/products', { name: 'Lamp', price: 9.5, stock: 3 }],
+      ] as const) {
+        const made = await app.send({ method: 'POST', url: path, payload, scopes })
+        assert.equal(made.statusCode, 201, made.body)
+        const url = `${path}/${made.json().id}`
+        const { id, createdAt: _, updatedAt: __, ...shown } = (await app.send({ url, scopes })).json()
+        assert.deepEqual([id, shown], [made.json().id, payload])
+        assert.equal((await app.send({ method: 'DELETE', url, scopes })).statusCode, 204)
+      }
+    })
+
+    it('403 for an administrator without the scope admin, as in the built-in definition', async () => {
+      const payload = { name: 'Root', email: 'root@example.com' }
+      const { id } = (await app.send({ method: 'POST', url: '/users', payload, scopes })).json()
+      await db.write((tx) => openAccount(tx, id, 'admin', app.clock.now))
+      const url = `/users/${id}`
+      assert.equal((await app.send({ method: 'DELETE', url, scopes: 'users:write' })).statusCode, 403)
+    })
+
+    it('every path that the service has besides its resources is refused for a resource', () => {
+      const own = new Set(definition.collections.map(({ declaration }) => declaration.name))
+      const segments = new Set(liveRoutes(app.app).map(({ url }) => url.split('/')[1] as string))
+      const names = [...segments].filter((name) => !own.has(name))
+      assert.ok(names.length > 5 && names.includes('api') && names.includes('v2'), names.join())
+      for (const name of names) {
+        const taken = () => collection({ path: `/${name}`, noun: 'thing', body })
+        assert.throws(taken, DefinitionError, name)
+      }
+    })
+  })
+})
