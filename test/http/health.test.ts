@@ -7,12 +7,14 @@ describe('health', () => {
   let mounted: Mounted
   let checks = 0
   let broken = false
+  let isClockUsable = true
   const check = async () => {
     checks++
     if (broken) throw new Error('connect ECONNREFUSED 10.0.0.7:5432')
   }
   before(async () => {
-    mounted = await mount(['errors'], (app) => void app.register(health, { check, now: () => mounted.clock.now }))
+    const options = { check, isClockUsable: () => isClockUsable, now: () => mounted.clock.now }
+    mounted = await mount(['errors'], (app) => void app.register(health, options))
   })
   after(() => mounted.app.close())
 
@@ -48,5 +50,26 @@ describe('health', () => {
     broken = false
     mounted.clock.now += 1_000
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
+  })
+
+  it('503 at /readyz while the clock of the node is wrong, without asking the store, 200 once it is right', async () => {
+    isClockUsable = false
+    const asked = checks
+    mounted.clock.now += 1_000
+    const answer = await send(mounted, { url: '/readyz' })
+    assert.deepEqual([answer.statusCode, answer.headers['retry-after']], [503, '5'])
+    assert.match(answer.body, /The clock of this node is wrong/)
+    assert.equal(checks, asked)
+    assert.equal((await send(mounted, { url: '/livez' })).statusCode, 200)
+    isClockUsable = true
+    assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
+  })
+
+  it('asks the store anew after the clock was put back', async () => {
+    await send(mounted, { url: '/readyz' })
+    const asked = checks
+    mounted.clock.now -= 3_600_000
+    await send(mounted, { url: '/readyz' })
+    assert.equal(checks, asked + 1)
   })
 })
