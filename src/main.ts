@@ -89,6 +89,8 @@ for (const [name, summary, load] of groups) {
   program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
+// Whatever a command writes is for its user alone.
+process.umask(0o077)
 loadDotEnv()
 try {
   await program.parseAsync()

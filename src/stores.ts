@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type Config, databaseUrlOf } from './config.ts'
+import { type Config, databaseUrlOf, resultsUrlOf } from './config.ts'
 import { migrate } from './db/migrate.ts'
 import { type Database, openDatabase } from './db/open.ts'
 import type { ResourceTable } from './db/resource-tables.ts'
 import { type Sealer, sealer } from './db/seal.ts'
+import { sqlitePath } from './db/sqlite.ts'
 import { lockSqlite } from './db/sqlite-lock.ts'
 import { masterKey } from './master-key.ts'
+import { keepPrivate } from './private-files.ts'
+import { resultsFolder } from './results/open.ts'
 import { takeOver } from './worker.ts'
 
 /** A store opened as the configuration says, its schema up to date. */
@@ -22,8 +25,10 @@ export interface Stores {
  * with nothing left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
-  const dataDir = resolve(config.dataDir)
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  return open(config, dataFolder(config), tables)
+}
+
+async function open(config: Config, dataDir: string, tables: readonly ResourceTable[]): Promise<Stores> {
   const seals = sealer(masterKey(config, dataDir), randomBytes)
   const db = await openDatabase(databaseUrlOf(config))
   await migrate(db, { tables }).catch(async (error) => {
@@ -38,13 +43,25 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
  * process had claimed is free at once. `close` also lets the next process in.
  */
 export async function openServedStores(config: Config, tables: readonly ResourceTable[], now: () => number) {
+  const dataDir = dataFolder(config)
   const unlock = lockSqlite(databaseUrlOf(config), now)
   try {
-    const stores = await openStores(config, tables)
+    const stores = await open(config, dataDir, tables)
     if (unlock !== null) await takeOver(stores.db, now)
     return { ...stores, close: () => stores.db.close().finally(() => unlock?.()) }
   } catch (error) {
     unlock?.()
     throw error
   }
+}
+
+/** Makes the data folder, and keeps it, the database and the results, wherever they are, from other users. */
+function dataFolder(config: Config): string {
+  const dataDir = resolve(config.dataDir)
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const database = sqlitePath(databaseUrlOf(config))
+  const files = database === null ? [] : ['', '-wal', '-shm', '-journal'].map((ending) => database + ending)
+  const results = resultsFolder(resultsUrlOf(config))
+  keepPrivate(config.production, dataDir, ...files, ...(results === null ? [] : [results]))
+  return dataDir
 }

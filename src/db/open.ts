@@ -10,6 +10,7 @@ import {
 } from 'kysely'
 import { type Engine, sqlite } from './engine.ts'
 import { groupCommit, type Write } from './group-commit.ts'
+import { createPrivateFile } from './private-file.ts'
 import type { Later, Scan } from './scan.ts'
 import { scanThreads } from './scan-threads.ts'
 import { type ScannerOptions, scanner } from './scanner.ts'
@@ -95,6 +96,8 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
 
 function openSqlite(url: string, path: string, later: Later): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  // The -wal and -shm files that SQLite makes get the rights of the database.
+  createPrivateFile(path)
   const writer = openSqliteFile(path)
   // Group commit waits for other processes itself: here waiting would block the event loop.
   writer.db.exec('pragma busy_timeout = 0')

@@ -1,6 +1,7 @@
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { createPrivateFile } from './private-file.ts'
 import { sqlitePath } from './sqlite.ts'
 
 /** Thrown where another process serves the same SQLite file. */
@@ -24,7 +25,7 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
   if (given === null) return null
   const path = realPath(given)
   const [lockFile, ownerFile] = [`${path}.lock`, `${path}.pid`]
-  if (!existsSync(lockFile)) createFile(lockFile)
+  createPrivateFile(lockFile)
   const lock = new DatabaseSync(lockFile, { timeout: 0 })
   try {
     // Nothing is written to it: it needs no journal on disk.
@@ -45,15 +46,6 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
 function realPath(path: string): string {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   return existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
-}
-
-/** Two processes may create it at once: both then use the same file. */
-function createFile(path: string): void {
-  try {
-    closeSync(openSync(path, 'wx', 0o600))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-  }
 }
 
 /** The owner writes its file right after it got the lock: for a moment there may be none. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -105,18 +104,6 @@ describe('plinth serve', () => {
       assert.match(stderr, cause)
     })
   }
-
-  it('exits with 2 in production because of a master key that others can read', async () => {
-    const { env, dataDir } = await place()
-    const file = join(dataDir, 'master.key')
-    writeFileSync(file, randomBytes(32).toString('base64'))
-    for (const mode of [0o640, 0o604]) {
-      chmodSync(file, mode)
-      const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_PROFILE: 'production' }))
-      assert.equal(code, 2)
-      assert.match(stderr, /master\.key is open to others .*: chmod 600 \//)
-    }
-  })
 
   it('exits with 2 and the name of the setting because of another master key than that of the data', async () => {
     const { env, dataDir, port } = await place()

@@ -7,14 +7,18 @@ describe('health', () => {
   let mounted: Mounted
   let checks = 0
   let broken = false
+  let isClockUsable = true
   const check = async () => {
     checks++
     if (broken) throw new Error('connect ECONNREFUSED 10.0.0.7:5432')
   }
   const stop = new AbortController()
   before(async () => {
-    const now = () => mounted.clock.now
-    mounted = await mount(['errors'], (app) => void app.register(health, { check, now, stopping: stop.signal }))
+    const options = {
+      ...{ check, isClockUsable: () => isClockUsable, stopping: stop.signal },
+      now: () => mounted.clock.now,
+    }
+    mounted = await mount(['errors'], (app) => void app.register(health, options))
   })
   after(() => mounted.app.close())
 
@@ -51,6 +55,28 @@ describe('health', () => {
     mounted.clock.now += 1_000
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
+
+  it('503 at /readyz while the clock of the node is wrong, without asking the store, 200 once it is right', async () => {
+    isClockUsable = false
+    const asked = checks
+    mounted.clock.now += 1_000
+    const answer = await send(mounted, { url: '/readyz' })
+    assert.deepEqual([answer.statusCode, answer.headers['retry-after']], [503, '2'])
+    assert.match(answer.body, /The clock of this node is wrong/)
+    assert.equal(checks, asked)
+    assert.equal((await send(mounted, { url: '/livez' })).statusCode, 200)
+    isClockUsable = true
+    assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
+  })
+
+  it('asks the store anew after the clock was put back', async () => {
+    await send(mounted, { url: '/readyz' })
+    const asked = checks
+    mounted.clock.now -= 3_600_000
+    await send(mounted, { url: '/readyz' })
+    assert.equal(checks, asked + 1)
+  })
+
   it('503 at /readyz with Retry-After as soon as the service stops, whatever was found before; 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()

@@ -1,0 +1,42 @@
+import { chmodSync, type Stats, statSync } from 'node:fs'
+import { ConfigError } from './config.ts'
+
+const ofOthers = 0o077
+const sticky = 0o1000
+
+/**
+ * Takes every right of group and others from files and folders of ours, as far as they are there. Throws `ConfigError` in
+ * production for the first one of which that cannot be done, such as another user's, or one on a volume that keeps no rights.
+ */
+export function keepPrivate(production: boolean, ...paths: string[]): void {
+  for (const path of paths) {
+    const stats = openToOthers(path)
+    if (stats === undefined) continue
+    const why = tightened(path, stats)
+    if (why === undefined || !production) continue
+    const mode = (stats.mode & 0o7777).toString(8).padStart(4, '0')
+    const remedy = stats.isDirectory() ? 'take a folder of its own, or' : 'make it the own file of the service, or'
+    throw new ConfigError(
+      `${path} is open to others than its owner (mode ${mode}), which cannot be changed (${why}): ${remedy} ` +
+        `chmod ${stats.isDirectory() ? '700' : '600'} ${path}`,
+    )
+  }
+}
+
+/** Undefined where nobody else has a right, or nothing is there. Windows has no such rights. */
+function openToOthers(path: string): Stats | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  const isOpen = stats !== undefined && (stats.mode & ofOthers) !== 0
+  return isOpen && process.platform !== 'win32' ? stats : undefined
+}
+
+/** Why it could not be done; undefined where it was. A folder for everybody, such as /tmp, is left as it is. */
+function tightened(path: string, { mode }: Stats): string | undefined {
+  if ((mode & sticky) !== 0) return 'it is a folder for everybody'
+  try {
+    chmodSync(path, mode & 0o700)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code
+  }
+  return openToOthers(path) && 'its file system keeps no rights'
+}
