@@ -15,6 +15,7 @@ import { limits } from './migrations/0012-limits.ts'
 import { versionCalls } from './migrations/0013-version-calls.ts'
 import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
 import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
+import { textSearch } from './migrations/0017-text-search.ts'
 import type { Database, Queryable } from './open.ts'
 import { type ResourceTable, reconcile } from './resource-tables.ts'
 
@@ -37,6 +38,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0013-version-calls', versionCalls],
   ['0014-delivery-owners', deliveryOwners],
   ['0015-shared-seconds', sharedSeconds],
+  ['0017-text-search', textSearch],
 ]
 
 /** Ends the transaction of a plan: everything was run, and nothing is to stay. */
