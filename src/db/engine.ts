@@ -52,6 +52,8 @@ export interface Engine {
   duplicateColumn: (error: unknown) => string | undefined
   /** True when an error says that the store cannot take work now: full, locked, unreachable. */
   isUnavailable: (error: unknown) => boolean
+  /** Statements that the indexes of text need to have been run, and what to do where they cannot be. */
+  textSearch: { statements: readonly string[]; otherwise: string }
   /** A condition that always holds, of a scan of this table: with it the statement ends soon after its time limit. */
   interruptible: (table: string) => RawBuilder<boolean>
   /** True when an error says that another transaction held a row for too long. */
@@ -108,6 +110,15 @@ export const sqlite: Engine = {
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(field(error, 'message')))?.[1],
   isUnavailable: (error) =>
     error instanceof ScanRefused || sqliteUnavailable.has(Number(field(error, 'errcode')) & 0xff),
+  textSearch: {
+    statements: [
+      'create table search_indexes (name text primary key not null, token text not null, indexed_to integer not null)',
+      `create table search_changes (
+         change integer primary key autoincrement, name text not null, id integer not null, unique (name, id))`,
+      'create index search_changes_change on search_changes (name, change)',
+    ],
+    otherwise: 'The tables of the search index could not be created',
+  },
   // Asked of one row in a thousand, so that it costs nothing to speak of (`scan-thread.ts`).
   interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
   // Writers wait for the whole file, before their transaction begins.
@@ -158,6 +169,12 @@ export const postgres: Engine = {
   unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => field(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(field(error, 'detail')))?.[1],
+  textSearch: {
+    statements: ['create extension if not exists pg_trgm'],
+    otherwise:
+      'The PostgreSQL extension pg_trgm, which searches by text need, is missing and could not be created. ' +
+      'Let a superuser, or the owner of the database, run in this database: create extension pg_trgm',
+  },
   // It has a time limit for statements.
   interruptible: () => sql`true`,
   isUnavailable: (error) =>

@@ -1,4 +1,5 @@
-import { type Compilable, CompiledQuery } from 'kysely'
+import { type Compilable, CompiledQuery, sql } from 'kysely'
+import { fold } from './fold.ts'
 import type { Database, Prepared } from './open.ts'
 import {
   countSql,
@@ -8,7 +9,9 @@ import {
   type PageSource,
   type Plan,
   pageSql,
+  type ScanPlan,
   shapeOf,
+  snake,
   valuesOf,
 } from './page.ts'
 import type { Requester } from './scan.ts'
@@ -85,7 +88,7 @@ function boundedReader(db: Database, source: PageSource, columns: readonly strin
     const given = valuesOf(query, source)
     const statement = known.get(shape)
     if (statement) return statement.prepared.all(statement.places.map((place) => given[place]))
-    const compiled = pageSql(columns, query, source, 'free').compile(plain)
+    const compiled = pageSql(columns, query, source).compile(plain)
     const places = compiled.parameters as number[]
     const values = places.map((place) => given[place])
     if (known.size >= shapesKept) {
@@ -103,11 +106,12 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
   const plain = db.read.withoutPlugins()
   return async (query: ListQuery, requesterOf: RequesterOf): Promise<unknown[]> => {
     const requester = requesterOf()
+    const given = valuesOf(query, source)
     const range = divertingRange(query)
     const few = range.length > 0 && (await count(range, fewRows, requester)) < fewRows
-    const plan: Plan = range.length === 0 ? 'free' : few ? 'sort' : 'walk'
-    const page = pageSql(columns, query, source, plan, db.engine.interruptible(source.table))
-    return db.scan(withValues(page.compile(plain), valuesOf(query, source)), requester)
+    const planned = range.length > 0 ? (few ? 'sort' : 'walk') : 'free'
+    const how = await scanPlan(db, source, query.filters, given, requester, planned)
+    return db.scan(withValues(pageSql(columns, query, source, how).compile(plain), given), requester)
   }
 }
 
@@ -115,11 +119,30 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
 function counter(db: Database, source: PageSource): Count {
   const plain = db.read.withoutPlugins()
   return async (filters, most, requester) => {
-    const query: ListQuery = { filters, order: [], after: null, backwards: false, limit: most }
-    const counting = countSql(filters, source, db.engine.interruptible(source.table))
-    const rows = await db.scan(withValues(counting.compile(plain), valuesOf(query, source)), requester)
+    const given = valuesOf({ filters, order: [], after: null, backwards: false, limit: most }, source)
+    const how = await scanPlan(db, source, filters, given, requester)
+    const rows = await db.scan(withValues(countSql(filters, source, how).compile(plain), given), requester)
     return Number(rows[0]?.count)
   }
+}
+
+/** Reads rows that hold a text where the index of text has found few; else as planned. Adds its value to those given. */
+async function scanPlan(
+  db: Database,
+  source: PageSource,
+  filters: readonly Filter[],
+  given: unknown[],
+  requester: Requester,
+  plan: Plan = 'free',
+): Promise<ScanPlan> {
+  const goesOn = db.engine.interruptible(source.table)
+  const searched = filters.find(({ op }) => op === 'contains')
+  if (searched?.op !== 'contains') return { plan, also: [goesOn] }
+  const columns = searched.field.map((field) => snake(`${field}Key`))
+  const found = await db.textIndex.candidates({ table: source.table, columns }, fold(searched.value), requester)
+  if (found === undefined) return { plan, also: [goesOn] }
+  const place = given.push(found.match) - 1
+  return { plan: 'found', also: [sql<boolean>`id in (${found.ids(place)})`, goesOn] }
 }
 
 /** A statement whose parameters are the places of its values, with the values. */

@@ -16,6 +16,7 @@ import { versionCalls } from './migrations/0013-version-calls.ts'
 import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
 import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
 import { boundedReads } from './migrations/0016-bounded-reads.ts'
+import { textSearch } from './migrations/0017-text-search.ts'
 import { fairSending } from './migrations/0018-fair-sending.ts'
 import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
@@ -42,6 +43,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0014-delivery-owners', deliveryOwners],
   ['0015-shared-seconds', sharedSeconds],
   ['0016-bounded-reads', boundedReads],
+  ['0017-text-search', textSearch],
   ['0018-fair-sending', fairSending],
   ['0019-access', access],
   ['0020-report-expiry', reportExpiry],

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import {
@@ -24,7 +25,9 @@ import {
   sqlitePath,
   sqliteValues,
 } from './sqlite.ts'
+import { sqliteTextIndex, type Unindexed, unindexedAtMost } from './sqlite-text-index.ts'
 import type { Tables } from './tables.ts'
+import type { TextIndex } from './text-index.ts'
 
 /** A connection to query with: outside transactions `database.read`, inside a write unit the unit's own. */
 export type Queryable = Kysely<Tables>
@@ -51,6 +54,8 @@ export interface Database {
   prepareInsert: (query: Insertion, question: RawBuilder<boolean>) => PreparedInsert
   /** Reads whose cost no index bounds. */
   scan: Scan
+  /** What finds rows by parts of their text. */
+  textIndex: TextIndex
   /**
    * The same database for what decides whether requests are let in: on PostgreSQL it has connections of its own, so that
    * it waits for no request that was.
@@ -77,6 +82,10 @@ export interface OpenOptions {
   isHasty?: boolean
   /** Timers of the time limit of scans; real ones unless given. */
   later?: Later
+  /** Receives what fails in the background; nobody waits for it. */
+  onError?: (error: unknown) => void
+  /** How far the index of text of a SQLite file may be behind; thousands of rows unless given. */
+  unindexed?: Unindexed
 }
 
 const realTimer: Later = (ms, run) => {
@@ -88,13 +97,14 @@ const realTimer: Later = (ms, run) => {
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   const { poolSize = 10, isHasty = false, later = realTimer } = options
   const path = sqlitePath(url)
-  if (path !== null) return openSqlite(url, path, later)
+  if (path !== null) return openSqlite(url, path, { ...options, later })
   // Loaded where it is used: an embedded service does not carry the client in memory.
   const { openPostgres } = await import('./postgres.ts')
   return openPostgres(url, { poolSize, isHasty, later })
 }
 
-function openSqlite(url: string, path: string, later: Later): Database {
+function openSqlite(url: string, path: string, options: OpenOptions & { later: Later }): Database {
+  const { later, onError = () => {}, unindexed = unindexedAtMost } = options
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   // The -wal and -shm files that SQLite makes get the rights of the database.
   createPrivateFile(path)
@@ -109,21 +119,22 @@ function openSqlite(url: string, path: string, later: Later): Database {
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
     threads.run({ sql, values: sqliteValues(parameters) }, signal)
   const scans = scanner({ running: 2, runningPerAccount: 1, later, execute })
+  const access = { read: kysely(reader), write: groupCommit(writer, tx, reads.end), scan: scans.scan }
+  const textIndex = sqliteTextIndex({ ...access, path, later, newToken: randomUUID, unindexed, onError })
   const database: Database = {
+    ...access,
     engine: sqlite,
     url,
-    read: kysely(reader),
-    write: groupCommit(writer, tx, reads.end),
+    textIndex,
     prepare: preparer(reader, writer, reads),
     prepareInsert: insertPreparer(writer, tx),
-    scan: scans.scan,
     get reserved() {
       return database
     },
     generation: reads.generation,
     ping: async () => void reader.statement('select 1').run.get(),
     close: async () => {
-      await scans.close()
+      await Promise.all([textIndex.close(), scans.close()])
       await threads.close()
       reader.db.close()
       writer.db.close()

@@ -40,9 +40,9 @@ export interface PageSource {
 
 /**
  * How the index is chosen where a range and the order by id pull at different ones: `sort` the few rows of the range,
- * or `walk` by id until enough of many are met. `free` leaves it to the engine.
+ * or `walk` by id until enough of many are met; `found` names the few rows by their ids. `free` leaves it to the engine.
  */
-export type Plan = 'free' | 'sort' | 'walk'
+export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? fold(value) : value)
@@ -69,19 +69,24 @@ export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageS
 /** Any text around this one, its own wildcards made literal. */
 const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
 
-/** The statement of a page; each of its parameters is the place of its value in `valuesOf`. Its rows meet `also`, too. */
+/** How a scan is read. */
+export interface ScanPlan {
+  plan: Plan
+  /** Conditions that every row meets, too. */
+  also: readonly RawBuilder<boolean>[]
+}
+
+/** The statement of a page; each of its parameters is the place of its value in `valuesOf`. */
 export function pageSql(
   columns: readonly string[],
   query: ListQuery,
   source: PageSource,
-  plan: Plan,
-  also?: RawBuilder<boolean>,
+  { plan, also }: ScanPlan = { plan: 'free', also: [] },
 ) {
   const { filters, order, after, backwards } = query
-  const column = (field: string) => columnOf(field, source, plan === 'sort' && field === 'id')
-  const where = conditionsOf(filters, source, plan)
+  const column = (field: string) => columnOf(field, source, plan === 'found' || (plan === 'sort' && field === 'id'))
+  const where = [...also, ...conditionsOf(filters, source, plan)]
   if (after) where.push(behind(order, backwards, column, filters.length))
-  if (also) where.push(also)
   const directed = order.map(
     ({ field, descending }) => sql`${column(field)} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
   )
@@ -95,9 +100,9 @@ export function pageSql(
   return sql`select ${shown} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
 
-/** Counts the rows that pass the filters and meet `also`; the last parameter bounds how many of them are counted. */
-export function countSql(filters: readonly Filter[], source: PageSource, also: RawBuilder<boolean>) {
-  const passing = whereAll([...conditionsOf(filters, source, 'free'), also])
+/** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */
+export function countSql(filters: readonly Filter[], source: PageSource, { plan, also }: ScanPlan) {
+  const passing = whereAll([...also, ...conditionsOf(filters, source, plan)])
   const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${atMost(filters.length)}`
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
@@ -115,7 +120,8 @@ const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
 function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
   return filters.map((filter, at) => {
     if (filter.op !== 'contains') {
-      const column = columnOf(filter.field, source, plan === 'walk' && isBound(filter.op))
+      const isLeft = plan === 'found' || (plan === 'walk' && isBound(filter.op))
+      const column = columnOf(filter.field, source, isLeft)
       return sql`${column} ${sql.raw(filter.op)} ${at}`
     }
     const looks = filter.field.map((field) => sql`${columnOf(field, source)} like ${at} escape '!'`)

@@ -6,6 +6,7 @@ import type { Database } from './open.ts'
 import type { Later } from './scan.ts'
 import { type ScannerOptions, scanner } from './scanner.ts'
 import type { Tables } from './tables.ts'
+import type { TextIndex } from './text-index.ts'
 
 const int8 = 20
 const types: pg.CustomTypesConfig = {
@@ -43,7 +44,9 @@ export async function openPostgres(url: string, { poolSize, isHasty, later }: Po
   await main.query('select 1')
   const execute = interruptibly(scanned, main)
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, later, execute })
-  const surface = { engine: postgres, url, scan: scans.scan, generation: () => null }
+  // It finds them by itself, where `postgres-text-index.ts` has made an index.
+  const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
+  const surface = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
   const ping = async () => void (await gate.query('select 1'))
   const close = async () => {
     await scans.close()

@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ScanAnswer, ScanQuestion } from './scan-threads.ts'
+import { indexPathOf } from './text-index-path.ts'
 
 /** The thread of scans: runs one statement after the other on a read-only connection of its own. */
 const { path } = workerData as { path: string }
@@ -9,8 +11,19 @@ db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_sch
 // No program can interrupt a statement, but a thread that is terminated ends when it calls JavaScript.
 db.function('scan_goes_on', () => 1)
 
+let hasIndex = false
+
+/** The search index is read where there is one. */
+function attachIndex(): void {
+  const place = indexPathOf(path)
+  if (hasIndex || !existsSync(place)) return
+  db.prepare('attach database ? as search').run(place)
+  hasIndex = true
+}
+
 function answer({ sql, values }: ScanQuestion): ScanAnswer {
   try {
+    attachIndex()
     return { rows: db.prepare(sql).all(...(values as SQLInputValue[])) }
   } catch (error) {
     const { message, errcode } = error as Error & { errcode?: number }

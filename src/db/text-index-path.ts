@@ -1,0 +1,2 @@
+/** The file of a database's search index. */
+export const indexPathOf = (path: string): string => `${path}-search`
