@@ -81,7 +81,7 @@ export const rows: RequestRow[] = [
   {
     name: 'mixed',
     title: '95 % GET, 5 % PUT durable, random',
-    floor: 0.2,
+    floor: 0.1,
     status: 200,
     plain: 200,
     requests: randomReadsAndWrites,

@@ -20,10 +20,13 @@ const lookEveryMs = 50
 /** How long a connection without a request under way may take, once nothing listens, for its first byte and for a head. */
 const firstByteMs = 1_000
 const headMs = 10_000
+const longestQuietMs = 5_000
+/** A turn of the event loop with nothing to do takes a tenth of this. */
+const quietTurnMs = 0.2
 
 /** Makes a server that does not listen yet one that can stop in stages. */
 export function drainable(server: Server, options: LingerOptions): Drain {
-  const { all, speaking } = connectionsOf(server)
+  const { all, speaking, accepted } = connectionsOf(server)
   const end = endingOnce(options)
   const destroyIdle = server.closeIdleConnections.bind(server)
   let cancel = () => {}
@@ -41,7 +44,7 @@ export function drainable(server: Server, options: LingerOptions): Drain {
     finish: async () => {
       // When Node.js closes a server it resets idle connections, on which a request may be arriving.
       server.closeIdleConnections = () => {}
-      await polled()
+      await quiet(accepted)
       NetServer.prototype.close.call(server)
       await look(0)
     },
@@ -52,12 +55,26 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   }
 }
 
-/** Resolves right after the event loop has polled: every connection is accepted, and every request read, that has arrived. */
+/** Resolves right after the event loop has polled: what had arrived on open connections is read. */
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/**
+ * Resolves right after the event loop has polled and found nothing to do, or after five seconds: a connection that the
+ * system has accepted and the process has not, which takes one in a turn, is reset when the listener closes.
+ */
+async function quiet(accepted: () => number): Promise<void> {
+  const endMs = performance.now() + longestQuietMs
+  for (;;) {
+    const [fromMs, before] = [performance.now(), accepted()]
+    await polled()
+    const nowMs = performance.now()
+    if (nowMs > endMs || (accepted() === before && nowMs - fromMs < quietTurnMs)) return
+  }
+}
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** The open connections of a server, and of these the ones that speak HTTP: with TLS, after its handshake. */
+/** The open connections of a server, of these the ones that speak HTTP (with TLS, after its handshake), and how many there were. */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<Answering>()
@@ -65,8 +82,10 @@ function connectionsOf(server: Server) {
     set.add(socket)
     socket.once('close', () => set.delete(socket))
   }
+  let count = 0
+  server.on('connection', () => count++)
   server.on('connection', keep(all)).on(connected(server), keep(speaking))
-  return { all, speaking }
+  return { all, speaking, accepted: () => count }
 }
 
 type End = (socket: Socket) => void

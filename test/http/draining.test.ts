@@ -139,6 +139,21 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       return false
     }
 
+    it('every connection that was made before nothing listens is accepted, and its request answered', async () => {
+      const to = { port, host: '127.0.0.1', rejectUnauthorized: false }
+      drain.begin()
+      // All of them at once, ahead of the turn of the event loop in which the first can be accepted.
+      const answers = Array.from({ length: 20 }, () => {
+        const socket = transport === 'TLS' ? connectTls(to) : connect(to)
+        sockets.push(socket)
+        socket.write(get('/things'))
+        return text(socket)
+      })
+      await drain.finish()
+      const all = await Promise.all(answers)
+      assert.deepEqual(all.flatMap(statuses), Array(20).fill(200))
+    })
+
     it('a connection at rest ends in order, and what is sent on it then meets no reset', async () => {
       const socket = await open()
       await ask(socket)
