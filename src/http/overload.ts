@@ -91,9 +91,12 @@ export const overload = fastifyPlugin<OverloadOptions>(
       done(null, payload)
     })
     let cancel = () => {}
+    let wasStrained = false
     const look = () => {
-      // One step at a time: a single pause is no overload, and a moment of rest is not its end.
-      level += Math.sign(levelOf(measure()) - level)
+      const found = levelOf(measure())
+      // One step at a time, and none for a single pause: neither is it an overload, nor is a moment of rest its end.
+      if (level > 0 || wasStrained) level += Math.sign(found - level)
+      wasStrained = found > 0
       cancel = later(lookEveryMs, look)
     }
     look()
