@@ -54,7 +54,7 @@ export interface Range {
 
 /** How many deliveries one replay takes, and how many it looks at, unless a single instant holds more. */
 export const mostReplayed = 500
-const mostLooked = 2_000
+const mostLooked = 1_000
 
 /**
  * Has the deliveries of a time sent again, the oldest first, without those that are on their way; tells how many, and from
