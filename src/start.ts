@@ -9,6 +9,7 @@ import { localCertificates, providedCertificates } from './certificates.ts'
 import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
 import { type Audit, openAudit } from './db/audit-buffer.ts'
 import { pooledRandom } from './db/pooled-random.ts'
+import { ensureTextIndexes } from './db/postgres-text-index.ts'
 import { requestCounter } from './db/request-counts.ts'
 import { versionCallCounter } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
@@ -74,8 +75,10 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const logs = { log, access: accessWriter(log, sink) }
-  const stores = await openStores(config, definition.tables)
+  const indexFailed = (error: unknown) => log.error({ err: error }, 'the index of text could not be made')
+  const stores = await openStores(config, definition.tables, indexFailed)
   onClose(stores.db.close)
+  onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: indexFailed }))
   const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
   // Stopped together with the listener; or alone, when the start fails before there is one.
   let stopped: Promise<void> | undefined

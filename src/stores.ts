@@ -17,13 +17,17 @@ export interface Stores {
 
 /**
  * Opens the database and the keys, making what the first run lacks, the tables of declared resources included. Rejects
- * with nothing left open.
+ * with nothing left open. `onError` receives what later fails in the background.
  */
-export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
+export async function openStores(
+  config: Config,
+  tables: readonly ResourceTable[] = [],
+  onError: (error: unknown) => void = () => {},
+): Promise<Stores> {
   const dataDir = resolve(config.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const seals = sealer(masterKey(config, dataDir), randomBytes)
-  const db = await openDatabase(databaseUrlOf(config))
+  const db = await openDatabase(databaseUrlOf(config), { onError })
   await migrate(db, { tables }).catch(async (error) => {
     await db.close()
     throw error

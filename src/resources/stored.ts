@@ -88,13 +88,14 @@ export interface Kept {
   kinds: Readonly<Record<string, ColumnKind>>
   filters: readonly string[]
   ranges: readonly string[]
+  search: readonly string[]
   sorts: readonly string[]
   folded: readonly string[]
   unique: readonly string[]
 }
 
 /** The table that a declaration asks for. */
-export function tableOf({ path, table, body, kinds, filters, ranges, sorts, folded, unique }: Kept) {
+export function tableOf({ path, table, body, kinds, filters, ranges, search, sorts, folded, unique }: Kept) {
   const listed = new Set([...filters, ...ranges, ...sorts])
   const columns = Object.entries(kinds).map(
     ([field, kind]): ResourceColumn => ({
@@ -106,5 +107,5 @@ export function tableOf({ path, table, body, kinds, filters, ranges, sorts, fold
       indexed: listed.has(field),
     }),
   )
-  return { path, name: table, columns }
+  return { path, name: table, columns, search }
 }
