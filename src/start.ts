@@ -7,6 +7,7 @@ import { openAuthorization } from './authorization.ts'
 import { baseUrlOf, type Config, resultsUrlOf } from './config.ts'
 import { type Audit, openAudit } from './db/audit-buffer.ts'
 import { pooledRandom } from './db/pooled-random.ts'
+import { ensureTextIndexes } from './db/postgres-text-index.ts'
 import { requestCounter } from './db/request-counts.ts'
 import { versionCallCounter } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
@@ -76,9 +77,11 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(sink.flush)
   const log = pino({ level: config.logLevel }, sink)
   const logs = { log, access: accessWriter(log, sink) }
-  const { close, ...stores } = await openServedStores(config, definition.tables, wall)
+  const indexFailed = (error: unknown) => log.error({ err: error }, 'the index of text could not be made')
+  const { close, ...stores } = await openServedStores(config, definition.tables, { now: wall, onError: indexFailed })
   onClose(close)
   await refuseWrongReports(stores.db, definition.reports)
+  onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: indexFailed }))
   const parts = { lives, ...(await openParts(config, definition, { ...stores, version, log, onClose })) }
   const { endings, now } = parts
   // Stopped together with the listeners; or alone, when the start fails before there are any.

@@ -25,12 +25,14 @@ export interface Stores {
  * with nothing left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
-  return open(config, dataFolder(config), tables)
+  return open(config, dataFolder(config), tables, () => {})
 }
 
-async function open(config: Config, dataDir: string, tables: readonly ResourceTable[]): Promise<Stores> {
+type OnError = (error: unknown) => void
+
+async function open(config: Config, dataDir: string, tables: readonly ResourceTable[], onError: OnError) {
   const seals = sealer(masterKey(config, dataDir), randomBytes)
-  const db = await openDatabase(databaseUrlOf(config))
+  const db = await openDatabase(databaseUrlOf(config), { onError })
   await migrate(db, { tables }).catch(async (error) => {
     await db.close()
     throw error
@@ -40,13 +42,17 @@ async function open(config: Config, dataDir: string, tables: readonly ResourceTa
 
 /**
  * The same for a process that serves. Of a SQLite file it is the only one, or this throws `DatabaseInUse`; so what an earlier
- * process had claimed is free at once. `close` also lets the next process in.
+ * process had claimed is free at once. `close` also lets the next process in; `onError` receives what later fails in the background.
  */
-export async function openServedStores(config: Config, tables: readonly ResourceTable[], now: () => number) {
+export async function openServedStores(
+  config: Config,
+  tables: readonly ResourceTable[],
+  { now, onError }: { now: () => number; onError: OnError },
+) {
   const dataDir = dataFolder(config)
   const unlock = lockSqlite(databaseUrlOf(config), now)
   try {
-    const stores = await open(config, dataDir, tables)
+    const stores = await open(config, dataDir, tables, onError)
     if (unlock !== null) await takeOver(stores.db, now)
     return { ...stores, close: () => stores.db.close().finally(() => unlock?.()) }
   } catch (error) {

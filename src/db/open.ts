@@ -89,7 +89,8 @@ export interface OpenOptions {
 }
 
 const realTimer: Later = (ms, run) => {
-  const timer = setTimeout(run, ms)
+  // What it limits keeps the process alive by itself.
+  const timer = setTimeout(run, ms).unref()
   return () => clearTimeout(timer)
 }
 

@@ -30,6 +30,8 @@ export interface ResourceTable {
   path: string
   name: string
   columns: readonly ResourceColumn[]
+  /** The fields that a search looks into. */
+  search: readonly string[]
 }
 
 /** What the table of a declared resource was last brought in line with. */

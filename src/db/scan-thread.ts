@@ -13,12 +13,17 @@ db.function('scan_goes_on', () => 1)
 
 let hasIndex = false
 
-/** The search index is read where there is one. */
+/** The search index is read where there is one. One that cannot be read is left out: whoever needs it does without. */
 function attachIndex(): void {
   const place = indexPathOf(path)
   if (hasIndex || !existsSync(place)) return
-  db.prepare('attach database ? as search').run(place)
-  hasIndex = true
+  try {
+    db.prepare('attach database ? as search').run(place)
+    db.prepare('select 1 from search.sqlite_schema').get()
+    hasIndex = true
+  } catch {
+    if (db.prepare(`select 1 from pragma_database_list where name = 'search'`).get()) db.exec('detach database search')
+  }
 }
 
 function answer({ sql, values }: ScanQuestion): ScanAnswer {

@@ -43,9 +43,10 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   const builder = textIndexBuilder(options)
   let building: Promise<void> | null = null
   let mayBuild = true
+  let cancelRetry = () => {}
   const failed = (error: unknown) => {
     mayBuild = false
-    later(retryMs, () => {
+    cancelRetry = later(retryMs, () => {
       mayBuild = true
     })
     onError(error)
@@ -79,6 +80,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
       mayBuild = false
       builder.stop()
       await building
+      cancelRetry()
     },
   }
 }

@@ -85,13 +85,14 @@ export interface Kept {
   kinds: Readonly<Record<string, ColumnKind>>
   filters: readonly string[]
   ranges: readonly string[]
+  search: readonly string[]
   sorts: readonly string[]
   folded: readonly string[]
   unique: readonly string[]
 }
 
 /** The table that a declaration asks for. */
-export function tableOf({ path, table, body, kinds, filters, ranges, sorts, folded, unique }: Kept) {
+export function tableOf({ path, table, body, kinds, filters, ranges, search, sorts, folded, unique }: Kept) {
   const listed = new Set([...filters, ...ranges, ...sorts])
   const defaults = defaultsOf(body)
   const columns = Object.entries(kinds).map(
@@ -105,7 +106,7 @@ export function tableOf({ path, table, body, kinds, filters, ranges, sorts, fold
       ...(Object.hasOwn(defaults, field) && { default: keptAs(kind, defaults[field]) }),
     }),
   )
-  return { path, name: table, columns }
+  return { path, name: table, columns, search }
 }
 
 /** A value as its column has it. */

@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       const db = await open()
       const column = { kind: 'text', required: false, folded: false, unique: false, indexed: false } as const
       await migrate(db, {
-        tables: [{ path: '/notes', name: 'resource_notes', columns: [{ ...column, name: 'text' }] }],
+        tables: [{ path: '/notes', name: 'resource_notes', columns: [{ ...column, name: 'text' }], search: [] }],
       })
       const tables = ['users', 'products', 'books', 'tasks', 'webhooks', 'clients', 'api_keys', 'resource_notes']
       const [at, soon, later] = ['2026-03-01T12:00:00.100Z', '2026-03-01T12:00:00.900Z', '2026-03-01T12:00:01.000Z']

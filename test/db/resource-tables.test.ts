@@ -14,7 +14,9 @@ const column = (name: string, more: Partial<ResourceColumn> = {}): ResourceColum
 })
 const title = column('title', { required: true, folded: true, indexed: true })
 const rating = column('rating', { kind: 'integer', indexed: true })
-const table = (...columns: ResourceColumn[]): ResourceTable => ({ path: '/notes', name: 'resource_notes', columns })
+const table = (...columns: ResourceColumn[]): ResourceTable => ({
+  ...{ path: '/notes', name: 'resource_notes', columns, search: [] },
+})
 
 forEachEngine((engine) => {
   describe('the tables of declared resources (T-OPS-03)', () => {
@@ -196,7 +198,7 @@ forEachEngine((engine) => {
     })
 
     it('every field that does not fit is named at once, over all tables', async () => {
-      const other: ResourceTable = { path: '/tags', name: 'resource_tags', columns: [title] }
+      const other: ResourceTable = { path: '/tags', name: 'resource_tags', columns: [title], search: [] }
       await migrate(db, { tables: [table(title, rating), other] })
       const wrong = { ...other, columns: [{ ...title, kind: 'number', folded: false } as ResourceColumn] }
       const error = await migrate(db, { tables: [table(title), wrong] }).catch((caught: Error) => caught.message)

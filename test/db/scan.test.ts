@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { type Database, openDatabase } from '../../src/db/open.ts'
 import { ScanRefused } from '../../src/db/scan.ts'
-import { forEachEngine } from '../support/engines.ts'
+import { forEachEngine, onPostgres } from '../support/engines.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
 forEachEngine((engine) => {
@@ -99,6 +99,59 @@ forEachEngine((engine) => {
       // The time of this one does not pass.
       assert.equal((await other.scan(one, { account: 'b' })).length, 1)
       await other.close()
+    })
+  })
+})
+
+onPostgres((engine) => {
+  describe('connections', () => {
+    let db: Database
+    before(async () => {
+      db = await engine.database()
+    })
+    after(() => db.close())
+    const sleep = (seconds: number) => sql`select pg_sleep(${sql.lit(seconds)})`.compile(db.read)
+    const alive = sql<{ alive: number }>`select 1 as alive`
+
+    it('of what lets requests in are free while all others are taken, and so are those of everything else by scans', async () => {
+      const order: string[] = []
+      const slow = [
+        ...Array.from({ length: 30 }, () => db.read.executeQuery(sleep(0.5))),
+        ...Array.from({ length: 4 }, (_, at) => db.scan({ compile: () => sleep(0.5) }, { account: `a${at}` })),
+      ].map((query) => query.then(() => order.push('slow')))
+      await Promise.all([
+        db.ping().then(() => order.push('ready')),
+        alive.execute(db.reserved.read).then(() => order.push('known')),
+        db.reserved.write((tx) => alive.execute(tx)).then(() => order.push('written')),
+      ])
+      assert.equal(order.includes('slow'), false, order.join())
+      await Promise.all(slow)
+      const scans = Array.from({ length: 8 }, (_, at) =>
+        db.scan({ compile: () => sleep(0.5) }, { account: `b${at}` }).then(() => order.push('scan')),
+      )
+      order.length = 0
+      await alive.execute(db.read)
+      await db.write((tx) => alive.execute(tx))
+      assert.deepEqual(order, [])
+      await Promise.all(scans)
+    })
+
+    it('of one account are two at most for its scans', async () => {
+      const scans = Array.from({ length: 6 }, () => db.scan({ compile: () => sleep(0.2) }, { account: 'a' }))
+      const most = sql<{ count: number }>`select count(*) as count from pg_stat_activity
+        where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`
+      let ended = false
+      const all = Promise.all(scans).finally(() => {
+        ended = true
+      })
+      while (!ended) assert.ok(Number((await most.execute(db.read)).rows[0]?.count) <= 2)
+      await all
+    })
+
+    it('end a statement of a scan after five seconds by themselves: the store is unavailable', async () => {
+      const error = await db.scan({ compile: () => sleep(60) }, { account: 'a' }).catch((caught) => caught)
+      assert.equal(error.code, '57014')
+      assert.ok(db.engine.isUnavailable(error))
     })
   })
 })

@@ -72,6 +72,8 @@ forEachEngine((engine) => {
         return answer
       }
       const many = Array.from({ length: 50 }, (_, at) => scan('greedy', at))
+      service.clock.now += 10_000
+      assert.equal((await get('/readyz', null)).statusCode, 200)
       const other = await scan('other', 1)
       assert.equal(other.statusCode, 200)
       const answers = await Promise.all(many)

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Database, openDatabase } from '../../src/db/open.ts'
+import { patient } from './timers.ts'
 
 const postgresUrl = process.env.TEST_DATABASE_URL
 
@@ -91,7 +92,7 @@ const withDatabase =
   (place: () => Promise<Place>, isMigrated = false) =>
   async (): Promise<Database> => {
     const { url, remove } = await place()
-    const database = await openDatabase(url)
+    const database = await openDatabase(url, { later: patient })
     if (!isMigrated) await migrate(database)
     return {
       ...database,

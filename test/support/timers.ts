@@ -6,6 +6,9 @@ export const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
+/** Timers of time limits that a busy machine does not reach. */
+export const patient = (ms: number, run: () => void) => later(ms * 100, run)
+
 /** Timers that pass when the test says so. */
 export function drivenTimers() {
   let nowMs = 0
