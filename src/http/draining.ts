@@ -16,17 +16,22 @@ export interface Drain {
 /** A socket with the answer that Node.js is sending on it. */
 type Answering = Socket & { _httpMessage?: ServerResponse | null }
 
+/** A server with the listening socket, of which Node.js has no public way to shorten the line (listen(2)). */
+type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
+
 const lookEveryMs = 50
 /** How long a connection without a request under way may take, once nothing listens, for its first byte and for a head. */
 const firstByteMs = 1_000
 const headMs = 10_000
-const longestQuietMs = 5_000
-/** A turn of the event loop with nothing to do takes a tenth of this. */
-const quietTurnMs = 0.2
+/** A turn of the event loop with nothing to do takes less. */
+const shortTurnMs = 0.1
+/** How long such a turn is looked for, and how long any in which nobody came. */
+const patienceMs = 1_000
+const longestMs = 5_000
 
 /** Makes a server that does not listen yet one that can stop in stages. */
 export function drainable(server: Server, options: LingerOptions): Drain {
-  const { all, speaking, accepted } = connectionsOf(server)
+  const { all, speaking, count } = connectionsOf(server)
   const end = endingOnce(options)
   const destroyIdle = server.closeIdleConnections.bind(server)
   let cancel = () => {}
@@ -44,7 +49,7 @@ export function drainable(server: Server, options: LingerOptions): Drain {
     finish: async () => {
       // When Node.js closes a server it resets idle connections, on which a request may be arriving.
       server.closeIdleConnections = () => {}
-      await quiet(accepted)
+      await accepted(server, count)
       NetServer.prototype.close.call(server)
       await look(0)
     },
@@ -59,16 +64,22 @@ export function drainable(server: Server, options: LingerOptions): Drain {
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
- * Resolves right after the event loop has polled and found nothing to do, or after five seconds: a connection that the
- * system has accepted and the process has not, which takes one in a turn, is reset when the listener closes.
+ * Resolves when the process has accepted every connection that the system has made for it: what is not accepted when the
+ * listener closes is reset. The process accepts one in a turn of the event loop, so under load the line of those who wait
+ * would never end; with the shortest line there can be, the system leaves clients to try again that are not in it yet.
  */
-async function quiet(accepted: () => number): Promise<void> {
-  const endMs = performance.now() + longestQuietMs
+async function accepted(server: Listening, count: () => number): Promise<void> {
+  server._handle?.listen(0)
+  // This turn may have polled already.
+  await polled()
+  const beganMs = performance.now()
   for (;;) {
-    const [fromMs, before] = [performance.now(), accepted()]
+    const [fromMs, before] = [performance.now(), count()]
     await polled()
     const nowMs = performance.now()
-    if (nowMs > endMs || (accepted() === before && nowMs - fromMs < quietTurnMs)) return
+    // At best the turn was so short that hardly anybody can have come since the loop has polled.
+    const isShort = nowMs - fromMs < shortTurnMs || nowMs - beganMs > patienceMs
+    if ((count() === before && isShort) || nowMs - beganMs > longestMs) return
   }
 }
 
@@ -82,10 +93,10 @@ function connectionsOf(server: Server) {
     set.add(socket)
     socket.once('close', () => set.delete(socket))
   }
-  let count = 0
-  server.on('connection', () => count++)
+  let made = 0
+  server.on('connection', () => made++)
   server.on('connection', keep(all)).on(connected(server), keep(speaking))
-  return { all, speaking, accepted: () => count }
+  return { all, speaking, count: () => made }
 }
 
 type End = (socket: Socket) => void

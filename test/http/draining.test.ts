@@ -149,6 +149,8 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         socket.write(get('/things'))
         return text(socket)
       })
+      // In the next tick they connect.
+      await new Promise<void>((resolve) => process.nextTick(resolve))
       await drain.finish()
       const all = await Promise.all(answers)
       assert.deepEqual(all.flatMap(statuses), Array(20).fill(200))

@@ -4,7 +4,7 @@ import { lengthOf, statusOf } from '../../bench/response.ts'
 
 /** What became of the requests of a run. */
 export interface Fates {
-  /** Requests that were written whole. */
+  /** Requests that the system has taken whole. */
   written: number
   answered: number
   /** Written, and the connection was reset before the answer was there: the ids. */
@@ -37,6 +37,8 @@ interface Connection {
   ready: boolean
   /** The request that was written and is not answered. */
   id: string | null
+  /** Whether the system has taken that request. */
+  isWritten: boolean
   bytes: Buffer
   /** No request goes out here any more: an answer was the last one, or the service has ended the connection. */
   over: boolean
@@ -51,8 +53,10 @@ export function keepAliveClient(options: ClientOptions): { send: (id: string) =>
   let next: string | null = null
   const write = (connection: Connection, id: string) => {
     connection.id = id
-    connection.socket.write(options.request(id))
-    options.fates.written++
+    connection.socket.write(options.request(id), (error) => {
+      connection.isWritten = !error
+      if (!error) options.fates.written++
+    })
   }
   return {
     /** Writes a request now, or as soon as there is a connection; does nothing while another one is under way. */
@@ -75,7 +79,8 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
   const { port, tls, fates } = options
   const to = { port, host: '127.0.0.1', noDelay: true }
   const socket = tls ? connectTls({ ...to, rejectUnauthorized: false }) : connectTcp(to)
-  const connection: Connection = { socket, ready: false, id: null, bytes: Buffer.alloc(0), over: false }
+  const unsent = { isWritten: false, bytes: Buffer.alloc(0), over: false }
+  const connection: Connection = { socket, ready: false, id: null, ...unsent }
   socket.once(tls ? 'secureConnect' : 'connect', () => {
     connection.ready = true
     onReady(connection)
@@ -88,7 +93,9 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     connection.over = true
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
-      fates.reset.push(connection.id)
+      // A connection that the system made and reset before it took the request was none.
+      if (connection.isWritten) fates.reset.push(connection.id)
+      else fates.refused++
       connection.id = null
     }
   })
@@ -111,6 +118,7 @@ function receive(connection: Connection, chunk: Buffer, fates: Fates): void {
   fates.statuses[status] = (fates.statuses[status] ?? 0) + 1
   if (status === 503 && !/^retry-after: \d+\r?$/im.test(head)) fates.bare503++
   connection.id = null
+  connection.isWritten = false
   connection.bytes = bytes.subarray(length)
   if (/^connection: close\r?$/im.test(head)) {
     fates.last++
