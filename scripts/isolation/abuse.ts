@@ -14,8 +14,8 @@ import type { AbuseOrder, Scenario } from './order.ts'
 const order = JSON.parse(process.argv[2] ?? '') as AbuseOrder
 const statuses: Record<string, number> = {}
 const host = '127.0.0.1'
-/** Anonymous requests come from an address of their own, as another client's would. */
-const anonymousAddress = '127.0.0.2'
+/** Not the address of the second client: what an address may do is bounded, too. */
+const localAddress = '127.0.0.2'
 const times = (count: number) => Math.max(1, Math.ceil(count * order.scale))
 const count = (outcome: string | number) => {
   statuses[outcome] = (statuses[outcome] ?? 0) + 1
@@ -29,18 +29,12 @@ interface Call {
   body?: unknown
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 64, rejectUnauthorized: false })
-const anonymousAgent = new Agent({
-  keepAlive: true,
-  maxSockets: 64,
-  rejectUnauthorized: false,
-  localAddress: anonymousAddress,
-})
+const agent = new Agent({ keepAlive: true, maxSockets: 64, rejectUnauthorized: false, localAddress })
 
 /** Sends one request and returns the body of its response; counts the status, or the error. */
 async function call({ method = 'GET', path, token = order.token, headers, body }: Call): Promise<string> {
   const sent = request({
-    ...{ host, port: order.port, method, path, agent: token === null ? anonymousAgent : agent },
+    ...{ host, port: order.port, method, path, agent },
     headers: {
       ...(token !== null && { authorization: `Bearer ${token}` }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -75,7 +69,7 @@ const among = (calls: readonly Call[]) => (n: number) => calls[n % calls.length]
 
 /** Opens a connection that sends one request and then reads nothing. */
 function openUnread(path: string): Socket {
-  const socket = connect({ host, port: order.port, rejectUnauthorized: false })
+  const socket = connect({ host, port: order.port, localAddress, rejectUnauthorized: false })
   socket.on('error', (error: NodeJS.ErrnoException) => count(error.code ?? 'error'))
   socket.on('close', () => count('closed'))
   socket.once('secureConnect', () => {
@@ -186,7 +180,7 @@ const scenarios = {
   /** Connections that send nothing. */
   connections: async () => {
     keepOpen(times(1_000), () => {
-      const socket = connectPlain({ host, port: order.port, localAddress: anonymousAddress })
+      const socket = connectPlain({ host, port: order.port, localAddress })
       socket.on('error', (error: NodeJS.ErrnoException) => count(error.code ?? 'error'))
       socket.on('close', () => count('closed'))
       socket.resume()
