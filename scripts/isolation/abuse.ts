@@ -69,7 +69,7 @@ const among = (calls: readonly Call[]) => (n: number) => calls[n % calls.length]
 
 /** Opens a connection that sends one request and then reads nothing. */
 function openUnread(path: string): Socket {
-  const socket = connect({ host, port: order.port, localAddress, rejectUnauthorized: false })
+  const socket = connect({ socket: connectPlain({ host, port: order.port, localAddress }), rejectUnauthorized: false })
   socket.on('error', (error: NodeJS.ErrnoException) => count(error.code ?? 'error'))
   socket.on('close', () => count('closed'))
   socket.once('secureConnect', () => {

@@ -58,9 +58,7 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
 /** Starts a service on a filled database, and returns what a second client saw of it: at rest, then under each abuse. */
 export async function isolationRun(place: Workplace, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
-  // An abusive client has many addresses.
-  const addresses = { PLINTH_MAX_CONNECTIONS_PER_ADDRESS: '2000' }
-  const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', ...addresses }
+  const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
   const service = await startService(place, { tls: true } as Parameters<typeof startService>[1], false, {
     limits: { ...withoutLimits, ...local, ...settings, PLINTH_MASTER_KEY: filled.masterKey },
     database: { url: filled.databaseUrl, fill: () => {} },
