@@ -126,7 +126,7 @@ export const headerParameters = {
     { ...text, maxLength: 255, pattern: '^([!#-~]([ -~]*[!-~])?|"([ !#-\\[\\]-~]|\\\\["\\\\])+")$' },
   ),
   Prefer: preference([]),
-  PreferOnLists: preference(['`count=exact`: tell the number of all matching items']),
+  PreferOnLists: preference(['`count=exact`: tell a caller with a token the number of all matching items']),
   PreferOnWrites: preference(['`return=minimal`: leave out the representation']),
   PreferOnTasks: preference([
     '`wait=10`: answer when the task has ended, with If-None-Match when it changes, or after so many seconds, 30 at most',
