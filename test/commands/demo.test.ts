@@ -87,13 +87,12 @@ describe('plinth demo', () => {
     assert.doesNotMatch(stdout, /npm start/)
     assert.equal(lines(file).length, 2_001)
     assert.equal(reports().length, 2)
-    for (const [path, total] of [
-      ['products', '2000'],
-      ['books', '500'],
+    for (const [path, newestId] of [
+      ['products', 2_000],
+      ['books', 500],
     ]) {
-      const headers = { prefer: 'count=exact' }
-      const list = await visit(dataDir, `https://localhost:${port}/${path}?limit=1`, { headers })
-      assert.equal(list.headers['x-total-count'], total)
+      const list = await visit(dataDir, `https://localhost:${port}/${path}?sort=-id&limit=1`)
+      assert.equal(JSON.parse(list.text)[0].id, newestId)
     }
     service.child.kill('SIGTERM')
     assert.equal((await ended(service)).code, 0)
