@@ -7,11 +7,9 @@ import { type Database, openDatabase } from './db/open.ts'
 import type { ResourceTable } from './db/resource-tables.ts'
 import { type Sealer, sealer } from './db/seal.ts'
 import { sqlitePath } from './db/sqlite.ts'
-import { lockSqlite } from './db/sqlite-lock.ts'
 import { masterKey } from './master-key.ts'
 import { keepPrivate } from './private-files.ts'
 import { resultsFolder } from './results/open.ts'
-import { takeOver } from './worker.ts'
 
 /** A store opened as the configuration says, its schema up to date. */
 export interface Stores {
@@ -25,12 +23,16 @@ export interface Stores {
  * with nothing left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
-  return open(config, dataFolder(config), tables, () => {})
+  return openStoresIn(config, dataFolder(config), tables)
 }
 
-type OnError = (error: unknown) => void
-
-async function open(config: Config, dataDir: string, tables: readonly ResourceTable[], onError: OnError) {
+/** The same in a data folder that `dataFolder` has made; `onError` receives what later fails in the background. */
+export async function openStoresIn(
+  config: Config,
+  dataDir: string,
+  tables: readonly ResourceTable[],
+  onError: (error: unknown) => void = () => {},
+): Promise<Stores> {
   const seals = sealer(masterKey(config, dataDir), randomBytes)
   const db = await openDatabase(databaseUrlOf(config), { onError })
   await migrate(db, { tables }).catch(async (error) => {
@@ -40,29 +42,8 @@ async function open(config: Config, dataDir: string, tables: readonly ResourceTa
   return { db, dataDir, sealer: seals }
 }
 
-/**
- * The same for a process that serves. Of a SQLite file it is the only one, or this throws `DatabaseInUse`; so what an earlier
- * process had claimed is free at once. `close` also lets the next process in; `onError` receives what later fails in the background.
- */
-export async function openServedStores(
-  config: Config,
-  tables: readonly ResourceTable[],
-  { now, onError }: { now: () => number; onError: OnError },
-) {
-  const dataDir = dataFolder(config)
-  const unlock = lockSqlite(databaseUrlOf(config), now)
-  try {
-    const stores = await open(config, dataDir, tables, onError)
-    if (unlock !== null) await takeOver(stores.db, now)
-    return { ...stores, close: () => stores.db.close().finally(() => unlock?.()) }
-  } catch (error) {
-    unlock?.()
-    throw error
-  }
-}
-
 /** Makes the data folder, and keeps it, the database and the results, wherever they are, from other users. */
-function dataFolder(config: Config): string {
+export function dataFolder(config: Config): string {
   const dataDir = resolve(config.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const database = sqlitePath(databaseUrlOf(config))

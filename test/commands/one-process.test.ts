@@ -98,12 +98,16 @@ onSqlite((engine) => {
       await service.kill('SIGTERM')
     })
 
-    it('makes a call to a webhook again that was under way', async () => {
+    it('makes a call to a webhook again that was under way', async (t) => {
       let calls = 0
       // The first call is never answered.
       const server = createServer((request, response) => {
         request.resume()
         if (++calls > 1) response.writeHead(204).end()
+      })
+      t.after(() => {
+        server.close()
+        server.closeAllConnections()
       })
       await once(server.listen(0, '127.0.0.1'), 'listening')
       const { port } = server.address() as AddressInfo
@@ -122,8 +126,6 @@ onSqlite((engine) => {
       await eventually('it is delivered', async () => (await delivery()).status === 'delivered', 20_000)
       assert.equal(calls, 2)
       assert.ok((await delivery()).fence > claimed.fence + 1)
-      server.close()
-      server.closeAllConnections()
     })
   })
 })
