@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
 import type { Config } from './config.ts'
-import type { Owned } from './db/tables.ts'
 import { failureLog } from './resources/webhooks/failure-log.ts'
 import { laneLimits } from './resources/webhooks/lanes.ts'
 
@@ -18,7 +17,7 @@ export function webhookSending(config: Config, log: Logger, now: () => number) {
     schedule: config.webhookSchedule,
     maxWaiting,
     onCalled: failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') }),
-    onDropped: ({ ownerClient, ownerSubject }: Owned, dropped: number) =>
-      log.warn({ ownerClient, ownerSubject, dropped, maxWaiting }, 'waiting webhook deliveries were dropped'),
+    onDropped: (owner: string, dropped: number) =>
+      log.warn({ owner, dropped, maxWaiting }, 'waiting webhook deliveries were dropped'),
   }
 }

@@ -147,7 +147,9 @@ export interface DeliveryOwnersTable {
 }
 
 /** How many waiting deliveries of an owner were dropped because there were too many. */
-export interface DeliveryDropsTable extends Owned {
+export interface DeliveryDropsTable {
+  /** As lanes name it. */
+  owner: string
   total: number
   /** Those that its owner was not notified of yet, and when the first of them was dropped. */
   unreported: number

@@ -74,7 +74,6 @@ forEachEngine((engine) => {
       await db.write(async (tx) => {
         for (const column of ['owner_client', 'owner_subject']) {
           await sql`drop index if exists deliveries_owner`.execute(tx)
-          await sql`drop index if exists deliveries_pending_owner`.execute(tx)
           await sql`alter table deliveries drop column ${sql.ref(column)}`.execute(tx)
         }
         await sql`delete from migrations where name = '0014-delivery-owners'`.execute(tx)

@@ -107,7 +107,10 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
   })
 
   /** What the owner of a webhook can learn. */
-  const shown = ({ blocked: _, durationMs, ...rest }: Outcome) => ({ ...rest, durationMs: durationMs % 100 })
+  const shown = ({ blocked: _, cause: _operators, durationMs, ...rest }: Outcome) => ({
+    ...rest,
+    durationMs: durationMs % 100,
+  })
   const unreachable = {
     ...{ status: null, delivered: false, gone: false, retryAfterSeconds: null, error: 'unreachable' },
     ...{ responseStart: null, durationMs: 0 },

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 
 /**
  * Sending slots are shared between owners: each lane has an owner and a rank, and each owner with something to send has a
- * row per rank that says when the first of its lanes is due. Waiting deliveries are counted and dropped by owner.
+ * row per rank that says when the first of its lanes is due. Deliveries that are dropped are counted by owner.
  */
 export async function fairSending(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
@@ -24,13 +24,11 @@ export async function fairSending(db: Kysely<unknown>): Promise<void> {
   await schema.alterTable('deliveries').addColumn('reason', 'text').execute()
   await schema
     .createTable('delivery_drops')
-    .addColumn('owner_client', 'text', (c) => c.notNull())
-    .addColumn('owner_subject', 'text', (c) => c.notNull())
+    .addColumn('owner', 'text', (c) => c.primaryKey().notNull())
     .addColumn('total', 'integer', (c) => c.notNull())
     .addColumn('unreported', 'integer', (c) => c.notNull())
     .addColumn('since', 'text', (c) => c.notNull())
     .addColumn('reported_at', 'text')
-    .addPrimaryKeyConstraint('delivery_drops_key', ['owner_client', 'owner_subject'])
     .execute()
   const statements = [
     // An endpoint that was called before and does not fail counts as healthy.
@@ -41,7 +39,6 @@ export async function fairSending(db: Kysely<unknown>): Promise<void> {
       select owner, rank, min(due_at) from delivery_lanes where due_at is not null group by owner, rank`,
     sql`create index delivery_owners_due on delivery_owners (rank, due_at) where due_at is not null`,
     sql`create index delivery_lanes_owner on delivery_lanes (owner, rank, due_at) where due_at is not null`,
-    sql`create index deliveries_pending_owner on deliveries (owner_client, owner_subject, id) where status = 'pending'`,
   ]
   for (const statement of statements) await statement.execute(db)
 }

@@ -1,32 +1,10 @@
 import { claimDue, type Due, isStopped } from './claim.ts'
-import { callReceiver, type SigningOptions, signedCalls } from './deliver.ts'
-import type { Outcome } from './outcome.ts'
+import { callReceiver, signedCalls } from './deliver.ts'
+import type { Dispatch, DispatchOptions } from './dispatch-options.ts'
 import { nextDue } from './owners.ts'
-import { type RecordOptions, recordTogether, type Tried } from './record.ts'
+import { recordTogether, type Tried } from './record.ts'
 import { freeLapsed, putOff, release } from './release.ts'
-import type { Sender } from './send.ts'
 import { ranks, roomFor, slotsOf } from './shares.ts'
-
-export interface DispatchOptions extends RecordOptions, SigningOptions {
-  sender: Pick<Sender, 'post'>
-  /** Calls under way at a time in this process, over all endpoints. */
-  hands: number
-  /** How long a claim holds, in ms: longer than any call takes. */
-  leaseMs: number
-  onError: (error: unknown) => void
-  /** Gets what came of each call. */
-  onCalled?: (due: Due, outcome: Outcome) => void
-}
-
-/** The sender of deliveries of this process. */
-export interface Dispatch {
-  /** Looks for due deliveries at once. */
-  wake: () => void
-  /** Resolves when nothing is under way and nothing that is due by the clock can be sent. */
-  settled: () => Promise<void>
-  /** Begins no call any more, lets those under way end for up to `graceMs`, gives back the rest. */
-  stop: (graceMs: number) => Promise<void>
-}
 
 const idlePollMs = 1_000
 const lapsedLookMs = 5_000
@@ -37,7 +15,9 @@ const busyPauseMs = 10
 const faultPauseMs = 60_000
 
 interface State extends DispatchOptions {
+  /** What was claimed and is not recorded yet; of these, the calls that have not ended hold slots. */
   flying: Map<string, Due>
+  calling: Set<Due>
   ended: Tried[]
   recording: boolean
   /** Waits for more that ends, to record it together. */
@@ -63,6 +43,7 @@ export function startDispatch(options: DispatchOptions): Dispatch {
   const state: State = {
     ...options,
     flying: new Map(),
+    calling: new Set(),
     ended: [],
     recording: false,
     gathering: undefined,
@@ -111,13 +92,14 @@ async function look(state: State): Promise<void> {
 
 /** Takes as much as there are free slots; returns how long nothing more is to be had, in ms. */
 async function fill(state: State): Promise<number> {
-  const { db, hands, flying } = state
+  const { db, hands, flying, calling } = state
   if (performance.now() >= state.lapsedLookAt) {
     state.lapsedLookAt = performance.now() + lapsedLookMs
     await freeLapsed(db, state.now())
   }
-  const slots = slotsOf(hands, flying.values())
-  if (ranks.every((rank) => roomFor(slots, rank) === 0)) return idlePollMs
+  const slots = slotsOf(hands, calling)
+  // Where recording is slow, no more is claimed than can be recorded.
+  if (flying.size >= 2 * hands || ranks.every((rank) => roomFor(slots, rank) === 0)) return idlePollMs
   if (!state.eager) {
     const waitMs = ((await nextDue(db, slots)) ?? Number.POSITIVE_INFINITY) - state.now()
     if (waitMs > 0) return Math.min(waitMs, idlePollMs)
@@ -127,6 +109,7 @@ async function fill(state: State): Promise<number> {
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
     flying.set(keyOf(due), due)
+    calling.add(due)
     void send(state, due)
   }
   // What is due and was not claimed is being looked at by another node.
@@ -142,6 +125,8 @@ async function send(state: State, due: Due): Promise<void> {
     state.ended.push({ due, startedAt, outcome })
   } catch (error) {
     return notSent(state, due, error)
+  } finally {
+    state.calling.delete(due)
   }
   recordSoon(state)
 }

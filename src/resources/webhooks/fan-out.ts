@@ -1,9 +1,8 @@
 import { sql } from 'kysely'
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { Owned } from '../../db/tables.ts'
 import type { WorkTogether } from '../../queue/queue.ts'
-import { armLanes, laneOf } from './lanes.ts'
+import { armLanes, laneOf, shareOf } from './lanes.ts'
 import { type Event, type Target, targetsIn } from './targets.ts'
 import type { WaitingBound } from './waiting-bound.ts'
 
@@ -17,8 +16,11 @@ export interface FanOutOptions {
   onAdded?: () => void
 }
 
-/** How many deliveries one transaction adds: others wait for it on SQLite. */
-const maxAdded = 500
+/** How many deliveries one transaction adds at most, and how many where there are more: others wait for it on SQLite. */
+const maxAdded = 800
+const chunkSize = 400
+/** How many are held in memory at a time, give or take those of one event. */
+const maxGathered = 10_000
 
 /**
  * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
@@ -34,7 +36,7 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
         await addDeliveries(tx, db, additions, instant)
       })
       onAdded?.()
-      await bound?.(additions)
+      await bound?.(additions.map(({ owner }) => owner))
     }
     const events = await eventsOf(db.read, db, payloads)
     const targets = targetsIn(db.read, db, events)
@@ -45,11 +47,19 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
       for (const target of await targets(event)) {
         const additions = target.webhookId === null ? addressed : registered
         additions.push(additionOf(event, target, newOrderedId('dlv', random, instant)))
-        if (registered.length > maxAdded) await add(registered.splice(0, maxAdded))
       }
+      if (registered.length >= maxGathered) await addMost(registered, add)
     }
+    await addMost(registered, add)
     await add([...registered, ...addressed], finish)
   }
+}
+
+/** Takes and adds all but the last that fit into one transaction. By endpoint, so that each transaction arms few lanes. */
+async function addMost(additions: Addition[], add: (some: readonly Addition[]) => Promise<void>): Promise<void> {
+  if (additions.length <= maxAdded) return
+  additions.sort((one, other) => (one.lane < other.lane ? -1 : 1))
+  while (additions.length > chunkSize) await add(additions.splice(0, chunkSize))
 }
 
 async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
@@ -62,14 +72,20 @@ async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly 
 }
 
 /** A delivery to add. */
-interface Addition extends Owned {
+interface Addition {
+  owner: string
+  lane: string
   row: (string | number)[]
 }
 
 const additionOf = (event: Event, target: Target, id: string): Addition => {
   const { webhookId, url, payloadStyle, ownerClient, ownerSubject, stops } = target
-  const call = [id, event.id, webhookId as string, url, bodyFor(event, payloadStyle), laneOf(target, event.ownerClient)]
-  return { ownerClient, ownerSubject, row: [...call, ownerClient, ownerSubject, event.type, stops] }
+  const lane = laneOf(target, event.ownerClient)
+  const call = [id, event.id, webhookId as string, url, bodyFor(event, payloadStyle), lane]
+  return {
+    ...{ owner: shareOf(webhookId, target), lane },
+    row: [...call, ownerClient, ownerSubject, event.type, stops],
+  }
 }
 
 /** Adds deliveries that are due at once; those that an event has already are passed over. */

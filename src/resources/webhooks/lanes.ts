@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/open.ts'
+import type { Owned } from '../../db/tables.ts'
 import { armOwners, type OwnerDue } from './owners.ts'
 import type { Rank } from './shares.ts'
 
@@ -96,6 +97,10 @@ export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits:
 export const laneOf = ({ webhookId, url }: { webhookId: string | null; url: string }, ownerClient: string): string =>
   webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
+/** Whose share the calls of a delivery take: of a registration its owner's, of an address in a request the client's. */
+export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
+  webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
+
 /** Tests have a lane of their own: whoever asks for one wants to know now, whatever waits. */
 export const testLaneOf = (webhookId: string): string => `${webhookId} test`
 
@@ -104,7 +109,7 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   select min(next_attempt_at) from deliveries
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
-/** Whose share the calls of a lane take, by one of its waiting deliveries; null where none waits. */
+/** `shareOf` one of the waiting deliveries of a lane; null where none waits. */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
   where deliveries.lane = ${lane} and status = 'pending' and lease_until is null limit 1)`

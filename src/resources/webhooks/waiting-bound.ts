@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
-import type { DeliveryDropsTable, Owned } from '../../db/tables.ts'
+import type { DeliveryDropsTable } from '../../db/tables.ts'
 import { type Announcing, announceWebhook } from './announce-webhook.ts'
 
 export interface BoundOptions extends Announcing {
@@ -9,129 +9,109 @@ export interface BoundOptions extends Announcing {
   now: () => number
   /** How many deliveries of one owner may wait. */
   maxWaiting: number
-  /** Called when an owner is notified, with how many were dropped since the last time. */
-  onDropped?: (owner: Owned, dropped: number) => void
+  /** Called once an hour at most for an owner, with how many were dropped since the last time. */
+  onDropped?: (owner: string, dropped: number) => void
 }
 
-/** Called after deliveries were added: drops the oldest waiting ones of owners that have too many. */
-export type WaitingBound = (added: readonly Owned[]) => Promise<void>
+/** Called with the owner of each delivery that was added: drops the oldest waiting ones of owners that have too many. */
+export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
-const batchSize = 1_000
+const batchSize = 500
 /** More than were added are dropped at a time, so that an owner who was far beyond the bound comes back to it. */
 const dropsPerAddition = 4
+const mostDropped = 5_000
 const notifyEachMs = 3_600_000
 const rememberedOwners = 10_000
 
 /**
- * Keeps the number of waiting deliveries of each owner within a bound, give or take a hundredth. They are counted in an index, and
- * not after each addition: at the earliest once half of the room that was found the last time is used up, as other nodes
- * may use the other half.
+ * Keeps the number of waiting deliveries of each owner within a bound, give or take a hundredth. They are counted in an
+ * index, and not after each addition: at the earliest once half of the room that was found the last time is used up, as
+ * other nodes may use the other half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
   const slack = Math.floor(maxWaiting / 100)
   const rooms = new Map<string, number>()
-  return async (added) => {
-    for (const [key, [owner, ...others]] of Map.groupBy(added, keyOf)) {
-      const count = 1 + others.length
-      const left = (rooms.get(key) ?? 0) - count
-      rooms.delete(key)
+  return async (owners) => {
+    for (const [owner, { length }] of Map.groupBy(owners, (one) => one)) {
+      const left = (rooms.get(owner) ?? 0) - length
+      rooms.delete(owner)
       // The owner that was counted longest ago is forgotten first.
       if (rooms.size >= rememberedOwners) rooms.delete(rooms.keys().next().value as string)
-      rooms.set(key, left)
-      if (left >= 0 || owner === undefined) continue
+      rooms.set(owner, left)
+      if (left >= 0) continue
       const excess = (await countWaiting(options, owner)) - maxWaiting
-      if (excess > 0) await dropOldest(options, owner, Math.min(excess, count * dropsPerAddition + batchSize))
-      rooms.set(key, excess > 0 ? slack : Math.max(slack, Math.floor(-excess / 2)))
+      if (excess > 0) await dropOldest(options, owner, Math.min(excess, length * dropsPerAddition + batchSize))
+      rooms.set(owner, excess > 0 ? slack : Math.max(slack, Math.floor(-excess / 2)))
     }
   }
 }
 
-const keyOf = ({ ownerClient, ownerSubject }: Owned) => JSON.stringify([ownerClient, ownerSubject])
+/** The waiting deliveries of an owner's lanes: of each lane they lie together in an index. */
+const waitingOf = (owner: string) => sql`delivery_lanes as l
+  join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
+  where l.owner = ${owner} and l.due_at is not null`
 
 /** Counts no further than can be dropped at a time. */
-async function countWaiting({ db, maxWaiting }: BoundOptions, { ownerClient, ownerSubject }: Owned): Promise<number> {
-  const most = maxWaiting + (dropsPerAddition + 1) * batchSize
+async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
   const { rows } = await sql<{ waiting: number }>`
     select count(*) as waiting from (
-      select 1 from deliveries where owner_client = ${ownerClient} and owner_subject = ${ownerSubject}
-        and status = 'pending' limit ${most}) as waiting`.execute(db.read)
+      select 1 from ${waitingOf(owner)} limit ${maxWaiting + mostDropped}) as waiting`.execute(db.read)
   return rows[0]?.waiting ?? 0
 }
 
 /** Ends the deliveries that have waited longest as failed, but none that is under way, and notifies the owner. */
-async function dropOldest(options: BoundOptions, owner: Owned, excess: number): Promise<void> {
+async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
+  const { db } = options
+  const { rows } = await sql<{ id: string }>`
+    select d.id from ${waitingOf(owner)} order by d.id limit ${excess}`.execute(db.read)
   const dropped = new Map<string | null, number>()
-  for (let left = excess; left > 0; ) {
-    const ended = await options.db.write((tx) => dropBatch(tx, options, owner, Math.min(left, batchSize)))
-    if (ended.length === 0) break
-    for (const { webhookId } of ended) dropped.set(webhookId, (dropped.get(webhookId) ?? 0) + 1)
-    left -= ended.length
+  while (rows.length > 0) {
+    const ids = rows.splice(0, batchSize).map(({ id }) => [id])
+    for (const { webhookId } of await db.write((tx) => drop(tx, options, owner, ids))) {
+      dropped.set(webhookId, (dropped.get(webhookId) ?? 0) + 1)
+    }
   }
-  const ids = [...dropped].sort(([, one], [, other]) => other - one).flatMap(([id]) => id ?? [])
-  await options.db.write((tx) => notify(tx, options, owner, ids.slice(0, 1)))
+  const webhooks = [...dropped].sort(([, one], [, other]) => other - one).flatMap(([id]) => id ?? [])
+  await db.write((tx) => notify(tx, options, owner, webhooks.slice(0, 1)))
 }
 
 const reasonOf = (maxWaiting: number) => `Dropped: more than ${maxWaiting} deliveries of yours were waiting`
 
-async function dropBatch(tx: Queryable, options: BoundOptions, { ownerClient, ownerSubject }: Owned, most: number) {
-  const { db, now, maxWaiting } = options
+async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner: string, ids: readonly string[][]) {
   const instant = iso(now())
+  const wanted = sql`select value ->> 0 from ${db.engine.jsonRows(JSON.stringify(ids))}`
+  // Found by their ids, and not by an index of states: hence the negation.
   const { rows } = await sql<{ webhookId: string | null }>`
     update deliveries set status = 'failed', next_attempt_at = null, completed_at = ${instant},
       reason = ${reasonOf(maxWaiting)}
     where id in (
-      select id from deliveries where owner_client = ${ownerClient} and owner_subject = ${ownerSubject}
-        and status = 'pending' and lease_until is null order by id limit ${most} ${db.engine.lockFreeRows})
+      select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
+      ${db.engine.lockFreeRows})
     returning webhook_id`.execute(tx)
-  if (rows.length === 0) return rows
-  const row = { ownerClient, ownerSubject, total: rows.length, unreported: rows.length, since: instant }
-  await tx
-    .insertInto('deliveryDrops')
-    .values({ ...row, reportedAt: null })
-    .onConflict((conflict) =>
-      conflict.columns(['ownerClient', 'ownerSubject']).doUpdateSet((old) => ({
-        total: sql<number>`${old.ref('deliveryDrops.total')} + ${rows.length}`,
-        unreported: sql<number>`${old.ref('deliveryDrops.unreported')} + ${rows.length}`,
-        since: sql<string>`case when delivery_drops.unreported = 0 then ${instant} else delivery_drops.since end`,
-      })),
-    )
-    .execute()
+  const count = rows.length
+  await sql`
+    insert into delivery_drops (owner, total, unreported, since) values (${owner}, ${count}, ${count}, ${instant})
+    on conflict (owner) do update set total = delivery_drops.total + excluded.total,
+      unreported = delivery_drops.unreported + excluded.unreported,
+      since = case when delivery_drops.unreported = 0 then excluded.since else delivery_drops.since end`.execute(tx)
   return rows
 }
 
 /** Tells the owner's other webhooks how many were dropped, at most once an hour. */
-async function notify(tx: Queryable, options: BoundOptions, owner: Owned, webhookIds: string[]): Promise<void> {
-  const { now, maxWaiting, onDropped } = options
+async function notify(tx: Queryable, options: BoundOptions, owner: string, webhookIds: string[]): Promise<void> {
+  const { db, now, maxWaiting, onDropped } = options
   const instant = iso(now())
-  const drops = await claimReport(tx, owner, instant, iso(now() - notifyEachMs))
+  const { rows } = await sql<Pick<DeliveryDropsTable, 'unreported' | 'since'>>`
+    select unreported, since from delivery_drops where owner = ${owner} and unreported > 0
+      and (reported_at is null or reported_at <= ${iso(now() - notifyEachMs)}) ${db.engine.lockRows}`.execute(tx)
+  const [drops] = rows
   if (drops === undefined) return
+  await tx.updateTable('deliveryDrops').set({ unreported: 0, reportedAt: instant }).where('owner', '=', owner).execute()
   onDropped?.(owner, drops.unreported)
   const named = tx.selectFrom('webhooks').selectAll().where('id', 'in', webhookIds)
   const webhook = webhookIds.length === 0 ? undefined : await named.executeTakeFirst()
   if (webhook === undefined) return
-  const reason = `${drops.unreported} deliveries were dropped: more than ${maxWaiting} of yours were waiting`
+  const reason = `More than ${maxWaiting} deliveries were waiting: of the oldest, ${drops.unreported} were dropped`
   await announceWebhook(tx, options, webhook, { kind: 'webhook.failing', since: drops.since, reason }, instant)
-}
-
-/** What is to be reported now; undefined when there is nothing, or the last report is newer than `before`. */
-async function claimReport(tx: Queryable, owner: Owned, instant: string, before: string) {
-  const { ownerClient, ownerSubject } = owner
-  const due = tx
-    .selectFrom('deliveryDrops')
-    .selectAll()
-    .where('ownerClient', '=', ownerClient)
-    .where('ownerSubject', '=', ownerSubject)
-    .where('unreported', '>', 0)
-    .where((row) => row.or([row('reportedAt', 'is', null), row('reportedAt', '<=', before)]))
-  const drops: DeliveryDropsTable | undefined = await due.executeTakeFirst()
-  if (drops === undefined) return undefined
-  const claimed = await tx
-    .updateTable('deliveryDrops')
-    .set({ unreported: 0, reportedAt: instant })
-    .where('ownerClient', '=', ownerClient)
-    .where('ownerSubject', '=', ownerSubject)
-    .where('unreported', '=', drops.unreported)
-    .executeTakeFirst()
-  return claimed.numUpdatedRows === 0n ? undefined : drops
 }
