@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { iso } from '../../db/iso.ts'
 import type { Database, Queryable } from '../../db/open.ts'
+import { ScanRefused } from '../../db/scan.ts'
 import type { DeliveryDropsTable } from '../../db/tables.ts'
 import { type Announcing, announceWebhook } from './announce-webhook.ts'
 
@@ -48,23 +49,33 @@ export function waitingBound(options: BoundOptions): WaitingBound {
 }
 
 /** The waiting deliveries of an owner's lanes: of each lane they lie together in an index. */
-const waitingOf = (owner: string) => sql`delivery_lanes as l
+const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
   join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
-  where l.owner = ${owner} and l.due_at is not null`
+  where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`
+
+/** Many rows are read, so not by the thread that serves. Where that is refused, the next addition tries again. */
+async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
+  const compiled = query.compile(db.read.withoutPlugins())
+  return db.scan<Row>({ compile: () => compiled }, { account: `webhooks of ${owner}` }).catch((error) => {
+    if (error instanceof ScanRefused) return []
+    throw error
+  })
+}
 
 /** Counts no further than can be dropped at a time. */
 async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
-  const { rows } = await sql<{ waiting: number }>`
+  const counting = sql<{ waiting: number }>`
     select count(*) as waiting from (
-      select 1 from ${waitingOf(owner)} limit ${maxWaiting + mostDropped}) as waiting`.execute(db.read)
-  return rows[0]?.waiting ?? 0
+      select 1 from ${waitingOf(db, owner)} limit ${maxWaiting + mostDropped}) as waiting`
+  const [counted] = await scanned(db, counting, owner)
+  return counted?.waiting ?? 0
 }
 
 /** Ends the deliveries that have waited longest as failed, but none that is under way, and notifies the owner. */
 async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
   const { db } = options
-  const { rows } = await sql<{ id: string }>`
-    select d.id from ${waitingOf(owner)} order by d.id limit ${excess}`.execute(db.read)
+  const oldest = sql<{ id: string }>`select d.id from ${waitingOf(db, owner)} order by d.id limit ${excess}`
+  const rows = await scanned(db, oldest, owner)
   const dropped = new Map<string | null, number>()
   while (rows.length > 0) {
     const ids = rows.splice(0, batchSize).map(({ id }) => [id])
