@@ -113,7 +113,7 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
 })
 
 /**
- * The hash of an entry behind the one whose hash is `previous`. Keyed with the master key: whoever can write the database,
+ * The hash of an entry behind the one whose hash is `previous`. Keyed with the master key: anyone who can write the database,
  * but has not the key, cannot forge a chain.
  */
 export function chainHash(sealer: Digest, row: Unchained, previous: string): string {

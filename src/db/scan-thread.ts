@@ -13,7 +13,7 @@ db.function('scan_goes_on', () => 1)
 
 let hasIndex = false
 
-/** The search index is read where there is one. One that cannot be read is left out: whoever needs it does without. */
+/** Attaches the search index if it exists and can be read; searches fall back to the table otherwise. */
 function attachIndex(): void {
   const place = indexPathOf(path)
   if (hasIndex || !existsSync(place)) return

@@ -72,7 +72,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
         if (error instanceof ScanRefused) throw error
         return []
       })
-      // An index that cannot be read is as good as none.
+      // An index that cannot be read is built anew.
       if (!row?.belongs) build(searched)
       return row?.belongs && row.count < fewCandidates ? found : undefined
     },

@@ -14,7 +14,7 @@ export interface Candidates {
   match: string
 }
 
-/** Finds rows by parts of their text; whoever reads them still compares the text of each. */
+/** Finds rows by parts of their text; the reader still compares the text of each. */
 export interface TextIndex {
   /**
    * The few rows among which all are that hold a folded text; undefined where they are many or unknown, and where the engine

@@ -40,7 +40,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   }
 }
 
-/** Gives back every claimed job, whoever claimed it; a claim from before can finish nothing any more. */
+/** Releases every claimed job; the fence keeps earlier claims from finishing. */
 export async function freeJobs(db: Database): Promise<void> {
   await db.write((tx) =>
     tx

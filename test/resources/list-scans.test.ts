@@ -59,7 +59,9 @@ forEachEngine((engine) => {
           answered++
         }
         assert.equal((await heavy).statusCode, 200)
-        assert.ok(answered > 5, `${answered} requests were answered meanwhile`)
+        // PostgreSQL, which never holds this thread, may have the rows within a few milliseconds.
+        const least = engine.name === 'sqlite' ? 5 : 0
+        assert.ok(answered > least, `${answered} requests were answered meanwhile`)
       })
     }
 

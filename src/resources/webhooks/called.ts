@@ -19,7 +19,7 @@ interface Claimed {
 
 type Engine = Pick<Database, 'engine'>
 
-/** For each of these deliveries the registration to call, if it is there and may be told of the event. */
+/** For each of these deliveries the registration to call, if it still exists and its scopes cover the event. */
 export async function registrationsOf(
   tx: Queryable,
   { engine }: Engine,
@@ -45,7 +45,7 @@ export async function registrationsOf(
 }
 
 /**
- * Those that were made for an earlier address, and that the registration may not be told of at its present one: they end
+ * Deliveries made for an earlier address whose event the registration's scopes do not cover at its present one: they end
  * without a call, as those do that were settled already (`settle.ts`).
  */
 async function untoldOf(
