@@ -47,7 +47,10 @@ export function dataFolder(config: Config): string {
   const dataDir = resolve(config.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const database = sqlitePath(databaseUrlOf(config))
-  const files = database === null ? [] : ['', '-wal', '-shm', '-journal', '-search', '-search-wal', '-search-shm'].map((ending) => database + ending)
+  const files =
+    database === null
+      ? []
+      : ['', '-wal', '-shm', '-journal', '-search', '-search-wal', '-search-shm'].map((ending) => database + ending)
   const results = resultsFolder(resultsUrlOf(config))
   keepPrivate(config.production, dataDir, ...files, ...(results === null ? [] : [results]))
   return dataDir
