@@ -37,7 +37,7 @@ export async function ofPresentOwners<Row extends Owned>(
   return rows.filter((row) => !isOfUser(row) || present.has(row.ownerSubject))
 }
 
-/** Deliveries of events that are their owner's own, or that these scopes may be told of. */
+/** Deliveries of the owner's own events, or of events that these scopes cover. */
 export const toldOf =
   (scopes: readonly string[]) =>
   ({ exists, selectFrom }: ExpressionBuilder<Tables, 'deliveries'>) =>

@@ -13,7 +13,7 @@ export function freeLapsed(db: Database, nowMs: number): Promise<number> {
   return giveBack(db, lapsed, nowMs)
 }
 
-/** Gives back every claim, whoever made it. Returns how many. */
+/** Releases every claim, by any process. Returns how many. */
 export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
   return giveBack(db, sql`lease_until is not null`, nowMs)
 }

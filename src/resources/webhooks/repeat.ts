@@ -117,7 +117,7 @@ async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range:
   }))
 }
 
-/** Which events of these deliveries the registration may be told of. */
+/** The events of these deliveries that the registration's scopes cover. */
 async function eventsTold(tx: Queryable, webhook: Webhook, found: readonly { eventId: string }[]) {
   if (found.length === 0) return new Set<string>()
   const scopes = await scopesHeard(tx, webhook)

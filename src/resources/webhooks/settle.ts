@@ -109,7 +109,7 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
 
 const ended = { status: 'failed', nextAttemptAt: null } as const
 
-/** A call under way, of which there are few, is the last one where the new address may not be told of its event. */
+/** A call under way is not retried if the scopes at the new address do not cover its event; there are few such calls. */
 async function settleUnderWay(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
   const moved = tx
     .updateTable('deliveries')

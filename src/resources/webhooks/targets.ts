@@ -35,7 +35,7 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     const targets = await registered(event)
     const { callbackUrl: url, ownerClient, ownerSubject } = event
     if (url === null) return targets
-    // Whoever gave an address with a request expects the plain body there.
+    // A client that gave an address with its request expects the plain body there.
     const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
     if (isCalled || (await told).has(event.id)) return targets
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
@@ -63,7 +63,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   return Map.groupBy(await ofPresentOwners(tx, db, rows), ownerKey)
 }
 
-/** The registrations of an event's owner that hear of it. */
+/** The registrations of an event's owner that subscribe to it. */
 async function heardOfOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
   const patterns = patternsOf(event.type)
   const registered = (await owners).get(ownerKey(event)) ?? []
