@@ -23,6 +23,7 @@ import { fanOut } from './resources/webhooks/fan-out.ts'
 import type { LaneLimits } from './resources/webhooks/lanes.ts'
 import { reviveOwners } from './resources/webhooks/owners.ts'
 import { freeDeliveries } from './resources/webhooks/release.ts'
+import { replayTaken } from './resources/webhooks/replay.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import type { Sender } from './resources/webhooks/send.ts'
 import { sendSoon } from './resources/webhooks/send-soon.ts'
@@ -80,6 +81,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   queue.work('event.fan-out', { together: fanOut({ db, now, random, bound, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
+  queue.work('webhook.replay', replayTaken({ db, now, onAdded: deliveries.wake }))
   const time = sweepClock(db, monotonic, onError)
   const stopSweeps = sweepEvery(sweepMs, onError, time, (now) => [
     expireReports({ db, results, now, taskSeconds, onError }),

@@ -156,7 +156,7 @@ const scenarios = {
     for (let n = 0; n < times(40); n++) {
       await call({ method: 'POST', path: '/books', body: { title: `Dead end ${n}`, author: 'Nobody' } })
     }
-    await sleep(3_000)
+    await sleep(times(3_000))
   },
   /** Event streams and long polls of one client. */
   streams: async () => {
@@ -170,12 +170,12 @@ const scenarios = {
         }
       })()
     }
-    await sleep(2_000)
+    await sleep(times(2_000))
   },
   /** Downloads that nobody reads. */
   downloads: async () => {
     keepOpen(times(400), () => openUnread(`/api/reports/${order.reportId}/download`))
-    await sleep(2_000)
+    await sleep(times(2_000))
   },
   /** Connections that send nothing. */
   connections: async () => {
@@ -186,7 +186,7 @@ const scenarios = {
       socket.resume()
       return socket
     })
-    await sleep(2_000)
+    await sleep(times(2_000))
   },
 } satisfies Record<Scenario, () => Promise<void>>
 

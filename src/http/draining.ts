@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { Server as NetServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, Server as NetServer, type Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { type LingerOptions, linger } from './linger.ts'
 
@@ -16,22 +16,22 @@ export interface Drain {
 /** A socket with the answer that Node.js is sending on it. */
 type Answering = Socket & { _httpMessage?: ServerResponse | null }
 
-/** A server with the listening socket, of which Node.js has no public way to shorten the line (listen(2)). */
+/** A server with its listening socket: Node.js has no public way to shorten the accept queue (listen(2)). */
 type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
+
+/** A client's socket: Node.js has no public way to see whether it is connected before the next turn. */
+type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
 
 const lookEveryMs = 50
 /** How long a connection without a request under way may take, once nothing listens, for its first byte and for a head. */
 const firstByteMs = 1_000
 const headMs = 10_000
-/** A turn of the event loop with nothing to do takes less. */
-const shortTurnMs = 0.1
-/** How long such a turn is looked for, and how long any in which nobody came. */
-const patienceMs = 1_000
-const longestMs = 5_000
+/** How long to wait for an empty accept queue; where a process cannot connect to itself, the listener closes after it. */
+const patienceMs = 2_000
 
 /** Makes a server that does not listen yet one that can stop in stages. */
 export function drainable(server: Server, options: LingerOptions): Drain {
-  const { all, speaking, count } = connectionsOf(server)
+  const { all, speaking } = connectionsOf(server)
   const end = endingOnce(options)
   const destroyIdle = server.closeIdleConnections.bind(server)
   let cancel = () => {}
@@ -49,8 +49,7 @@ export function drainable(server: Server, options: LingerOptions): Drain {
     finish: async () => {
       // When Node.js closes a server it resets idle connections, on which a request may be arriving.
       server.closeIdleConnections = () => {}
-      await accepted(server, count)
-      NetServer.prototype.close.call(server)
+      await stopListening(server)
       await look(0)
     },
     cut: () => {
@@ -64,28 +63,28 @@ export function drainable(server: Server, options: LingerOptions): Drain {
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
- * Resolves when the process has accepted every connection that the system has made for it: what is not accepted when the
- * listener closes is reset. The process accepts one in a turn of the event loop, so under load the line of those who wait
- * would never end; with the shortest line there can be, the system leaves clients to try again that are not in it yet.
+ * Stops listening once no connection waits to be accepted: closing a listener resets those that do. The accept queue is
+ * shortened to one place, and when a connection of our own has taken it, the system makes no other: until the listener
+ * is closed in the same turn, it ignores those who try to connect, and then refuses them.
  */
-async function accepted(server: Listening, count: () => number): Promise<void> {
+async function stopListening(server: Listening): Promise<void> {
   server._handle?.listen(0)
-  // This turn may have polled already.
-  await polled()
+  const address = server.address() as AddressInfo | null
   const beganMs = performance.now()
-  for (;;) {
-    const [fromMs, before] = [performance.now(), count()]
+  for (let isClosed = false; !isClosed; ) {
     await polled()
-    const nowMs = performance.now()
-    // At best the turn was so short that hardly anybody can have come since the loop has polled.
-    const isShort = nowMs - fromMs < shortTurnMs || nowMs - beganMs > patienceMs
-    if ((count() === before && isShort) || nowMs - beganMs > longestMs) return
+    const own: Connecting = connect(address?.port ?? 0, address?.address).on('error', () => {})
+    // Node.js connects in the next tick, and on a loopback address the system answers before the call returns.
+    await new Promise<void>((resolve) => process.nextTick(resolve))
+    isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > patienceMs
+    if (isClosed) NetServer.prototype.close.call(server)
+    own.destroy()
   }
 }
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** The open connections of a server, of these the ones that speak HTTP (with TLS, after its handshake), and how many there were. */
+/** The open connections of a server, and of these the ones that speak HTTP (with TLS, after its handshake). */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<Answering>()
@@ -93,10 +92,8 @@ function connectionsOf(server: Server) {
     set.add(socket)
     socket.once('close', () => set.delete(socket))
   }
-  let made = 0
-  server.on('connection', () => made++)
   server.on('connection', keep(all)).on(connected(server), keep(speaking))
-  return { all, speaking, count: () => made }
+  return { all, speaking }
 }
 
 type End = (socket: Socket) => void

@@ -8,6 +8,7 @@ export const queues = {
   'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
+  'webhook.replay': { concurrency: 1, perGroup: null },
 } as const
 
 export type QueueName = keyof typeof queues

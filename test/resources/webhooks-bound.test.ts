@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       await the.add(2)
       const [first] = await the.rows()
       const instant = new Date(clock.now).toISOString()
-      await db.write(async (tx) => makeDue(tx, queue, await the.webhook(the.webhookId), [first?.id ?? ''], instant))
+      await db.write(async (tx) => makeDue(tx, await the.webhook(the.webhookId), [first?.id ?? ''], instant))
       const shown = await findDelivery(db.read, the.webhookId, first?.id ?? '')
       assert.deepEqual([shown.status, 'reason' in shown], ['pending', false])
     })

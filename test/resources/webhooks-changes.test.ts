@@ -3,6 +3,8 @@ import { beforeEach, describe, it } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { builtIn } from '../../src/built-in.ts'
+import type { Queue } from '../../src/queue/queue.ts'
+import { replayedAtOnce, replayTaken } from '../../src/resources/webhooks/replay.ts'
 import { appOn, everyScope, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -11,11 +13,14 @@ type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 forEachEngine((engine) => {
   describe('webhooks, as they are kept', () => {
-    const service = appOn(engine)
+    const jobs: { queue: string; payload: object }[] = []
+    const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
+    const service = appOn(engine, { queue: { enqueue, work: () => {}, stop: async () => {} } })
     let owner: string
     let owners = 0
     let count = 0
     beforeEach(() => {
+      jobs.length = 0
       owner = `cli_owner${++owners}`
     })
 
@@ -328,6 +333,23 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
+      /** Does the work of the replays so far; returns how many transactions made something due. */
+      const replayed = async (some = jobs.splice(0)): Promise<number> => {
+        let steps = 0
+        const work = replayTaken({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
+        const { signal } = new AbortController()
+        for (const { queue, payload } of some) {
+          assert.equal(queue, 'webhook.replay')
+          await work({ payload, attempt: 1, signal, finish: async () => {} })
+        }
+        return steps
+      }
+      const rounds = async (ids: readonly string[]) => {
+        const found = service.db.read.selectFrom('deliveries').select(['status', 'round'])
+        const rows = await found.where('id', 'in', ids).orderBy('id').execute()
+        return rows.map(({ status, round }) => `${status} ${round}`)
+      }
+
       it('202 for 500 at a time, the oldest first, and tells where to go on', async () => {
         const { id } = await made()
         const ids = await deliver(
@@ -338,9 +360,11 @@ forEachEngine((engine) => {
         const first = (await call('POST', `/api/webhooks/${id}/replay`, { since })).json()
         const next = new Date(Date.parse('2026-02-01T00:00:00Z') + 500_000).toISOString()
         assert.deepEqual(first, { count: 500, nextSince: next })
+        assert.equal(await replayed(), 500 / replayedAtOnce)
         assert.deepEqual([(await stateOf(ids[499]!)).status, (await stateOf(ids[500]!)).status], ['pending', 'failed'])
         const second = (await call('POST', `/api/webhooks/${id}/replay`, { since: next, status: 'failed' })).json()
         assert.deepEqual(second, { count: 3 })
+        await replayed()
         // Everything is on its way: there is nothing more to send.
         assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since })).json(), { count: 0 })
         assert.deepEqual(
@@ -360,12 +384,38 @@ forEachEngine((engine) => {
         const kept = (count: number, createdAt = '') => Array.from({ length: count }, () => ({ createdAt }))
         const ids = await deliver(id, [...kept(498, early), ...kept(4, tied)])
         assert.deepEqual((await call('POST', place, { since })).json(), { count: 498, nextSince: tied })
+        await replayed()
         const sent = await Promise.all([497, 498].map(async (n) => (await stateOf(ids[n] as string)).status))
         assert.deepEqual(sent, ['pending', 'failed'])
         await deliver(id, [...kept(499, tied), ...kept(1, late)])
         const next = tied?.replace('.000Z', '.001Z')
         assert.deepEqual((await call('POST', place, { since: tied })).json(), { count: 503, nextSince: next })
+        await replayed()
         assert.deepEqual((await call('POST', place, { since: next })).json(), { count: 1 })
+      })
+
+      it('202, and none is sent twice: by a job that runs again, a second replay, or a redelivery meanwhile', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}`
+        const ids = await deliver(id, [{}, {}, {}])
+        const since = '2026-01-01T00:00:00Z'
+        assert.deepEqual((await call('POST', `${place}/replay`, { since })).json(), { count: 3 })
+        assert.deepEqual((await call('POST', `${place}/replay`, { since })).json(), { count: 3 })
+        const added = jobs.splice(0)
+        assert.equal((await call('POST', `${place}/deliveries/${ids[0]}/redeliver`)).statusCode, 202)
+        await replayed(added)
+        await replayed(added)
+        assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
+      })
+
+      it('202, and a webhook that is paused before they are due gets none of them', async () => {
+        const { id } = await made()
+        const ids = await deliver(id, [{}, {}])
+        const range = { since: '2026-01-01T00:00:00Z' }
+        assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, range)).json(), { count: 2 })
+        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        await replayed(jobs.filter(({ queue }) => queue === 'webhook.replay'))
+        assert.deepEqual(await rounds(ids), ['failed 0', 'failed 0'])
       })
 
       it('422 for times that make no range, 409 while paused, 404 for somebody else’s', async () => {

@@ -9,11 +9,6 @@ export interface Fates {
   answered: number
   /** Written, and the connection was reset before the answer was there: the ids. */
   reset: string[]
-  /**
-   * The same for the first request of a connection: made by the system while the listener closed, and never accepted. TCP has
-   * no way to close a listener without them; the ids.
-   */
-  unaccepted: string[]
   /** Written, and the connection ended in order without an answer: the ids, for the access log says which were handled. */
   ended: string[]
   /** 503 without Retry-After. */
@@ -26,7 +21,7 @@ export interface Fates {
 }
 
 export const noFates = (): Fates => ({
-  ...{ written: 0, answered: 0, reset: [], unaccepted: [], ended: [], bare503: 0, refused: 0, last: 0, statuses: {} },
+  ...{ written: 0, answered: 0, reset: [], ended: [], bare503: 0, refused: 0, last: 0, statuses: {} },
 })
 
 export interface ClientOptions {
@@ -45,8 +40,6 @@ interface Connection {
   /** Whether the system has taken that request. */
   isWritten: boolean
   bytes: Buffer
-  /** Whether a response has come on it, so that the service has accepted it. */
-  isAccepted: boolean
   /** No request goes out here any more: an answer was the last one, or the service has ended the connection. */
   over: boolean
 }
@@ -86,7 +79,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
   const { port, tls, fates } = options
   const to = { port, host: '127.0.0.1', noDelay: true }
   const socket = tls ? connectTls({ ...to, rejectUnauthorized: false }) : connectTcp(to)
-  const unsent = { isWritten: false, bytes: Buffer.alloc(0), isAccepted: false, over: false }
+  const unsent = { isWritten: false, bytes: Buffer.alloc(0), over: false }
   const connection: Connection = { socket, ready: false, id: null, ...unsent }
   socket.once(tls ? 'secureConnect' : 'connect', () => {
     connection.ready = true
@@ -101,7 +94,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
       // A connection that the system made and reset before it took the request was none.
-      if (connection.isWritten) (connection.isAccepted ? fates.reset : fates.unaccepted).push(connection.id)
+      if (connection.isWritten) fates.reset.push(connection.id)
       else fates.refused++
       connection.id = null
     }
@@ -122,7 +115,6 @@ function receive(connection: Connection, chunk: Buffer, fates: Fates): void {
   const head = bytes.subarray(0, length).toString('latin1').split('\r\n\r\n', 1)[0] ?? ''
   const status = statusOf(bytes)
   fates.answered++
-  connection.isAccepted = true
   fates.statuses[status] = (fates.statuses[status] ?? 0) + 1
   if (status === 503 && !/^retry-after: \d+\r?$/im.test(head)) fates.bare503++
   connection.id = null

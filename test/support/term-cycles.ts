@@ -123,7 +123,7 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   }
 }
 
-/** Whether a cycle kept every promise of a graceful stop; connections that were never accepted are reported, not judged. */
+/** Whether a cycle kept every promise of a graceful stop. */
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
@@ -131,10 +131,10 @@ export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): b
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {
-  const { written, answered, lost, reset, unaccepted, bare503, refused, last, stopMs, exitCode, readyz } = cycle
+  const { written, answered, lost, reset, bare503, refused, last, stopMs, exitCode, readyz } = cycle
   return [
     `${String(at).padStart(4)} ${isGraceful(cycle) ? 'PASS' : 'FAIL'}  written ${written} answered ${answered} (${last} the last)`,
-    `read and unanswered ${lost.length}  reset ${reset.length}  never accepted ${unaccepted.length}  503 without Retry-After ${bare503}`,
+    `read and unanswered ${lost.length}  reset ${reset.length}  503 without Retry-After ${bare503}`,
     `ended in order, unread ${unread(cycle)}  not connected ${refused}`,
     `readyz ${readyz ?? 'gone'}  exit ${exitCode} after ${Math.round(stopMs)} ms`,
   ].join('  ')
@@ -159,7 +159,7 @@ async function stopUnderLoad(service: Stoppable, options: CyclesOptions, at: num
   const stopMs = performance.now() - signalledMs
   await stopLoad()
   const log = output()
-  const lost = [...fates.ended, ...fates.reset, ...fates.unaccepted].filter((id) => log.includes(`"${id}"`))
+  const lost = [...fates.ended, ...fates.reset].filter((id) => log.includes(`"${id}"`))
   return { ...fates, lost, readyz: readyz[0], exitCode, stopMs }
 }
 

@@ -34,7 +34,7 @@ export async function fairSending(db: Kysely<unknown>): Promise<void> {
     // An endpoint that was called before and does not fail counts as healthy.
     sql`update delivery_lanes set rank = case when failures > 0 then 2 else 0 end, owner = coalesce((
       select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end
-      from deliveries where deliveries.lane = delivery_lanes.lane and status = 'pending' limit 1), '')`,
+      from deliveries where deliveries.lane = delivery_lanes.lane and status = 'pending' order by next_attempt_at, id limit 1), '')`,
     sql`insert into delivery_owners (owner, rank, due_at)
       select owner, rank, min(due_at) from delivery_lanes where due_at is not null group by owner, rank`,
     sql`create index delivery_owners_due on delivery_owners (rank, due_at) where due_at is not null`,

@@ -109,10 +109,13 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   select min(next_attempt_at) from deliveries
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
-/** `shareOf` one of the waiting deliveries of a lane; null where none waits. */
+/**
+ * `shareOf` the first of the waiting deliveries of a lane; null where none waits. In the order of their index: for any of
+ * them PostgreSQL may read all that waits, whatever its lane.
+ */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
-  where deliveries.lane = ${lane} and status = 'pending' and lease_until is null limit 1)`
+  where deliveries.lane = ${lane} and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
 
 /** Forgets how a registration's endpoint fared, and looks there as soon as something is due. */
 export async function resetLanes(tx: Queryable, db: Database, webhookId: string): Promise<void> {

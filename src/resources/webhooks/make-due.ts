@@ -5,26 +5,21 @@ import type { Queue } from '../../queue/queue.ts'
 import { bodyFor } from './fan-out.ts'
 import { testLaneOf } from './lanes.ts'
 
-/** Has deliveries of a registration sent anew: the same event and bytes, to where it is now, with all tries of the schedule. */
+/** Makes deliveries of a registration due: the same event and bytes, to its present address, with all tries of the schedule. */
 export async function makeDue(
   tx: Queryable,
-  queue: Queue,
   { callbackUrl, stops }: Webhook,
   ids: readonly string[],
   instant: string,
 ): Promise<void> {
-  if (ids.length === 0) return
-  const made = await tx
+  await tx
     .updateTable('deliveries')
     .set((row) => ({
       ...{ status: 'pending', url: callbackUrl, stops, nextAttemptAt: instant, completedAt: null, reason: null },
       ...{ round: row('round', '+', 1), triesBefore: row.ref('attempts') },
     }))
     .where('id', 'in', ids)
-    .returning(['id', 'round'])
     .execute()
-  const rounds = new Map(made.map(({ id, round }) => [id, round]))
-  for (const deliveryId of ids) await queue.enqueue(tx, 'delivery.send', { deliveryId, round: rounds.get(deliveryId) })
 }
 
 interface Test {

@@ -139,6 +139,11 @@ export async function hold(tx: Queryable, caller: Caller, id: string, demands: P
   throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
 }
 
+/** Throws WEBHOOK_NOT_ACTIVE for a registration that is paused or disabled. */
+export function refuseInactive({ status }: Webhook): void {
+  if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
+}
+
 /** Removes a registration and ends its waiting deliveries; its log stays. Throws as `hold`. */
 export function remove(
   { db, queue, sealer, now }: Store & { queue: Queue },

@@ -26,7 +26,7 @@ interface Place {
  * (`isStopped`). Calls under way end by themselves: they may still succeed, and are the last.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
-  const webhook = await registration(tx, db, webhookId)
+  const webhook = await heldRegistration(tx, db, webhookId)
   if (webhook !== undefined) await settleUnderWay(tx, webhook, instant)
   for (const lane of lanesOf(webhookId)) {
     if ((await settleSome(tx, webhook, lane, null, instant)) === null) continue
@@ -38,7 +38,7 @@ export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhoo
 export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () => number }): Work => {
   const step = (webhookId: string, lane: string, after: Place | null) =>
     db.write(async (tx) => {
-      const webhook = await registration(tx, db, webhookId)
+      const webhook = await heldRegistration(tx, db, webhookId)
       return settleSome(tx, webhook, lane, after, new Date(now()).toISOString())
     })
   return async ({ payload, signal, finish }) => {
@@ -55,8 +55,8 @@ export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () =>
 
 const lanesOf = (webhookId: string) => [webhookId, testLaneOf(webhookId)]
 
-/** The registration, held until the end of the transaction as everything that changes it does; undefined once it is gone. */
-async function registration(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {
+/** The registration, locked until the end of the transaction, as everything that changes it does; undefined once it is gone. */
+export async function heldRegistration(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {
   const held = tx.selectFrom('webhooks').selectAll().where('id', '=', id).modifyEnd(engine.lockRows)
   return held.executeTakeFirst()
 }

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { openWorkplace } from '../../bench/workplace.ts'
+import { scenarios } from '../../scripts/isolation/order.ts'
+import { fillLarge, type IsolationResult, isolationRun } from '../../scripts/isolation/run.ts'
+import { forEachEngine, type Place } from '../support/engines.ts'
+
+const rows = ['--books', '--users', '--tasks', '--deliveries', '--audit'].flatMap((table) => [table, '2000'])
+
+/** The short form of `scripts/isolation.ts`, judged by what a second client got and not by how soon. */
+forEachEngine((engine) => {
+  describe('a second client while another one abuses the service', () => {
+    const workplace = openWorkplace()
+    const results = new Map<string, IsolationResult>()
+    let place: Place
+    before(async () => {
+      place = await engine.place()
+      const filled = fillLarge(place.url, workplace.folder, rows)
+      const run = { filled, scenarios, seconds: 0.5, scale: 0.05, say: () => {} }
+      for (const result of await isolationRun(workplace, run)) results.set(result.scenario, result)
+    })
+    after(async () => {
+      await workplace.clear()
+      await place.remove()
+    })
+
+    for (const scenario of scenarios) {
+      it(`gets every response, delivery and download, and nothing of its own is cut: ${scenario}`, () => {
+        const { observation, abuse } = results.get(scenario) as IsolationResult
+        const { reads, deliveries, downloads, cut, undelivered, failures } = observation
+        assert.deepEqual({ cut, undelivered, failures }, { cut: 0, undelivered: 0, failures: [] })
+        assert.ok(reads > 1 && deliveries > 0 && downloads > 0, JSON.stringify(observation))
+        const outcomes = Object.keys(abuse)
+        // Connections that send nothing have no outcome until they are closed.
+        if (scenario !== 'connections') assert.ok(outcomes.length > 0, 'the abusive client got nothing at all')
+        assert.ok(!outcomes.includes('500'), outcomes.join(' '))
+      })
+    }
+  })
+})
