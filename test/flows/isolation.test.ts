@@ -32,7 +32,7 @@ forEachEngine((engine) => {
         const { observation, abuse } = results.get(scenario) as IsolationResult
         const { reads, deliveries, downloads, cut, undelivered, failures } = observation
         assert.deepEqual({ cut, undelivered, failures }, { cut: 0, undelivered: 0, failures: [] })
-        assert.ok(reads > 1 && deliveries > 0 && downloads > 0, JSON.stringify(observation))
+        assert.ok(reads > 0 && deliveries > 0 && downloads > 0, JSON.stringify(observation))
         const outcomes = Object.keys(abuse)
         if (!unread.has(scenario)) assert.ok(outcomes.length > 0, 'the abusive client got nothing at all')
         assert.ok(!outcomes.includes('500'), outcomes.join(' '))

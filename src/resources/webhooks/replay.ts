@@ -74,6 +74,7 @@ export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
       const webhook = await heldRegistration(tx, db, webhookId)
       if (webhook?.status !== 'active') return
       const ids = await unchanged(tx, db, some)
+      if (ids.length === 0) return
       const instant = new Date(now()).toISOString()
       await makeDue(tx, webhook, ids, instant)
       await tx.updateTable('deliveries').set({ lane: webhookId }).where('id', 'in', ids).execute()
