@@ -1,5 +1,5 @@
 import { type Scopes, scopesWith } from './auth/scopes.ts'
-import type { ResourceColumn, ResourceTable } from './db/resource-tables.ts'
+import type { ResourceColumn, ResourceTable } from './db/resource-columns.ts'
 import { books } from './resources/books.ts'
 import type { Collection, Declaration } from './resources/declaration.ts'
 import { DefinitionError } from './resources/declaration-rules.ts'

@@ -1,6 +1,6 @@
 import { breaker } from './db/breaker.ts'
+import type { Database } from './db/database.ts'
 import { type LimitWindows, windowsIn, windowsOf } from './db/limit-windows.ts'
-import type { Database } from './db/open.ts'
 import { openDatabase } from './db/open.ts'
 import { quotaUses } from './db/quota-uses.ts'
 import { openRedis } from './db/redis.ts'

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type DriftNotice, type SharedClock, sharedClock } from './db/clock.ts'
-import type { Database } from './db/open.ts'
+import type { Database } from './db/database.ts'
 
 export interface NodeClockOptions {
   db: Database

@@ -1,5 +1,5 @@
 import { type Config, databaseUrlOf } from './config.ts'
-import type { ResourceTable } from './db/resource-tables.ts'
+import type { ResourceTable } from './db/resource-columns.ts'
 import { lockSqlite } from './db/sqlite-lock.ts'
 import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import type { LightMyRequestResponse as Answer, InjectOptions } from 'fastify'
 import { createClient } from '../src/auth/clients.ts'
 import { builtIn } from '../src/built-in.ts'
-import type { Database } from '../src/db/open.ts'
+import type { Database } from '../src/db/database.ts'
 import { onSqlite } from './support/engines.ts'
 import { type Documented, documentedApp, type Json, seal } from './support/openapi.ts'
 

@@ -1,5 +1,5 @@
 import { type AuditEvent, chainHash } from '../../src/db/audit.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import type { Sealer } from '../../src/db/seal.ts'
 import type { Lot } from './tables.ts'
 import { withoutIndexes } from './target.ts'

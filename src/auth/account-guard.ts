@@ -1,4 +1,4 @@
-import type { Database, Queryable } from '../db/open.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import { lacksScope } from '../http/authorize.ts'
 import type { Caller } from '../http/identify.ts'
 import { isActiveAdministrator, keepAdministrator, lockUser } from './accounts.ts'

@@ -1,4 +1,4 @@
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { ApiKeyIdentity, ReadApiKey } from '../http/identify.ts'
 import { apiKeyHash, isApiKey } from './api-key-text.ts'
 

@@ -1,5 +1,5 @@
 import type { AuditRow } from '../db/administration-tables.ts'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Requester } from '../db/scan.ts'
 import { instantParameter } from '../http/instant.ts'
 import { keysetPage, type PageQuery } from '../http/keyset-page.ts'

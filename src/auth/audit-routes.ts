@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { addLink } from '../http/link.ts'
 import { linkHeader } from '../http/paging.ts'
 import { requesterOf } from '../http/requester.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type AuditActor, type AuditEntry, auditRecorder } from '../db/audit.ts'
-import type { Database, Queryable } from '../db/open.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import { nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'

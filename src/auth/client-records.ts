@@ -1,5 +1,5 @@
 import type { Adapter, AdapterPayload, ResponseType } from 'oidc-provider'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { clientFinder, type RegisteredClient } from './clients.ts'
 import { isNativeUri } from './redirect-uris.ts'
 

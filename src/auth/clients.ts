@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type AuditActor, auditRecorder, theService } from '../db/audit.ts'
-import type { Database, Queryable } from '../db/open.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import { snake } from '../db/page.ts'
 import { firstRevision, nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { type Client, type ClientAuthMethod, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../db/audit-buffer.ts'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
 import { accountFinder } from './accounts.ts'
 import { type Api, namesApi } from './client-credentials.ts'

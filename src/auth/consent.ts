@@ -1,5 +1,5 @@
 import type { Configuration, Grant } from 'oidc-provider'
-import type { Database, Queryable } from '../db/open.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import type { Role } from './accounts.ts'
 import { mayGive } from './scopes.ts'
 

@@ -1,5 +1,5 @@
 import { passwordChanged, type RecordAudit, theService } from '../db/audit.ts'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { addUser, hasAccounts, openAccount, setPasswordHash } from './accounts.ts'
 import type { Passwords } from './passwords.ts'
 

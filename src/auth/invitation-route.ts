@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { actorOf } from '../http/actor.ts'
 import { once } from '../http/once.ts'
 import type { Role } from './accounts.ts'

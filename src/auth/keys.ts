@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject, randomBytes } from 'node:crypto'
 import type { JWK } from 'jose'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
 import {
   cookieKeysPlace,

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type Provider from 'oidc-provider'
 import type { Adapter, Client } from 'oidc-provider'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
 import { secretPlace } from './clients.ts'
 

@@ -1,5 +1,5 @@
+import type { Database, Queryable } from '../db/database.ts'
 import { iso } from '../db/iso.ts'
-import type { Database, Queryable } from '../db/open.ts'
 import type { Sealer } from '../db/seal.ts'
 import { sweepBelow } from '../db/sweep.ts'
 import { networkOf } from '../http/client-address.ts'

@@ -1,5 +1,5 @@
 import { errors, type default as Provider, type TokenEndpointGrantContext } from 'oidc-provider'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { Problem } from '../http/problem.ts'
 import { type Account, accountFinder } from './accounts.ts'
 import { requestOf } from './audit-tokens.ts'

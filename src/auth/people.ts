@@ -1,6 +1,6 @@
 import { auditRecorder } from '../db/audit.ts'
 import type { Audit } from '../db/audit-buffer.ts'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
 import { type Invitations, invitations } from './invitations.ts'
 import { type Login, loginJudge } from './login.ts'

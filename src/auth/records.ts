@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
 import type { AuthRecordsTable } from '../db/auth-tables.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import { largestId } from '../db/ids.ts'
 import { iso } from '../db/iso.ts'
-import type { Database, Queryable } from '../db/open.ts'
 import { clientRecords } from './client-records.ts'
 import type { Endings } from './endings.ts'
 

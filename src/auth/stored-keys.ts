@@ -1,7 +1,7 @@
 import { generateKeyPair } from 'node:crypto'
 import { promisify } from 'node:util'
 import { calculateJwkThumbprint, type JWK } from 'jose'
-import type { Database, Queryable } from '../db/open.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
 
 /** A signing key as it is kept; the private half is sealed. */

@@ -1,4 +1,4 @@
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { keysetPage, type PageQuery } from '../http/keyset-page.ts'
 
 interface Listed {

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { accountBySubject } from './accounts.ts'
 import { endpoints } from './endpoints.ts'
 import { isForm, nameBodyErrors, takeRawBodies } from './forms.ts'

@@ -1,5 +1,5 @@
 import { errors } from 'jose'
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Verification, Verify } from '../http/identify.ts'
 import {
   type AccessTokenClaims,

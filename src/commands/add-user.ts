@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { operator } from '../db/audit.ts'
-import type { Database, Queryable } from '../db/open.ts'
+import type { Database, Queryable } from '../db/database.ts'
 import { rowsOf } from '../db/rows.ts'
 import { inputValidator } from '../http/bodies.ts'
 import { fromValidation } from '../http/framework-errors.ts'

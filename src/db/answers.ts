@@ -1,17 +1,6 @@
-import type { Database, Queryable } from './open.ts'
+import type { Database, Queryable } from './database.ts'
 import type { Sealer } from './seal.ts'
 import { inSteps, sweptAtOnce } from './sweep.ts'
-
-/** What a request with an Idempotency-Key was answered, for its repetition. */
-export interface AnswersTable {
-  /** Keyed digest of who asked, where, and with which key. */
-  id: string
-  /** Keyed digest of what was asked. */
-  digest: string
-  /** Empty only inside the transaction that fills it. */
-  sealed: string
-  createdAt: string
-}
 
 /** An answer as it was kept, and a digest of the request it answers. */
 export interface Kept {

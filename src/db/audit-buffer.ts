@@ -1,5 +1,5 @@
 import { type AuditEntry, appendAudit, auditRecorder, type RecordAudit, type TimedEntry } from './audit.ts'
-import type { Database } from './open.ts'
+import type { Database } from './database.ts'
 import type { Sealer } from './seal.ts'
 
 /** The audit log as the service writes it. */

@@ -1,5 +1,5 @@
 import type { AuditRow } from './administration-tables.ts'
-import type { Database, Queryable } from './open.ts'
+import type { Database, Queryable } from './database.ts'
 import type { Sealer } from './seal.ts'
 
 /** What is recorded. Never a secret and never a body: `details` holds names, ids and counts. */

@@ -1,4 +1,4 @@
-import type { Database } from './open.ts'
+import type { Database } from './database.ts'
 
 /** A node warns when its clock is further than this off the database's, in ms. */
 const toleratedMs = 5_000

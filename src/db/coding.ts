@@ -1,5 +1,3 @@
-import type { Row } from './rows.ts'
-
 /** How a field is kept that no column of both engines can hold as it is: truth as 1 or 0, JSON as its text. */
 export type Coding = 'boolean' | 'json'
 
@@ -25,16 +23,16 @@ export function codecsOf(coded: Readonly<Record<string, Coding>>) {
     }
     return kept
   }
-  const decode = <R extends Row | undefined>(row: R): R => {
+  const decode = <R extends Values | undefined>(row: R): R => {
     for (const [field, coding] of row === undefined ? [] : entries) {
-      const kept = (row as Row)[field]
+      const kept = (row as Values)[field]
       // A page of a list has not every field.
-      if (kept !== null && kept !== undefined) (row as Row)[field] = codecs[coding].decode(kept)
+      if (kept !== null && kept !== undefined) (row as Values)[field] = codecs[coding].decode(kept)
     }
     return row
   }
   const isCoded = entries.length > 0
-  return isCoded ? { isCoded, encode, decode } : { isCoded, encode: same<Values>, decode: same<Row | undefined> }
+  return isCoded ? { isCoded, encode, decode } : { isCoded, encode: same<Values>, decode: same as typeof decode }
 }
 
 const same = <T>(value: T): T => value

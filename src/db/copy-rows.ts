@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import { copying } from './copying.ts'
-import type { CellType } from './long-read.ts'
+import type { CellType } from './engine.ts'
 import type { CsvBlock } from './snapshot.ts'
 
 /**

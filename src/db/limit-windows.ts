@@ -1,6 +1,6 @@
 import { CompiledQuery, type RawBuilder, sql } from 'kysely'
 import { inBatches } from './batches.ts'
-import type { Database, Prepared } from './open.ts'
+import type { Database, Prepared } from './database.ts'
 import { sweepBelow } from './sweep.ts'
 
 /** A window under way: how much was counted, and when it ends. */

@@ -1,6 +1,6 @@
 import { type Compilable, CompiledQuery, sql } from 'kysely'
+import type { Database, Prepared } from './database.ts'
 import { fold } from './fold.ts'
-import type { Database, Prepared } from './open.ts'
 import {
   countSql,
   type Filter,

@@ -1,8 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Database } from './open.ts'
-
-/** What a cell of a long read is: a number, or text (instants, days and JSON are text too), or a truth, which tables keep as 1 or 0. */
-export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
+import type { Database } from './database.ts'
+import type { CellType } from './engine.ts'
 
 /** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row a page starts behind. */
 export interface Statement {

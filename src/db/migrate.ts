@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import type { Database, Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
 import { resources } from './migrations/0001-resources.ts'
 import { tasks } from './migrations/0002-tasks.ts'
@@ -20,8 +21,8 @@ import { textSearch } from './migrations/0017-text-search.ts'
 import { fairSending } from './migrations/0018-fair-sending.ts'
 import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
-import type { Database, Queryable } from './open.ts'
-import { type ResourceTable, reconcile } from './resource-tables.ts'
+import type { ResourceTable } from './resource-columns.ts'
+import { reconcile } from './resource-tables.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
 

@@ -1,18 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import {
-  CamelCasePlugin,
-  type Compilable,
-  type InsertQueryBuilder,
-  type InsertResult,
-  Kysely,
-  type RawBuilder,
-} from 'kysely'
-import { type Engine, sqlite } from './engine.ts'
-import { groupCommit, type Write } from './group-commit.ts'
+import { CamelCasePlugin, Kysely } from 'kysely'
+import type { Database, Queryable } from './database.ts'
+import { groupCommit } from './group-commit.ts'
 import { createPrivateFile } from './private-file.ts'
-import type { Later, Scan } from './scan.ts'
+import type { Later } from './scan.ts'
 import { scanThreads } from './scan-threads.ts'
 import { type ScannerOptions, scanner } from './scanner.ts'
 import {
@@ -25,53 +18,10 @@ import {
   sqlitePath,
   sqliteValues,
 } from './sqlite.ts'
-import { sqliteTextIndex, type Unindexed, unindexedAtMost } from './sqlite-text-index.ts'
+import { sqlite } from './sqlite-engine.ts'
+import { sqliteTextIndex, unindexedAtMost } from './sqlite-text-index.ts'
 import type { Tables } from './tables.ts'
-import type { TextIndex } from './text-index.ts'
-
-/** A connection to query with: outside transactions `database.read`, inside a write unit the unit's own. */
-export type Queryable = Kysely<Tables>
-
-/** A statement compiled once: `all` reads outside transactions, `in` runs within a write unit. */
-export interface Prepared<Row> {
-  all: (values: readonly unknown[]) => Row[] | Promise<Row[]>
-  in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
-}
-
-/** An INSERT into a resource's table; all have the same columns of ours. */
-export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
-
-/** An INSERT of one row compiled once: tells the id the engine gave it, and the answer to the question asked with it. */
-export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; answer: boolean }>
-
-export interface Database {
-  engine: Engine
-  read: Queryable
-  write: Write<Queryable>
-  /** Compiles a statement; its parameters are given, in order, on each run. */
-  prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
-  /** Compiles the INSERT of a row with an `id` of the engine's, and an expression to be asked after it. */
-  prepareInsert: (query: Insertion, question: RawBuilder<boolean>) => PreparedInsert
-  /** Reads whose cost no index bounds. */
-  scan: Scan
-  /** What finds rows by parts of their text. */
-  textIndex: TextIndex
-  /**
-   * The same database for what decides whether requests are let in: on PostgreSQL it has connections of its own, so that
-   * it waits for no request that was.
-   */
-  reserved: Database
-  /**
-   * A number that is another one whenever something may have been written since; null where asking costs as much as
-   * reading. What was read stays right for as long as it is the same.
-   */
-  generation: () => number | null
-  /** Resolves when the store answers a trivial query; throws otherwise. */
-  ping: () => Promise<void>
-  /** The place this database lives at, for a queue that needs connections of its own. */
-  url: string
-  close: () => Promise<void>
-}
+import type { Unindexed } from './text-index-builder.ts'
 
 const camelCase = () => [new CamelCasePlugin()]
 

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { CellType } from './long-read.ts'
+import type { CellType } from './engine.ts'
 
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
-import type { Database } from './open.ts'
+import type { Database } from './database.ts'
 import { snake } from './page.ts'
-import type { ResourceTable } from './resource-tables.ts'
+import type { ResourceTable } from './resource-columns.ts'
 import type { Tables } from './tables.ts'
 
 export interface TextIndexesOptions {

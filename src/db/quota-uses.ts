@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { inBatches } from './batches.ts'
-import type { Database, Prepared } from './open.ts'
+import type { Database, Prepared } from './database.ts'
 import { sweepBelow } from './sweep.ts'
 
 /** A key's use of a period. */

@@ -1,45 +1,11 @@
 import { sql } from 'kysely'
+import type { Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
 import { fold } from './fold.ts'
-import type { Queryable } from './open.ts'
+import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { nextRevision } from './revision.ts'
 import { type Changes, changesOf, type Found, type RecordedColumn } from './table-changes.ts'
 import { creationOf } from './table-statements.ts'
-
-/** How the values of a field are kept; `exact` text is compared as it is, an `instant` is fixed-width ISO text. */
-export type ColumnKind = 'text' | 'exact' | 'instant' | 'integer' | 'number' | 'boolean' | 'json'
-
-/** One field of a declared resource as a column of its table. */
-export interface ResourceColumn {
-  /** The SQL name. */
-  name: string
-  kind: ColumnKind
-  required: boolean
-  /** Has a companion `…_key` with the folded text (see `fold`). */
-  folded: boolean
-  unique: boolean
-  /** Lists are filtered or sorted by it. */
-  indexed: boolean
-  /** What rows without a value are given, as the column has it; never of a unique column. */
-  default?: string | number
-}
-
-/** The table of a declared resource. */
-export interface ResourceTable {
-  /** Names the resource in messages. */
-  path: string
-  name: string
-  columns: readonly ResourceColumn[]
-  /** The fields that a search looks into. */
-  search: readonly string[]
-}
-
-/** What the table of a declared resource was last brought in line with. */
-export interface ResourceTablesTable {
-  name: string
-  /** The JSON text of its `ResourceColumn`s. */
-  columns: string
-}
 
 /** A table is there in a form that the declaration does not fit; each line says what to do. Nothing was changed. */
 export class TableMismatch extends Error {

@@ -29,3 +29,9 @@ export const isUnmodifiedSince = (second: string) => sql<boolean>`
   (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${second.slice(0, 19)} and shares_second = 0))`
 
 const secondOf = (column: RawBuilder<unknown>) => sql<string>`substr(${column}, 1, 19)`
+
+/** Who made a row that only its maker may see: the client and the subject of the token. */
+export interface Owned {
+  ownerClient: string
+  ownerSubject: string
+}

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Coding, codecsOf } from './coding.ts'
+import type { Database, Queryable } from './database.ts'
 import { sought } from './ids.ts'
 import { type Lists, listsOf } from './list.ts'
-import type { Database, Queryable } from './open.ts'
 import { foldValue, snake } from './page.ts'
 import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
 

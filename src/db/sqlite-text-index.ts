@@ -1,24 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { atMost } from './at-most.ts'
-import type { Database, Queryable } from './open.ts'
-import { type Later, ScanRefused } from './scan.ts'
+import type { Queryable } from './database.ts'
+import { ScanRefused } from './scan.ts'
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from './text-index.ts'
-import { textIndexBuilder } from './text-index-builder.ts'
-
-export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {
-  path: string
-  later: Later
-  /** A text that was never there before. */
-  newToken: () => string
-  unindexed: Unindexed
-  onError: (error: unknown) => void
-}
-
-/** So many new rows, and changed ones, are looked at one by one; with more of them the index follows. */
-export interface Unindexed {
-  newRows: number
-  changed: number
-}
+import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from './text-index-builder.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
 /** Where there are more candidates the rows are read in the order of the page: some that hold the text soon come. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Database, Queryable } from './open.ts'
+import type { Database, Queryable } from './database.ts'
 
 /** How many rows one transaction of a sweep removes. */
 export const sweptAtOnce = 500

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
+import type { Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
-import type { Queryable } from './open.ts'
-import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-tables.ts'
+import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { additionOf, asideOf, comparedColumn, indexOf, keyAdditionOf, sqlTypes } from './table-statements.ts'
 
 /** A column as it was declared when its table was last brought in line. */

@@ -1,7 +1,7 @@
 import type { RawBuilder } from 'kysely'
+import type { Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
-import type { Queryable } from './open.ts'
-import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-tables.ts'
+import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
 
 /** The SQL type of each kind, the same on both engines. Truth is 1 or 0, JSON is kept as its text. */
 export const sqlTypes = {

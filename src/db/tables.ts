@@ -1,11 +1,10 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
 import type * as administration from './administration-tables.ts'
-import type { AnswersTable } from './answers.ts'
 import type { AuthTables, ClientsTable } from './auth-tables.ts'
 import type { LimitWindowsTable, QuotaUsesTable } from './limit-tables.ts'
-import type { ResourceTablesTable } from './resource-tables.ts'
-import type { Revisioned } from './revision.ts'
-import type { JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './task-tables.ts'
+import type { ResourceTablesTable } from './resource-columns.ts'
+import type { Owned, Revisioned } from './revision.ts'
+import type { AnswersTable, JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './task-tables.ts'
 
 /** What every row of a served resource carries besides its own fields. */
 interface Resource extends Revisioned {
@@ -35,12 +34,6 @@ export interface BooksTable extends Resource {
   authorKey: string
   genre: string | null
   genreKey: string | null
-}
-
-/** Who made a row that only its maker may see: the client and the subject of the token. */
-export interface Owned {
-  ownerClient: string
-  ownerSubject: string
 }
 
 /** A sealed secret, and the one it has replaced, which signs besides until it expires. */

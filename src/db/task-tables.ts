@@ -1,6 +1,5 @@
 import type { Generated } from 'kysely'
-import type { Revisioned } from './revision.ts'
-import type { Owned } from './tables.ts'
+import type { Owned, Revisioned } from './revision.ts'
 
 export interface JobsTable {
   id: Generated<number>
@@ -56,4 +55,15 @@ export interface RequestCountsTable {
   day: string
   clientId: string
   requests: number
+}
+
+/** What a request with an Idempotency-Key was answered, for its repetition. */
+export interface AnswersTable {
+  /** Keyed digest of who asked, where, and with which key. */
+  id: string
+  /** Keyed digest of what was asked. */
+  digest: string
+  /** Empty only inside the transaction that fills it. */
+  sealed: string
+  createdAt: string
 }

@@ -1,8 +1,23 @@
 import { Worker } from 'node:worker_threads'
 import { sql } from 'kysely'
-import type { Queryable } from './open.ts'
-import type { SqliteTextIndexOptions } from './sqlite-text-index.ts'
+import type { Database, Queryable } from './database.ts'
+import type { Later } from './scan.ts'
 import type { Searched } from './text-index.ts'
+
+export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {
+  path: string
+  later: Later
+  /** A text that was never there before. */
+  newToken: () => string
+  unindexed: Unindexed
+  onError: (error: unknown) => void
+}
+
+/** So many new rows, and changed ones, are looked at one by one; with more of them the index follows. */
+export interface Unindexed {
+  newRows: number
+  changed: number
+}
 
 /** One step of the index, as the thread has prepared it. */
 export interface IndexStep {

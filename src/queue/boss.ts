@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import { fromKysely, PgBoss } from 'pg-boss'
-import type { Queryable } from '../db/open.ts'
+import type { Queryable } from '../db/database.ts'
 import { type JobStore, type Lease, leaseSeconds, type Place, type QueueName, queues } from './queue.ts'
 
 const channel = 'plinth_queue'

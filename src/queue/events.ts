@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Queryable } from '../db/open.ts'
+import type { Queryable } from '../db/database.ts'
 import type { Queue } from './queue.ts'
 
 /** Something that happened, as subscribers are told of it. */

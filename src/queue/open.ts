@@ -1,6 +1,7 @@
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import { embeddedStore } from './embedded.ts'
-import { makeQueue, type Queue, type QueueName } from './queue.ts'
+import { makeQueue } from './make-queue.ts'
+import type { Queue, QueueName } from './queue.ts'
 
 export interface OpenQueueOptions {
   db: Database

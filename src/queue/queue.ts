@@ -1,5 +1,4 @@
-import type { Queryable } from '../db/open.ts'
-import { oneByOne, startLoop, together } from './loop.ts'
+import type { Queryable } from '../db/database.ts'
 
 /** The kinds of work that outlive a request: how many of each one node runs at a time, and all nodes for one group. */
 export const queues = {
@@ -93,30 +92,4 @@ export interface Queue {
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
   /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest; adds jobs until `lastAdded`. */
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
-}
-
-export interface QueueOptions {
-  store: JobStore
-  now: () => number
-  random: () => number
-  onError: (error: unknown, queue: QueueName) => void
-}
-
-/** The queue over one engine's store. */
-export function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
-  const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
-  store.onWake((queue) => loops.get(queue)?.wake())
-  return {
-    enqueue: (tx, queue, payload, { delayMs = 0, place } = {}) => store.add(tx, queue, payload, now() + delayMs, place),
-    work: (queue, work) => {
-      const { concurrency } = queues[queue]
-      const run = 'together' in work ? together(work.together) : oneByOne(work)
-      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError }))
-    },
-    stop: async (graceMs, lastAdded) => {
-      await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
-      await lastAdded
-      await store.close()
-    },
-  }
 }

@@ -1,22 +1,8 @@
 import { newOrderedId, type RandomBytes } from '../db/ids.ts'
-import type { Queryable } from '../db/open.ts'
 import type { Row } from '../db/rows.ts'
-import type { Caller } from '../http/identify.ts'
 import { isHeard, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
-import type { Declaration, Link } from './declaration.ts'
-
-/** What happens to a row of a resource, as its events name it. */
-export type Happening = 'created' | 'updated' | 'deleted'
-
-/** Tells of a change in the transaction that makes it; meant to be asked only when somebody listens. */
-export type Announce = (
-  tx: Queryable,
-  happening: Happening,
-  row: Row | { id: number },
-  caller: Caller,
-  now: string,
-) => Promise<void>
+import type { Announce, Declaration, Link } from './declaration.ts'
 
 /** For the statement of each change: whether anybody listens. */
 export const heardOf = ({ noun }: Pick<Declaration, 'noun'>) => ({

@@ -1,5 +1,5 @@
 import type { TObject, TSchema } from 'typebox'
-import type { ColumnKind } from '../db/resource-tables.ts'
+import type { ColumnKind } from '../db/resource-columns.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultMistakes } from './defaults.ts'
 import { queryNames } from './list-query.ts'

@@ -1,15 +1,14 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { TObject } from 'typebox'
+import type { Database, Queryable } from '../db/database.ts'
 import type { RandomBytes } from '../db/ids.ts'
-import type { Database, Queryable } from '../db/open.ts'
-import type { ColumnKind } from '../db/resource-tables.ts'
+import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import type { inputValidator } from '../http/bodies.ts'
 import type { Revised } from '../http/conditional.ts'
 import type { Caller } from '../http/identify.ts'
 import type { ProblemCode } from '../http/problem.ts'
 import type { Queue } from '../queue/queue.ts'
-import type { Announce } from './announce.ts'
 import type { Representations } from './representations.ts'
 
 export type Operation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
@@ -114,6 +113,18 @@ export interface Collection {
   declaration: Declaration
   plugin: FastifyPluginAsync<CollectionOptions>
 }
+
+/** What happens to a row of a resource, as its events name it. */
+export type Happening = 'created' | 'updated' | 'deleted'
+
+/** Tells of a change in the transaction that makes it; meant to be asked only when somebody listens. */
+export type Announce = (
+  tx: Queryable,
+  happening: Happening,
+  row: Row | { id: number },
+  caller: Caller,
+  now: string,
+) => Promise<void>
 
 /** Everything one route of a collection works with. */
 export interface Served extends CollectionOptions {

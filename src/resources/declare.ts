@@ -1,5 +1,5 @@
 import type { TObject, TSchema } from 'typebox'
-import type { ColumnKind } from '../db/resource-tables.ts'
+import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
 import { DefinitionError, mistakesOf } from './declaration-rules.ts'
 import { inputOf } from './defaults.ts'

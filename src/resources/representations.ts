@@ -1,4 +1,4 @@
-import type { Database } from '../db/open.ts'
+import type { Database } from '../db/database.ts'
 import type { Representation } from '../http/plain-read.ts'
 
 /** Representations of the rows of a table as they were sent, by id. */

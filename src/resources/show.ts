@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox'
-import type { ColumnKind } from '../db/resource-tables.ts'
+import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'

@@ -1,6 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { encoded } from '../db/coding.ts'
-import type { ColumnKind, ResourceColumn } from '../db/resource-tables.ts'
+import type { ColumnKind, ResourceColumn } from '../db/resource-columns.ts'
 import { instantOf } from '../http/instant.ts'
 import { amended } from './amended.ts'
 import { defaultsOf } from './defaults.ts'

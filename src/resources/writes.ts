@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Queryable } from '../db/open.ts'
+import type { Queryable } from '../db/database.ts'
 import type { Row } from '../db/rows.ts'
 import { judgeAddition, meets, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'

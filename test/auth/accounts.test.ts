@@ -9,7 +9,7 @@ import { loginTries, sweepLoginTries, tryLimits } from '../../src/auth/login-tri
 import { defaultCost, passwords } from '../../src/auth/passwords.ts'
 import { auditRecorder, operator } from '../../src/db/audit.ts'
 import { type Audit, openAudit } from '../../src/db/audit-buffer.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { networkOf } from '../../src/http/client-address.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { forEachEngine } from '../support/engines.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { decodeJwt } from 'jose'
 import * as openid from 'openid-client'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 import {
   browser,

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { createClient } from '../../src/auth/clients.ts'
 import { apiScopes } from '../../src/auth/scopes.ts'
 import { builtIn } from '../../src/built-in.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { issuer, sealer, served } from './support.ts'
 

@@ -6,7 +6,7 @@ import { revokeClient, updateClient } from '../../src/auth/client-changes.ts'
 import { createClient } from '../../src/auth/clients.ts'
 import { builtIn } from '../../src/built-in.ts'
 import { operator } from '../../src/db/audit.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { basic, issuer, sealer, served } from './support.ts'
 

@@ -6,7 +6,7 @@ import { type MountOptions, mount } from '../../src/auth/mount.ts'
 import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { sealer as makeSealer } from '../../src/db/seal.ts'
 
 export const issuer = 'https://localhost:8443'

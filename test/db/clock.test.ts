@@ -9,7 +9,7 @@ import {
   sharedClock,
   sweepClock,
 } from '../../src/db/clock.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const minuteMs = 60_000

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
-import type { Database, Prepared } from '../../src/db/open.ts'
+import type { Database, Prepared } from '../../src/db/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface Product {

@@ -3,9 +3,11 @@ import { rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, it } from 'node:test'
 import { sql } from 'kysely'
-import { postgres, sqlite } from '../../src/db/engine.ts'
-import { type Database, openDatabase, type Queryable } from '../../src/db/open.ts'
+import type { Database, Queryable } from '../../src/db/database.ts'
+import { openDatabase } from '../../src/db/open.ts'
+import { postgres } from '../../src/db/postgres-engine.ts'
 import { openSqliteFile, sqliteValues } from '../../src/db/sqlite.ts'
+import { sqlite } from '../../src/db/sqlite-engine.ts'
 import { forEachEngine, onPostgres, onSqlite } from '../support/engines.ts'
 
 const failureOf = async (work: Promise<unknown>): Promise<unknown> => {

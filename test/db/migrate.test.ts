@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
+import type { Database } from '../../src/db/database.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { type Database, openDatabase } from '../../src/db/open.ts'
+import { openDatabase } from '../../src/db/open.ts'
 import { forEachEngine, type Place } from '../support/engines.ts'
 
 forEachEngine((engine) => {

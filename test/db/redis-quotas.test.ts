@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { StoreDown } from '../../src/db/breaker.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { type QuotaUses, quotaUses } from '../../src/db/quota-uses.ts'
 import { openRedis, type RedisCounters } from '../../src/db/redis.ts'
 import { redisQuotas } from '../../src/db/redis-quotas.ts'

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
+import type { Database } from '../../src/db/database.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../../src/db/long-read.ts'
-import type { Database } from '../../src/db/open.ts'
-import { openSnapshot, type Snapshot } from '../../src/db/snapshot.ts'
+import { openSnapshot } from '../../src/db/open-snapshot.ts'
+import type { Snapshot } from '../../src/db/snapshot.ts'
 import { forEachEngine, onPostgres } from '../support/engines.ts'
 
 const at = '2026-03-01T12:00:00.000Z'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { type ProblemCode, problems } from '../../src/http/problem.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'

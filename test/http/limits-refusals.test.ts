@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { LightMyRequestResponse as Response } from 'fastify'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { quotaUses } from '../../src/db/quota-uses.ts'
 import type { ApiKeyIdentity } from '../../src/http/identify.ts'
 import type { LimitRules } from '../../src/http/limits/limiter.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { levelOf, type Strain } from '../../src/http/overload.ts'
 import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'

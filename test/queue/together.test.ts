@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue, WorkTogether } from '../../src/queue/queue.ts'
 import { forEachEngine } from '../support/engines.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { CompiledQuery, sql } from 'kysely'
 import { builtIn } from '../../src/built-in.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

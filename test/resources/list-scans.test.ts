@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { appOn, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { builtIn } from '../../src/built-in.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { DefinitionError } from '../../src/resources/declaration-rules.ts'
 import { refuseWrongReports } from '../../src/resources/reports/check.ts'
 import type { ReportKind } from '../../src/resources/reports/kinds.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { request } from 'undici'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
-import type { Database, Queryable } from '../../src/db/open.ts'
+import type { Database, Queryable } from '../../src/db/database.ts'
 import type { Snapshot } from '../../src/db/snapshot.ts'
 import type { Task } from '../../src/db/tables.ts'
 import { Problem } from '../../src/http/problem.ts'

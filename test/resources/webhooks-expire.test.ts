@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { sql } from 'kysely'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { expireDeliveries } from '../../src/resources/webhooks/expire.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, outcomes } from '../support/webhooks.ts'

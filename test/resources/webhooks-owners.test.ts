@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, newOwner, outcomes } from '../support/webhooks.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { claimDue, isStopped } from '../../src/resources/webhooks/claim.ts'
 import { armLanes, laneLimits, resetLanes } from '../../src/resources/webhooks/lanes.ts'

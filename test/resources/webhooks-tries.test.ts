@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import type { Delivery } from '../../src/db/tables.ts'
 import { LeaseLost } from '../../src/queue/queue.ts'
 import { sendSoon } from '../../src/resources/webhooks/send-soon.ts'

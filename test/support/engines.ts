@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { describe } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import type { Database } from '../../src/db/database.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { type Database, openDatabase } from '../../src/db/open.ts'
+import { openDatabase } from '../../src/db/open.ts'
 import { patient } from './timers.ts'
 
 const postgresUrl = process.env.TEST_DATABASE_URL

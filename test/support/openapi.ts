@@ -9,7 +9,7 @@ import { signingKeys } from '../../src/auth/keys.ts'
 import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
-import type { Database } from '../../src/db/open.ts'
+import type { Database } from '../../src/db/database.ts'
 import { sealer } from '../../src/db/seal.ts'
 import { looks, type TestApp, testApp } from './app.ts'
 

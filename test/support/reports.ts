@@ -1,5 +1,5 @@
+import { openSnapshot } from '../../src/db/open-snapshot.ts'
 import type { Snapshot } from '../../src/db/snapshot.ts'
-import { openSnapshot } from '../../src/db/snapshot.ts'
 import type { Produce } from '../../src/resources/reports/in-thread.ts'
 import type { ReportKind } from '../../src/resources/reports/kinds.ts'
 import { produce } from '../../src/resources/reports/produce.ts'

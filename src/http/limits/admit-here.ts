@@ -1,6 +1,6 @@
 import { goOn } from './go-on.ts'
-import type { Parts } from './limiter.ts'
 import type { Month } from './month.ts'
+import type { Parts } from './parts.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
 import { quotasOf, refusalOf, type Way } from './way.ts'

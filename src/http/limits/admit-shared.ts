@@ -1,7 +1,7 @@
 import type { Account } from './account.ts'
 import { goOn } from './go-on.ts'
 import type { Limit } from './limit.ts'
-import type { Parts } from './limiter.ts'
+import type { Parts } from './parts.ts'
 import type { Allowance } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
 import type { Counters } from './stores.ts'

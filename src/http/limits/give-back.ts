@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import type { Parts } from './limiter.ts'
+import type { Parts } from './parts.ts'
 import { tellQuota } from './rate-headers.ts'
 import { quotasOf, type Way } from './way.ts'
 

@@ -1,5 +1,5 @@
 import { giveBack } from './give-back.ts'
-import type { Parts } from './limiter.ts'
+import type { Parts } from './parts.ts'
 import { lineIsFull, placeIn } from './throttle.ts'
 import { isNotFound, type Way } from './way.ts'
 

@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isPreflight } from '../cors.ts'
 import { factsOf } from '../facts.ts'
-import { type Accounts, accounts } from './account.ts'
+import { accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
 import { admitShared } from './admit-shared.ts'
 import { giveBack } from './give-back.ts'
 import { type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { calendar } from './month.ts'
+import type { Parts } from './parts.ts'
 import { type QuotaSettings, quotasHere } from './quota.ts'
 import type { Counters } from './stores.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
@@ -43,19 +44,6 @@ export interface Limiter {
   release: () => void
   /** Saves what was used. */
   close: () => Promise<void>
-}
-
-/** Everything that the steps of a request's way share. */
-export interface Parts {
-  rules: Record<LimitName, Limit | null>
-  accounts: Accounts
-  counters: Counters
-  here: ReturnType<typeof quotasHere>
-  lines: ReturnType<typeof throttle>
-  monthAt: ReturnType<typeof calendar>
-  now: () => number
-  monotonic: () => number
-  onError: (error: unknown) => void
 }
 
 const named = (name: string, rate: Rate | null): Limit | null => (rate === null ? null : limitOf(name, rate))

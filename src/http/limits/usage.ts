@@ -1,8 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Account } from './account.ts'
 import type { Limit } from './limit.ts'
-import type { Limiter, Parts } from './limiter.ts'
+import type { Parts } from './parts.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
 import { lookHere, remainingOf, type Window, windowOf } from './windows.ts'
 
@@ -105,7 +106,12 @@ async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one:
 const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
 
 /** GET /api/usage: what the caller may use and has used, for every valid token; the question itself counts nothing. */
-export const usageRoute: FastifyPluginAsyncTypebox<{ limiter?: Limiter }> = async (app, { limiter }) => {
+interface UsageOptions {
+  /** What the caller of a request may use and has used. */
+  limiter?: { usage: (request: FastifyRequest) => Promise<Usage> }
+}
+
+export const usageRoute: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { limiter }) => {
   const about = {
     tags: ['limits'],
     operationId: 'readUsage',

@@ -6,7 +6,7 @@ import { urlErrors } from '../text.ts'
 import { formats } from './formats.ts'
 import { type Asked, countUpTo, type ReportKind } from './kinds.ts'
 import { checkParameters } from './parameters.ts'
-import type { ReportsOptions } from './routes.ts'
+import type { ReportsOptions } from './route-parts.ts'
 import type { ReportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
 

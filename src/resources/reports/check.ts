@@ -1,5 +1,5 @@
-import type { Database } from '../../db/open.ts'
-import { openSnapshot } from '../../db/snapshot.ts'
+import type { Database } from '../../db/database.ts'
+import { openSnapshot } from '../../db/open-snapshot.ts'
 import { DefinitionError } from '../declaration-rules.ts'
 import { type Asked, type FilterValue, type ReportFilter, type ReportKind, readOf } from './kinds.ts'
 

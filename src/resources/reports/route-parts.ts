@@ -1,10 +1,35 @@
 import type { FastifyRequest } from 'fastify'
 import type { Static, TSchema } from 'typebox'
+import type { Database } from '../../db/database.ts'
+import type { RandomBytes } from '../../db/ids.ts'
 import type { Task } from '../../db/tables.ts'
 import { callerOf } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { ResultStore } from '../../results/store.ts'
+import type { ReportKind } from './kinds.ts'
+import type { Places } from './places.ts'
 import type { TaskParams } from './schemas.ts'
 import { findTask, type TaskStore } from './tasks.ts'
+import type { TaskWatch } from './watch.ts'
+
+/** What the routes of reports need. */
+export interface ReportsOptions {
+  db: Database
+  queue: Queue
+  results: ResultStore
+  kinds: readonly ReportKind[]
+  now: () => number
+  random: RandomBytes
+  /** How long a task is kept after its end. */
+  taskSeconds: number
+  /** Bounds the downloads under way; without it nothing does. */
+  downloads?: Places
+  /** Where clients wait for a task to change; without it none waits. */
+  watch?: TaskWatch
+  /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
+  judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
+}
 
 type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }
 

@@ -1,9 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { RandomBytes } from '../../db/ids.ts'
+import type { Queryable } from '../../db/database.ts'
 import { iso } from '../../db/iso.ts'
-import type { Database, Queryable } from '../../db/open.ts'
 import { judgedBy } from '../../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
@@ -11,38 +10,16 @@ import { addLink } from '../../http/link.ts'
 import { once } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
-import type { Queue } from '../../queue/queue.ts'
-import type { ResultStore } from '../../results/store.ts'
 import { judge, mistakesIn } from './accept.ts'
 import { formats } from './formats.ts'
-import type { ReportKind } from './kinds.ts'
 import { cancel, remove } from './life.ts'
 import { listTasks, TaskListQuery } from './listing.ts'
 import { newsOf } from './news.ts'
 import { parametersSchema } from './parameters.ts'
-import type { Places } from './places.ts'
-import { about, ownTask } from './route-parts.ts'
+import { about, ownTask, type ReportsOptions } from './route-parts.ts'
 import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { downloadRoute, eventsRoute } from './stream-routes.ts'
 import { askedOf, createTask, isFinished, pollSeconds, statusPath, taskView } from './tasks.ts'
-import type { TaskWatch } from './watch.ts'
-
-export interface ReportsOptions {
-  db: Database
-  queue: Queue
-  results: ResultStore
-  kinds: readonly ReportKind[]
-  now: () => number
-  random: RandomBytes
-  /** How long a task is kept after its end. */
-  taskSeconds: number
-  /** Bounds the downloads under way; without it nothing does. */
-  downloads?: Places
-  /** Where clients wait for a task to change; without it none waits. */
-  watch?: TaskWatch
-  /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
-  judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
-}
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
 

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { openSnapshot } from '../../db/snapshot.ts'
+import { openSnapshot } from '../../db/open-snapshot.ts'
 import { Problem } from '../../http/problem.ts'
 import { openResults } from '../../results/open.ts'
 import type { FromThread, ThreadData } from './in-thread.ts'

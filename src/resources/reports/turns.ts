@@ -1,4 +1,4 @@
-import type { Queryable } from '../../db/open.ts'
+import type { Queryable } from '../../db/database.ts'
 import { Problem } from '../../http/problem.ts'
 
 /** How many tasks one client may have waiting. */

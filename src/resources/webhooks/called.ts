@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
-import type { Owned, Webhook } from '../../db/tables.ts'
+import type { Database, Queryable } from '../../db/database.ts'
+import type { Owned } from '../../db/revision.ts'
+import type { Webhook } from '../../db/tables.ts'
 import { ofPresentOwners } from './hearing.ts'
 import type { KeptSecret } from './secrets.ts'
 

@@ -1,5 +1,5 @@
+import type { Database } from '../../db/database.ts'
 import type { RandomBytes } from '../../db/ids.ts'
-import type { Database } from '../../db/open.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Due } from './claim.ts'
 import type { Outcome } from './outcome.ts'

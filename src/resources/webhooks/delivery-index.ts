@@ -1,5 +1,5 @@
 import { type ExpressionBuilder, sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { Delivery, Tables } from '../../db/tables.ts'
 
 /** What deliveries of a registration are listed by. */

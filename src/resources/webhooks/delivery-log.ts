@@ -1,4 +1,4 @@
-import type { Database, Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { Requester } from '../../db/scan.ts'
 import type { Delivery } from '../../db/tables.ts'
 import { instantParameter } from '../../http/instant.ts'

@@ -17,8 +17,8 @@ import { addTest } from './make-due.ts'
 import { redeliver } from './redeliver.ts'
 import { find, hold } from './registrations.ts'
 import { type Range, replay } from './replay.ts'
-import type { WebhooksOptions } from './routes.ts'
 import { ById, Narrowed } from './schemas.ts'
+import type { WebhooksOptions } from './webhooks-options.ts'
 
 type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
 

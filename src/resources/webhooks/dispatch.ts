@@ -1,8 +1,9 @@
 import { claimDue, type Due, isStopped } from './claim.ts'
 import { callReceiver, signedCalls } from './deliver.ts'
 import type { Dispatch, DispatchOptions } from './dispatch-options.ts'
+import type { Tried } from './outcome.ts'
 import { nextDue } from './owners.ts'
-import { recordTogether, type Tried } from './record.ts'
+import { recordTogether } from './record.ts'
 import { freeLapsed, putOff, release } from './release.ts'
 import { ranks, roomFor, slotsOf } from './shares.ts'
 

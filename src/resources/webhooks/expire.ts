@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import { inSteps, sweptAtOnce } from '../../db/sweep.ts'
 import { forgetOwners } from './owners.ts'
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
+import type { Database, Queryable } from '../../db/database.ts'
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
-import type { Database, Queryable } from '../../db/open.ts'
 import type { WorkTogether } from '../../queue/queue.ts'
 import { armLanes, laneOf, shareOf } from './lanes.ts'
 import { type Event, type Target, targetsIn } from './targets.ts'

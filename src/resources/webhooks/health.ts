@@ -1,13 +1,13 @@
 import { sql } from 'kysely'
 import { auditRecorder, theService } from '../../db/audit.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { RandomBytes } from '../../db/ids.ts'
-import type { Database, Queryable } from '../../db/open.ts'
 import { nextRevision } from '../../db/revision.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { announceWebhook } from './announce-webhook.ts'
-import type { Tried } from './record.ts'
+import type { Tried } from './outcome.ts'
 import { settle } from './settle.ts'
 
 export interface HealthOptions {

@@ -1,6 +1,7 @@
 import { type ExpressionBuilder, sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
-import type { Owned, Tables, Webhook } from '../../db/tables.ts'
+import type { Database, Queryable } from '../../db/database.ts'
+import type { Owned } from '../../db/revision.ts'
+import type { Tables, Webhook } from '../../db/tables.ts'
 
 /** What a registration may be told of: the scopes of the token that made it, as far as its client has them still. */
 export async function scopesHeard(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
-import type { Owned } from '../../db/tables.ts'
+import type { Database, Queryable } from '../../db/database.ts'
+import type { Owned } from '../../db/revision.ts'
 import { armOwners, type OwnerDue } from './owners.ts'
 import type { Rank } from './shares.ts'
 

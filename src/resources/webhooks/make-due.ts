@@ -1,5 +1,5 @@
+import type { Queryable } from '../../db/database.ts'
 import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
-import type { Queryable } from '../../db/open.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { bodyFor } from './fan-out.ts'

@@ -1,4 +1,5 @@
 import { BLOCKED } from '../../http/guard.ts'
+import type { Due } from './claim.ts'
 import type { Answer } from './exchange.ts'
 
 /** What came of one call; `error` is a short class fit for the endpoint's owner, null when delivered. */
@@ -89,4 +90,11 @@ function causeOf(failure: unknown): string {
 const errorClass = (failure: unknown): string => {
   const code = codeOf(failure)
   return errorClasses.find(([pattern]) => pattern.test(code))?.[1] ?? 'failed'
+}
+
+/** A claim and what came of it; no outcome when nothing was sent, because its registration had ended. */
+export interface Tried {
+  due: Due
+  startedAt: string
+  outcome: Outcome | null
 }

@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
-import type { Queryable } from '../../db/open.ts'
+import type { Queryable } from '../../db/database.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Due } from './claim.ts'
 import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './health.ts'
 import { afterTry, firstWaiting, type LaneHealth, type LaneLimits, rankAfter } from './lanes.ts'
-import type { Outcome } from './outcome.ts'
+import type { Tried } from './outcome.ts'
 import { armOwners, type OwnerDue } from './owners.ts'
 import { retryDelayMs } from './schedule.ts'
 import type { Rank } from './shares.ts'
@@ -15,13 +15,6 @@ export interface RecordOptions extends HealthOptions {
   schedule: readonly number[]
   /** In [0, 1). */
   jitter: () => number
-}
-
-/** A claim and what came of it; no outcome when nothing was sent, because its registration had ended. */
-export interface Tried {
-  due: Due
-  startedAt: string
-  outcome: Outcome | null
 }
 
 /**

@@ -1,5 +1,5 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
-import type { Queryable } from '../../db/open.ts'
+import type { Queryable } from '../../db/database.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'

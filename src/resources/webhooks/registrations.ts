@@ -1,7 +1,7 @@
 import type { ExpressionBuilder } from 'kysely'
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import { newId, type RandomBytes } from '../../db/ids.ts'
-import type { Database, Queryable } from '../../db/open.ts'
 import { firstRevision } from '../../db/revision.ts'
 import { demand } from '../../db/rows.ts'
 import type { Sealer } from '../../db/seal.ts'

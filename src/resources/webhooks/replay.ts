@@ -1,5 +1,5 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
-import type { Database, Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'

@@ -1,33 +1,21 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { Queryable } from '../../db/open.ts'
+import type { Queryable } from '../../db/database.ts'
 import { actorOf } from '../../http/actor.ts'
 import { judgedBy, mergePatch } from '../../http/bodies.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
-import type { AddressPolicy, LookupAll } from '../../http/guard.ts'
 import { callerOf } from '../../http/identify.ts'
 import { addLink } from '../../http/link.ts'
 import { once, type Write } from '../../http/once.ts'
 import { linkHeader } from '../../http/paging.ts'
-import type { Queue } from '../../queue/queue.ts'
 import { change } from './changes.ts'
 import { deliveryRoutes } from './delivery-routes.ts'
-import type { EventKinds } from './event-types.ts'
 import { page } from './listing.ts'
-import { find, insert, newRegistration, refuseDuplicate, remove, type Store, shownTo } from './registrations.ts'
+import { find, insert, newRegistration, refuseDuplicate, remove, shownTo } from './registrations.ts'
 import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
-
-export interface WebhooksOptions extends Store {
-  queue: Queue
-  /** What can be listened for. */
-  events: EventKinds
-  /** Which addresses may be registered. */
-  policy: AddressPolicy
-  lookup?: LookupAll
-  requireIfMatch?: boolean
-}
+import type { WebhooksOptions } from './webhooks-options.ts'
 
 type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
 

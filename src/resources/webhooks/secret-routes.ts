@@ -5,9 +5,9 @@ import { callerOf } from '../../http/identify.ts'
 import { once } from '../../http/once.ts'
 import { ownerOf, shownBy } from './registrations.ts'
 import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'
-import type { WebhooksOptions } from './routes.ts'
 import * as schemas from './schemas.ts'
 import { accountPlace, keptAccountSecret, type WebhookKeys } from './secrets.ts'
+import type { WebhooksOptions } from './webhooks-options.ts'
 
 type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
 

@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { calculateJwkThumbprint } from 'jose'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { RandomBytes } from '../../db/ids.ts'
-import type { Database, Queryable } from '../../db/open.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Webhook } from '../../db/tables.ts'
 import { newSecret } from './sign.ts'

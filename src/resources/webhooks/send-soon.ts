@@ -1,4 +1,4 @@
-import type { Database, Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { WorkTogether } from '../../queue/queue.ts'
 import { armLanes, laneOf, testLaneOf } from './lanes.ts'
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
+import type { Database, Queryable } from '../../db/database.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Queue, Work } from '../../queue/queue.ts'
 import { scopesHeard, toldOf } from './hearing.ts'

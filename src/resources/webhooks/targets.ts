@@ -1,7 +1,8 @@
 import type { Selectable } from 'kysely'
 import { sql } from 'kysely'
-import type { Database, Queryable } from '../../db/open.ts'
-import type { EventsTable, Owned } from '../../db/tables.ts'
+import type { Database, Queryable } from '../../db/database.ts'
+import type { Owned } from '../../db/revision.ts'
+import type { EventsTable } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
 import { ofPresentOwners } from './hearing.ts'
 

@@ -1,4 +1,4 @@
-import type { CellType } from '../../../db/long-read.ts'
+import type { CellType } from '../../../db/engine.ts'
 
 /** A column of a report; a cell of it is a value of the type, or null. */
 export interface ReportColumn {

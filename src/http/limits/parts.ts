@@ -1,0 +1,19 @@
+import type { Accounts } from './account.ts'
+import type { Limit, LimitName } from './limit.ts'
+import type { calendar } from './month.ts'
+import type { quotasHere } from './quota.ts'
+import type { Counters } from './stores.ts'
+import type { throttle } from './throttle.ts'
+
+/** Everything that the steps of a request's way share. */
+export interface Parts {
+  rules: Record<LimitName, Limit | null>
+  accounts: Accounts
+  counters: Counters
+  here: ReturnType<typeof quotasHere>
+  lines: ReturnType<typeof throttle>
+  monthAt: ReturnType<typeof calendar>
+  now: () => number
+  monotonic: () => number
+  onError: (error: unknown) => void
+}

@@ -1,0 +1,28 @@
+import { oneByOne, startLoop, together } from './loop.ts'
+import { type JobStore, type Queue, type QueueName, queues } from './queue.ts'
+
+export interface QueueOptions {
+  store: JobStore
+  now: () => number
+  random: () => number
+  onError: (error: unknown, queue: QueueName) => void
+}
+
+/** The queue over one engine's store. */
+export function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
+  const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
+  store.onWake((queue) => loops.get(queue)?.wake())
+  return {
+    enqueue: (tx, queue, payload, { delayMs = 0, place } = {}) => store.add(tx, queue, payload, now() + delayMs, place),
+    work: (queue, work) => {
+      const { concurrency } = queues[queue]
+      const run = 'together' in work ? together(work.together) : oneByOne(work)
+      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError }))
+    },
+    stop: async (graceMs, lastAdded) => {
+      await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
+      await lastAdded
+      await store.close()
+    },
+  }
+}
