@@ -41,6 +41,8 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     close: async () => {
       await listening?.close()
       await boss.stop({ graceful: false })
+      // Its pool ends before the server has closed the connections, and what these still report has no consequence.
+      boss.off('error', onError).on('error', () => {})
     },
   }
 }
