@@ -81,6 +81,10 @@ export const enclosingPrefixes = ({ versions }: Definition): string[] =>
     .filter(({ lists }) => lists === 'object')
     .flatMap(({ prefixes }) => prefixes)
 
+/** The list of each resource, and whether everybody may read it. */
+export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
+  collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
+
 /** The report types: one for each resource, those declared, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
   const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
