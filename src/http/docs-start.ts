@@ -53,7 +53,7 @@ whose address and password the first start has printed. Then press **Test Reques
       ? 'An administrator registers clients: `plinth clients create`, or `POST /api/clients`.'
       : 'The first start has printed a client, and the file that makes `curl` trust its certificate: add `--cacert FILE`.',
     ...(open ? [`Some lists need no token: [${open.path}](${baseUrl}${open.path}).`] : []),
-    `What can go wrong: [error codes](${baseUrl}/problems).`,
+    `What can go wrong: [error codes](${baseUrl}/problems). A limit that was reached, \`429\` or a quota's \`403\`, has the body\n\`{"error": "…"}\`, whatever Accept says.`,
   ]
   return steps.join('\n\n')
 }
