@@ -49,7 +49,7 @@ import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { ResultsUnavailable } from './results/store.ts'
-import { enclosingPrefixes, serveVersions, type VersionOptions } from './versions.ts'
+import { enclosingPrefixes, firstCallsOf, serveVersions, type VersionOptions } from './versions.ts'
 
 export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
   /** What is served. */
@@ -60,6 +60,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   /** The authorization server, where this process is one. */
   provider: CurrentServer | null
   people: People
+  /** The client as which the API reference logs people in, where it does. */
+  docsClientId?: string | null
   /** Reads X-API-Key. */
   readApiKey?: ReadApiKey
   /** What was refused, and secrets that travelled in the clear, are told here. */
@@ -144,8 +146,9 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(openapi, { documents })
   await app.register(health, { check: db.ping, isClockUsable: clock?.isUsable, now, stopping })
   await app.register(webhookKeySet, { keys: options.webhookKeys })
-  await app.register(problemPages, { baseUrl })
-  await app.register(docs, { documents })
+  await app.register(problemPages, { baseUrl, frame: options.people.frame })
+  const firstCalls = firstCallsOf(definition, options)
+  await app.register(docs, { documents, baseUrl, firstCalls, clientId: options.docsClientId ?? null })
 }
 
 /** The authorization server and its pages, where this process is one. */

@@ -1,6 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { apiKeyReader } from './auth/api-key-reader.ts'
 import { ensureBootstrapClient } from './auth/clients.ts'
+import { keepDocsClient } from './auth/docs-client.ts'
 import type { Endings } from './auth/endings.ts'
 import { currentServer, keyRing, tendKeys } from './auth/key-ring.ts'
 import { tryLimits } from './auth/login-tries.ts'
@@ -44,6 +45,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const tokens = { ...own, endings, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
+  const docsClientId = await keepDocsClient({ db, sealer, scopes, baseUrl, isWanted: !config.production })
   const persons = peopleOf(options)
   const about = { accessTokenSeconds, report, audit, address: clientAddress(trustedProxies) }
   const trusted = trustedIssuer(options)
@@ -55,6 +57,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
     verify: tokenVerifier({ ...tokens, trusted }),
     endings,
     readApiKey: apiKeys.read,
+    docsClientId,
     stop: async () => {
       untend()
       await Promise.all([apiKeys.flush(), trusted?.keys.close()])

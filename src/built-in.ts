@@ -4,5 +4,12 @@ import { products } from './resources/products.ts'
 import { inventory } from './resources/reports/kinds/inventory.ts'
 import { users } from './resources/users.ts'
 
+const resources = [users, products, books]
+
 /** What is served when no other definition is given: declared as any other service is. */
-export const builtIn = service({ resources: [users, products, books], reports: [inventory] })
+export const builtIn = service({
+  resources,
+  // Clients of the contract's paths may send parameters of their own, such as one against caches.
+  versions: { v1: { resources, unknownParameters: 'ignore' }, v2: resources },
+  reports: [inventory],
+})

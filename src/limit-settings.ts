@@ -7,14 +7,14 @@ const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
 const redisForm = /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?.*)?$/
 const longestWindowSeconds = 86_400
 
-/** `600/60`: calls in a window of seconds; `off` is null. */
+/** `6000/60`: calls in a window of seconds; `off` is null. */
 const rate = (fallback: string, about: string) =>
   setting(
     (value) => {
       if (value === 'off') return null
       const [, calls, seconds] = rateForm.exec(value)?.map(Number) ?? []
       if (calls === undefined || seconds === undefined || seconds > longestWindowSeconds) {
-        throw new Expected('calls/seconds, such as 600/60, with at most 86400 seconds, or off')
+        throw new Expected('calls/seconds, such as 6000/60, with at most 86400 seconds, or off')
       }
       return { calls, seconds }
     },
@@ -22,14 +22,14 @@ const rate = (fallback: string, about: string) =>
     about,
   )
 
-/** `20/1:40`: calls in so many seconds once a burst was let through; `off` is null. */
+/** `200/1:400`: calls in so many seconds once a burst was let through; `off` is null. */
 const pace = (fallback: string, about: string) =>
   setting(
     (value) => {
       if (value === 'off') return null
       const [, calls, seconds, burst] = paceForm.exec(value)?.map(Number) ?? []
       if (calls === undefined || seconds === undefined || burst === undefined) {
-        throw new Expected('calls/seconds:burst, such as 20/1:40, or off')
+        throw new Expected('calls/seconds:burst, such as 200/1:400, or off')
       }
       return { calls, seconds, burst }
     },
@@ -53,7 +53,7 @@ const quota = (fallback: string, about: string) =>
 export const limitSettings = (production: boolean) => {
   const of = (calls: number) => `${production ? calls : 10 * calls}/60`
   return {
-    rateLimit: named('PLINTH_RATE_LIMIT', rate(of(600), 'Calls/seconds of each API key or client and subject; off')),
+    rateLimit: named('PLINTH_RATE_LIMIT', rate(of(6000), 'Calls/seconds of each API key or client and subject; off')),
     rateLimitAnonymous: named(
       'PLINTH_RATE_LIMIT_ANONYMOUS',
       rate(of(60), 'Calls/seconds of each network without a good token or key; off'),
@@ -66,10 +66,10 @@ export const limitSettings = (production: boolean) => {
     ),
     throttle: named(
       'PLINTH_THROTTLE',
-      pace(production ? '20/1:40' : '200/1:400', 'Calls/seconds:burst beyond which calls are delayed; off'),
+      pace(production ? '200/1:400' : '2000/1:4000', 'Calls/seconds:burst beyond which calls are delayed; off'),
     ),
-    quotaRequests: named('PLINTH_QUOTA_REQUESTS', quota('100000', 'Requests of an account in a calendar month; off')),
-    quotaReports: named('PLINTH_QUOTA_REPORTS', quota('1000', 'Reports of an account in a calendar month; off')),
+    quotaRequests: named('PLINTH_QUOTA_REQUESTS', quota('10000000', 'Requests of an account in a calendar month; off')),
+    quotaReports: named('PLINTH_QUOTA_REPORTS', quota('100000', 'Reports of an account in a calendar month; off')),
     redisUrl: named(
       'REDIS_URL',
       optional(url('Redis or Valkey that counts for all nodes', redisForm, 'redis://host:port/0 or rediss://…')),

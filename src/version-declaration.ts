@@ -6,6 +6,8 @@ export interface Differences {
   lists: 'array' | 'object'
   /** What the Deprecation header says once the version is deprecated: `true`, or since when (RFC 9745). */
   deprecation: 'true' | 'date'
+  /** A query parameter that an operation does not have is refused with 400, or ignored. */
+  unknownParameters: 'refuse' | 'ignore'
 }
 
 /** One version of the interface: where it is, what is served there, and how it differs from the others. */
@@ -35,8 +37,12 @@ export function declaredVersions(
 }
 
 /** The first version is the contract's; in later ones a list has room for more than its items. */
-const usual = (name: string): Differences =>
-  name === 'v1' ? { lists: 'array', deprecation: 'true' } : { lists: 'object', deprecation: 'date' }
+const usual = (name: string): Differences => ({
+  ...(name === 'v1' ? fixedInV1 : { lists: 'object', deprecation: 'date' }),
+  unknownParameters: 'refuse',
+})
+
+const fixedInV1 = { lists: 'array', deprecation: 'true' } as const
 
 /** A declared version as it is served. */
 export const versionOf = (name: string, { resources, ...differences }: VersionDeclaration): Version =>
@@ -62,12 +68,22 @@ export function versionMistakes(resources: readonly Collection[], versions: Decl
   return wrong
 }
 
-const words: Readonly<Record<string, readonly string[]>> = { lists: ['array', 'object'], deprecation: ['true', 'date'] }
+const words: Readonly<Record<string, readonly string[]>> = {
+  lists: ['array', 'object'],
+  deprecation: ['true', 'date'],
+  unknownParameters: ['refuse', 'ignore'],
+}
 
 function differenceMistakes(name: string, point: string, word: string): string[] {
   const known = words[point]
-  if (!known) return [`service: ${name} knows no '${point}', only resources, ${Object.keys(words).join(' and ')}`]
+  if (!known) return [`service: ${name} knows no '${point}', only resources, ${listed(Object.keys(words))}`]
   if (!known.includes(word)) return [`service: ${point} of ${name} must be '${known.join("' or '")}'`]
-  const fixed = usual('v1')[point as keyof Differences]
-  return name === 'v1' && word !== fixed ? [`service: ${point} of v1 is '${fixed}', as the contract says`] : []
+  const fixed: string | undefined = Object.hasOwn(fixedInV1, point)
+    ? usual('v1')[point as keyof Differences]
+    : undefined
+  return name === 'v1' && fixed !== undefined && word !== fixed
+    ? [`service: ${point} of v1 is '${fixed}', as the contract says`]
+    : []
 }
+
+const listed = (names: readonly string[]) => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`

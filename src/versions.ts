@@ -9,6 +9,7 @@ import type { Definition } from './definition.ts'
 import { judgeTarget } from './http/guard.ts'
 import type { Limiter } from './http/limits/limiter.ts'
 import { usageRoute } from './http/limits/usage.ts'
+import { refuseUnknownParameters } from './http/unknown-parameters.ts'
 import type { Life } from './http/version-life.ts'
 import { versionList } from './http/version-list.ts'
 import type { Collection, CollectionOptions } from './resources/declaration.ts'
@@ -53,18 +54,23 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const ofAccounts = accountGuard(options.db)
   const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {
-    const { prefixes = [], collections = [] } = (status !== 'retired' && definition.versions[version]) || {}
-    for (const prefix of prefixes) {
-      for (const one of collections) await app.register(one.plugin, { ...options, guard: guardOf(one), prefix })
-      await app.register(reports, { ...options, judgeCallback, watch, downloads, prefix })
-      await app.register(webhooks, { ...options, events: definition.events, prefix })
-      await app.register(invitationRoute, { ...options, prefix })
-      for (const routes of [clientRoutes, apiKeyRoutes]) {
-        await app.register(routes, { ...options, scopes: definition.scopes, prefix })
-      }
-      await app.register(auditRoutes, { db: options.db, prefix })
-      await app.register(versionList, { lives: options.lives, calls, prefix })
-      await app.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
+    const served = status === 'retired' ? undefined : definition.versions[version]
+    for (const prefix of served?.prefixes ?? []) {
+      await app.register(async (at) => {
+        if (served?.unknownParameters === 'refuse') refuseUnknownParameters(at)
+        for (const one of served?.collections ?? []) {
+          await at.register(one.plugin, { ...options, guard: guardOf(one), prefix })
+        }
+        await at.register(reports, { ...options, judgeCallback, watch, downloads, prefix })
+        await at.register(webhooks, { ...options, events: definition.events, prefix })
+        await at.register(invitationRoute, { ...options, prefix })
+        for (const routes of [clientRoutes, apiKeyRoutes]) {
+          await at.register(routes, { ...options, scopes: definition.scopes, prefix })
+        }
+        await at.register(auditRoutes, { db: options.db, prefix })
+        await at.register(versionList, { lives: options.lives, calls, prefix })
+        await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
+      })
     }
   }
 }
@@ -74,6 +80,10 @@ export const enclosingPrefixes = ({ versions }: Definition): string[] =>
   Object.values(versions)
     .filter(({ lists }) => lists === 'object')
     .flatMap(({ prefixes }) => prefixes)
+
+/** The list of each resource, and whether everybody may read it. */
+export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
+  collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
 /** The report types: one for each resource, those declared, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {

@@ -256,7 +256,7 @@ const pairs: [Environment, Partial<Config>][] = [
   ],
 ]
 
-const off = /calls\/seconds, such as 600\/60, with at most 86400 seconds, or off$/
+const off = /calls\/seconds, such as 6000\/60, with at most 86400 seconds, or off$/
 const rate = (key: keyof Config, calls: number): (typeof rows)[string] => ({
   ...{ key, development: { calls: 10 * calls, seconds: 60 }, production: { calls, seconds: 60 } },
   valid: [
@@ -284,25 +284,25 @@ const quota = (key: keyof Config, most: number): (typeof rows)[string] => ({
   ],
 })
 Object.assign(rows, {
-  PLINTH_RATE_LIMIT: rate('rateLimit', 600),
+  PLINTH_RATE_LIMIT: rate('rateLimit', 6_000),
   PLINTH_RATE_LIMIT_ANONYMOUS: rate('rateLimitAnonymous', 60),
   PLINTH_RATE_LIMIT_REPORTS: rate('rateLimitReports', 30),
   PLINTH_RATE_LIMIT_WEBHOOKS: rate('rateLimitWebhooks', 30),
   PLINTH_RATE_LIMIT_TOKEN: rate('rateLimitToken', 20),
   PLINTH_THROTTLE: {
-    ...{ key: 'throttle', development: { calls: 200, seconds: 1, burst: 400 } },
-    production: { calls: 20, seconds: 1, burst: 40 },
+    ...{ key: 'throttle', development: { calls: 2_000, seconds: 1, burst: 4_000 } },
+    production: { calls: 200, seconds: 1, burst: 400 },
     valid: [
       ['off', null],
       ['3/2:5', { calls: 3, seconds: 2, burst: 5 }],
     ],
     invalid: [
-      ['20/1', /calls\/seconds:burst, such as 20\/1:40, or off$/],
+      ['20/1', /calls\/seconds:burst, such as 200\/1:400, or off$/],
       ['20/1:0', /calls\/seconds:burst/],
     ],
   },
-  PLINTH_QUOTA_REQUESTS: quota('quotaRequests', 100_000),
-  PLINTH_QUOTA_REPORTS: quota('quotaReports', 1_000),
+  PLINTH_QUOTA_REQUESTS: quota('quotaRequests', 10_000_000),
+  PLINTH_QUOTA_REPORTS: quota('quotaReports', 100_000),
   REDIS_URL: {
     ...{ key: 'redisUrl', development: null },
     valid: [

@@ -95,6 +95,11 @@ describe('collection', () => {
       { body: Type.Object({ n: Type.Optional(Type.Integer()) }), sorts: ['n'] },
       /sorts cannot take n: it is optional/,
     ],
+    [
+      'a sort by optional text that is unique',
+      { body: Type.Object({ code: Type.Optional(Line(1, 9)) }), sorts: ['code'], unique: ['code'] },
+      /sorts cannot take code: it is optional, and only text that is not unique/,
+    ],
     ['a filter over unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
     [
       'a filter over an object',
@@ -220,7 +225,7 @@ describe('service', () => {
     [
       'a difference that versions do not have',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], errors: 'short' } } },
-      /v2 knows no 'errors', only resources, lists and deprecation/,
+      /v2 knows no 'errors', only resources, lists, deprecation and unknownParameters/,
     ],
     [
       'a difference of an unknown kind',
@@ -242,6 +247,18 @@ describe('service', () => {
   for (const [what, options, message] of wrong) {
     it(`refuses ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
+
+  it('sorts by every filter that each row has a value of, and by optional text', () => {
+    const { declaration } = collection({
+      ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
+      body: Type.Object({
+        ...{ kind: Line(1, 9), done: Type.Boolean(), note: Type.Optional(Line(1, 9)) },
+        label: Type.Optional(Line(1, 9)),
+      }),
+    })
+    assert.deepEqual(declaration.sorts, ['id', 'label', 'kind', 'createdAt', 'updatedAt'])
+    assert.deepEqual(declaration.blank, ['label'])
+  })
 
   it('takes the built-in resources, and one of its own that fits the table of products', () => {
     const body = Type.Object({ name: Name, price: Price, stock: Type.Optional(Type.Integer()) })

@@ -3,6 +3,7 @@ import { type Client, type ClientAuthMethod, type Configuration, errors, type Ko
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
+import type { Frame } from '../http/pages/frame.ts'
 import { accountFinder } from './accounts.ts'
 import { type Api, namesApi } from './client-credentials.ts'
 import { ownMetadata } from './client-records.ts'
@@ -14,7 +15,6 @@ import { whenToAsk } from './interaction-policy.ts'
 import { isPresented, recordIssued } from './issued.ts'
 import type { SigningKeys } from './keys.ts'
 import { lifetimes } from './lifetimes.ts'
-import type { Frame } from './pages/frame.ts'
 import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/logout.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
@@ -125,7 +125,7 @@ function features(api: Api, frame: Frame): Configuration['features'] {
         const { client, params } = ctx.oidc
         const target = params?.post_logout_redirect_uri
         const targets = typeof target === 'string' ? [target] : []
-        showPage(ctx, frame(logoutTitle, logoutBody(form, client?.clientName), targets))
+        showPage(ctx, frame(logoutTitle, logoutBody(form, client?.clientName), { targets }))
       },
       postLogoutSuccessSource: (ctx) => showPage(ctx, frame(loggedOutTitle, loggedOutBody)),
     },

@@ -2,8 +2,8 @@ import type { EventEmitter } from 'node:events'
 import type Provider from 'oidc-provider'
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider'
 import type { Engine } from '../db/engine.ts'
+import type { Frame, Page } from '../http/pages/frame.ts'
 import { errorBody, errorTitle } from './pages/error.ts'
-import type { Frame, Page } from './pages/frame.ts'
 
 /** The endpoints people come to with a browser; at all others programs ask, whatever their Accept says. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])

@@ -15,7 +15,7 @@ import type { Login } from './login.ts'
 import { type FormRequest, type PageFailures, sendPage, servePages } from './page-routes.ts'
 import { consentBody, consentTitle } from './pages/consent.ts'
 import { loginBody, loginTitle } from './pages/login.ts'
-import { knownScopes, mayGive, type Scopes } from './scopes.ts'
+import { inPlainWords, knownScopes, mayGive, type Scopes } from './scopes.ts'
 
 export interface InteractionOptions extends PageFailures {
   provider: CurrentServer
@@ -81,9 +81,9 @@ async function show(options: InteractionOptions, request: FormRequest, reply: Fa
   const { account, scopes, redirectUri } = await asked(options, interaction)
   const clientName = await clientNameOf(options, interaction)
   const { name, email } = account
-  const asks = scopes.flatMap((scope) => options.scopes[scope] ?? [])
+  const asks = inPlainWords(options.scopes, scopes)
   const view = { uid: interaction.uid, clientName, redirectUri, name, email, asks }
-  return sendPage(reply, 200, options.frame(consentTitle(view), consentBody(view), [redirectUri]))
+  return sendPage(reply, 200, options.frame(consentTitle(view), consentBody(view), { targets: [redirectUri] }))
 }
 
 async function clientNameOf({ provider }: InteractionOptions, { params }: Interaction): Promise<string> {
@@ -102,7 +102,8 @@ async function showLogin(
 ): Promise<FastifyReply> {
   const clientName = await clientNameOf(options, interaction)
   const body = loginBody({ uid: interaction.uid, clientName, email, mistake })
-  return sendPage(reply, status, options.frame(loginTitle, body, [String(interaction.params.redirect_uri)]))
+  const targets = [String(interaction.params.redirect_uri)]
+  return sendPage(reply, status, options.frame(loginTitle, body, { targets }))
 }
 
 async function logIn(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {

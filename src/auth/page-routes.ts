@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { errors } from 'oidc-provider'
 import { toProblem } from '../http/errors.ts'
+import type { Frame, Page } from '../http/pages/frame.ts'
 import { Problem } from '../http/problem.ts'
 import { errorTitle, plainErrorBody } from './pages/error.ts'
-import type { Frame, Page } from './pages/frame.ts'
 
 /** What a form sent: the first value of each name. */
 export type Form = Record<string, string>

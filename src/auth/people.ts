@@ -2,11 +2,11 @@ import { auditRecorder } from '../db/audit.ts'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/database.ts'
 import type { Sealer } from '../db/seal.ts'
+import { type Branding, type Frame, pageFrame } from '../http/pages/frame.ts'
 import { type Invitations, invitations } from './invitations.ts'
 import { type Login, loginJudge } from './login.ts'
 import { loginTries, type TryLimits } from './login-tries.ts'
 import { invitationMail, type SendInvitation } from './mail.ts'
-import { type Branding, type Frame, pageFrame } from './pages/frame.ts'
 import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
 
 export interface PeopleOptions {

@@ -26,6 +26,15 @@ const administrative: Scopes = {
 export const scopesWith = (resources: Scopes): Scopes =>
   Object.freeze({ ...personal, ...common, ...resources, ...administrative })
 
+/** All three say who somebody is, and an ID token has all of it. */
+const identity = ['openid', 'profile', 'email']
+
+/** What these scopes allow, a line each; those about the person's identity are one line together. */
+export function inPlainWords(scopes: Scopes, names: readonly string[]): string[] {
+  const shown = names.map((name) => (identity.includes(name) ? 'openid' : name))
+  return [...new Set(shown)].flatMap((name) => scopes[name] ?? [])
+}
+
 /** The names of those scopes that guard the API itself. */
 export const apiScopes = (scopes: Scopes): string[] =>
   Object.keys(scopes).filter((scope) => !Object.hasOwn(personal, scope))

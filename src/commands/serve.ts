@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import closeWithGrace from 'close-with-grace'
 import { createClient, listClients } from '../auth/clients.ts'
+import { docsClientId } from '../auth/docs-client.ts'
 import { createFirstAdmin } from '../auth/first-admin.ts'
 import { passwords } from '../auth/passwords.ts'
 import type { Scopes } from '../auth/scopes.ts'
@@ -69,7 +70,8 @@ async function firstAdmin({ db, sealer }: Service, { bootstrapClientId }: Config
 
 /** In development the first run makes a client, so that the first request can be sent at once. */
 async function firstClient({ db, sealer }: Service, { bootstrapClientId }: Config, scopes: Scopes): Promise<string[]> {
-  if (bootstrapClientId !== null || (await listClients(db)).some(({ revokedAt }) => revokedAt === null)) return []
+  const others = (await listClients(db)).filter(({ id, revokedAt }) => revokedAt === null && id !== docsClientId)
+  if (bootstrapClientId !== null || others.length > 0) return []
   const wanted = { name: 'Development client', scopes: Object.keys(scopes), grants: ['client_credentials'] }
   const { client, secret } = await createClient(db, sealer, scopes, wanted)
   return ['', `  Client        ${client.id}`, `  Secret        ${secret}   (shown this once)`]

@@ -12,6 +12,8 @@ export interface ResourceColumn {
   unique: boolean
   /** Lists are filtered or sorted by it. */
   indexed: boolean
+  /** Its companion is an empty text, and not null, where a row has no value. */
+  blank?: boolean
   /** What rows without a value are given, as the column has it; never of a unique column. */
   default?: string | number
 }

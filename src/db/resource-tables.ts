@@ -29,7 +29,10 @@ export async function reconcile(
   for (const table of tables) {
     const recorded = await recordOf(tx, table)
     const wanted = JSON.stringify(recordable(table))
-    if (recorded === wanted) continue
+    if (recorded === wanted) {
+      run.push(...(await fillBlanks(tx, table)))
+      continue
+    }
     const found = await look(tx, engine, table, recorded)
     const changes =
       found.types.size === 0
@@ -38,7 +41,7 @@ export async function reconcile(
     mismatches.push(...changes.refused)
     // What is refused undoes everything, so all of it is looked at first.
     if (mismatches.length > 0) continue
-    run.push(...(await apply(tx, table.name, changes, now)))
+    run.push(...(await apply(tx, table.name, changes, now)), ...(await fillBlanks(tx, table)))
     await record(tx, table.name, wanted)
   }
   if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
@@ -71,6 +74,21 @@ async function fillDefault(tx: Queryable, table: string, column: ResourceColumn,
     .set(set)
     .where(sql.ref(column.name), 'is', null)
   return Number((await query.executeTakeFirst()).numUpdatedRows)
+}
+
+/**
+ * Gives rows without a value the empty companion by which they are sorted. At each start: a node of an earlier release may
+ * have written some since the last one.
+ */
+async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Promise<string[]> {
+  const filled: string[] = []
+  for (const column of columns.filter(({ blank }) => blank)) {
+    const [value, key] = [column.name, `${column.name}_key`].map((one) => sql.ref(one))
+    const query = sql`update ${sql.ref(name)} set ${key} = '' where ${key} is null and ${value} is null`
+    const rows = Number((await query.execute(tx)).numAffectedRows ?? 0)
+    if (rows > 0) filled.push(`-- fill ${name}.${column.name}_key with an empty text in ${rows} rows`)
+  }
+  return filled
 }
 
 /** What is remembered of a table, so that a later start tells what has changed. */

@@ -30,6 +30,8 @@ export interface RowsOptions {
   fields: readonly string[]
   /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
   folded: readonly string[]
+  /** Those of them whose companion is an empty text, and not null, where the field is absent. */
+  blank?: readonly string[]
   /** What a page of a list holds of each row; everything without it. */
   listed?: readonly string[] | undefined
   /** Fields that are kept otherwise than they are shown. */
@@ -63,7 +65,7 @@ const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: s
 
 export function rowsOf(
   db: Database,
-  { table, fields, folded, listed, coded = {}, heard = unheard }: RowsOptions,
+  { table, fields, folded, blank = [], listed, coded = {}, heard = unheard }: RowsOptions,
 ): Rows {
   // The generic parameter only names the columns every such table has; the rest is data.
   const name = table as 'products'
@@ -72,6 +74,7 @@ export function rowsOf(
   const columns = kept.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
+  const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
   const { isCoded, encode, decode } = codecsOf(coded)
   const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
@@ -82,9 +85,9 @@ export function rowsOf(
     ...(isCoded
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
-    insert: inserter(db, name, fields, folded, encode, heard.created),
+    insert: inserter(db, name, { fields, folded, keyOf, encode }, heard.created),
     update: async (tx, id, values, demands, now) => {
-      const change = encode(withKeys(values as Record<string, unknown>, folded))
+      const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
       const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
       const met = demand(query.where('id', '=', sought(id)), demands)
       const returning = met.returning(kept as never).returning(heard.updated.as('heard'))
@@ -101,13 +104,15 @@ export function rowsOf(
   }
 }
 
+type Encode = (values: Record<string, unknown>) => Record<string, unknown>
+/** The folded text of a field's value, as its companion column has it. */
+type KeyOf = (field: string, value: unknown) => unknown
+
 /** Prepared once: creating is the write that must be quick. */
 function inserter(
   db: Database,
   table: 'products',
-  fields: readonly string[],
-  folded: readonly string[],
-  encode: (values: Record<string, unknown>) => Record<string, unknown>,
+  { fields, folded, keyOf, encode }: Pick<RowsOptions, 'fields' | 'folded'> & { keyOf: KeyOf; encode: Encode },
   heard: RawBuilder<boolean>,
 ): Rows['insert'] {
   const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
@@ -117,15 +122,15 @@ function inserter(
   return async (tx, values, now) => {
     const kept = encode(values)
     const cells: unknown[] = fields.map((field) => kept[field] ?? null)
-    for (const field of folded) cells.push(foldValue(values[field]) ?? null)
+    for (const field of folded) cells.push(keyOf(field, values[field]))
     cells.push(1, now, now)
     const { id, answer } = await addRow(tx, cells)
     return { row: { id, ...values, ...firstRevision(now) }, heard: answer }
   }
 }
 
-function withKeys(values: Record<string, unknown>, folded: readonly string[]): Record<string, unknown> {
-  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, foldValue(values[field])])
+function withKeys(values: Record<string, unknown>, folded: readonly string[], keyOf: KeyOf): Record<string, unknown> {
+  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, keyOf(field, values[field])])
   return { ...values, ...Object.fromEntries(keys) }
 }
 

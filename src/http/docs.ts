@@ -2,6 +2,8 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { codedTag, takesCoding } from './codings.ts'
 import { type Packed, packedReference } from './docs-reference.ts'
+import { type DocsStart, startScriptOf } from './docs-start.ts'
+import { escapeHtml } from './pages/html.ts'
 
 const about = (operationId: string, summary: string, type: string) => ({
   operationId,
@@ -15,17 +17,12 @@ const page = about('readDocs', 'This document as a page to try it out', 'text/ht
 const start = about('readDocsStart', 'The script that starts the page', 'text/javascript')
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
-export interface DocsOptions {
-  /** The titles of the documents that the page shows, by their paths; the first is shown first. */
-  documents: Readonly<Record<string, { title: string }>>
-}
-
 /**
  * GET /docs: the interactive reference of the OpenAPI documents, all of it served from here. Its policy lets it run no script
  * but the two beside it and reach nothing but this origin, so that a token typed into it stays between the two.
  */
-export const docs: FastifyPluginAsync<DocsOptions> = async (app, { documents }) => {
-  const [html, startScript] = [pageOf(Object.keys(documents)), startOf(documents)]
+export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
+  const [html, startScript] = [pageOf(options), startScriptOf(options)]
   const config = { scope: 'public', cache: 'public' } as const
   const pageConfig = { ...config, headers: ['Content-Security-Policy'] } as const
   app.get('/docs', { config: pageConfig, schema: page }, (_request, reply) =>
@@ -65,19 +62,21 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-const pageOf = (paths: readonly string[]) => `<!doctype html>
+const pageOf = ({ documents }: DocsStart) => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Plinth API reference</title>
+<title>${titleOf(documents)}</title>
 <link rel="icon" href="data:,">
 </head>
 <body>
 <noscript>
-<h1>Plinth API reference</h1>
+<h1>${titleOf(documents)}</h1>
 <p>This page needs JavaScript. The same reference as OpenAPI documents:
-${paths.map((path) => `<a href="${path}">${path}</a>`).join(', ')}</p>
+${Object.keys(documents)
+  .map((path) => `<a href="${path}">${path}</a>`)
+  .join(', ')}</p>
 </noscript>
 <div id="reference"></div>
 <script src="/docs/reference.js"></script>
@@ -86,24 +85,5 @@ ${paths.map((path) => `<a href="${path}">${path}</a>`).join(', ')}</p>
 </html>
 `
 
-/** Everything that would ask another host is off; the policy of the page would refuse it anyway. */
-const startOf = (documents: DocsOptions['documents']) => `Scalar.createApiReference('#reference', ${JSON.stringify(
-  {
-    sources: Object.entries(documents).map(([url, { title }]) => ({
-      url,
-      title,
-      slug: title.toLowerCase().replace(' ', '-'),
-    })),
-    withDefaultFonts: false,
-    telemetry: false,
-    agent: { disabled: true },
-    mcp: { disabled: true },
-    hideClientButton: true,
-    showDeveloperTools: 'never',
-    documentDownloadType: 'direct',
-    authentication: { preferredSecurityScheme: 'oauth2' },
-  },
-  null,
-  2,
-)})
-`
+const titleOf = (documents: DocsStart['documents']) =>
+  escapeHtml(`${Object.values(documents)[0]?.title ?? ''} API reference`.trim())

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { type FieldError, Problem } from './problem.ts'
+import { unknownParameters } from './unknown-parameters.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -17,12 +18,13 @@ interface Schema {
  * `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT naming every member of the body and every query parameter
  * that would otherwise be ignored, because nobody knows it or because only the service sets it.
  */
-export function refuseIgnored({ query, body, routeOptions }: FastifyRequest): void {
+export function refuseIgnored(request: FastifyRequest): void {
+  const { body, routeOptions } = request
   const { config, schema = {} } = routeOptions
-  const { querystring, body: bodySchema, response } = schema as Record<string, Schema | undefined>
+  const { body: bodySchema, response } = schema as Record<string, Schema | undefined>
   const shown = membersShown(response as Record<string, Schema> | undefined)
   const errors = [
-    ...unknownIn(query, querystring ?? { properties: {} }).map((field) => ({ field, message: 'is not a parameter' })),
+    ...unknownParameters(request),
     ...unknownIn(body, config.members ? membersOnly(config.members) : bodySchema).map((field) => ({
       field,
       message: shown.has(field) ? 'is read-only' : 'is not a field',

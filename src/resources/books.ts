@@ -13,7 +13,7 @@ export const books = collection({
   ),
   filters: ['genre', 'author'],
   search: ['title'],
-  sorts: ['title', 'author'],
+  sorts: ['title', 'author', 'genre'],
   links: ({ id, author }) => ({
     self: { href: `/books/${id}` },
     update: { href: `/books/${id}`, method: 'PUT' },

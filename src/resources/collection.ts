@@ -39,7 +39,7 @@ export function collection<B extends TObject>(options: ResourceOptions<B>): Coll
 }
 
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const { table, folded, kinds, body, input, sorts } = declaration
+  const { table, folded, blank, kinds, body, input, sorts } = declaration
   const fieldNames = Object.keys(kinds)
   const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
   // Links may be made of any field.
@@ -49,7 +49,7 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
     ...options,
     ...{ declaration, prefix, fieldNames },
     rows: rowsOf(options.db, {
-      ...{ table, fields: fieldNames, folded, listed, heard: heardOf(declaration) },
+      ...{ table, fields: fieldNames, folded, blank, listed, heard: heardOf(declaration) },
       coded: Object.fromEntries(coded) as Coded,
     }),
     instants: fieldNames.filter((name) => kinds[name] === 'instant'),

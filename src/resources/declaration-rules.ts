@@ -124,8 +124,10 @@ function listMistakes(options: ResourceOptions): string[] {
       if (kind === undefined) continue
       const isRange = list !== 'ranges' || kind !== 'exact' || schema.format === 'date'
       if (!kinds.includes(kind) || !isRange) wrong.push(`${list} cannot take ${field}: ${because}`)
-      if (list === 'sorts' && !body.required?.includes(field)) {
-        wrong.push(`sorts cannot take ${field}: it is optional, and rows without it would have no place`)
+      if (list === 'sorts' && !hasPlace(options, field, kind)) {
+        wrong.push(
+          `sorts cannot take ${field}: it is optional, and only text that is not unique has a place when it is absent`,
+        )
       }
       const longest = longestOf(kind, schema)
       if (list !== 'search' && (schema.maxLength ?? Infinity) > longest) {
@@ -140,6 +142,16 @@ function listMistakes(options: ResourceOptions): string[] {
     if (!['id', 'createdAt', 'updatedAt'].includes(field)) known('listed', field)
   }
   return wrong
+}
+
+/** Whether every row has a place in an order by the field: absent text sorts as empty text. */
+const hasPlace = ({ body, unique = [] }: ResourceOptions, field: string, kind: ColumnKind): boolean =>
+  Boolean(body.required?.includes(field)) || (kind === 'text' && !unique.includes(field as never))
+
+/** Whether lists can be sorted by a field of this schema. */
+export function canSort(schema: TSchema): boolean {
+  const kind = kindOf(schema)
+  return kind !== undefined && rules.sorts.kinds.includes(kind)
 }
 
 /** Whoever may filter by a hidden field can find out its value, and lists look at nobody's rights. */

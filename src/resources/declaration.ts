@@ -40,7 +40,7 @@ export interface ResourceOptions<B extends TObject = TObject> {
   ranges?: readonly FieldOf<B>[]
   /** Text fields that `q` looks into. */
   search?: readonly FieldOf<B>[]
-  /** Required fields to sort by, besides id, createdAt and updatedAt. */
+  /** Fields to sort by, besides id, createdAt, updatedAt and every required filter; required ones, or text, which sorts as empty where it is absent. */
   sorts?: readonly FieldOf<B>[]
   /** Fields of which no two rows have the same value; text without regard to case and Unicode form. */
   unique?: readonly FieldOf<B>[]
@@ -74,6 +74,8 @@ export interface Declaration {
   unique: readonly string[]
   /** Text fields with a folded companion. */
   folded: readonly string[]
+  /** Those of them whose companion is empty, and not null, where the field is absent: lists are sorted by them. */
+  blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
   /** Every scope it brings, with what it allows. */

@@ -1,7 +1,7 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
-import { DefinitionError, mistakesOf } from './declaration-rules.ts'
+import { canSort, DefinitionError, mistakesOf } from './declaration-rules.ts'
 import { inputOf } from './defaults.ts'
 import { columnName, kindOf, storableBody } from './stored.ts'
 
@@ -16,12 +16,14 @@ export function declare<B extends TObject>(written: ResourceOptions<B>): Declara
   const mistakes = mistakesOf(options)
   if (mistakes.length > 0) throw new DefinitionError(mistakes)
   const { path, noun, publicRead = false, operations = everyOperation, body, listed, hides, links } = options
-  const { filters = [], ranges = [], search = [], sorts = [], unique = [] } = options
+  const { filters = [], ranges = [], search = [], unique = [] } = options
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
   const storable = storableBody(body)
   const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, kindOf(schema as TSchema)]))
+  const sorts = sortsOf(options)
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
+  const folded = [...compared].filter((field) => kinds[field] === 'text')
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
     ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
@@ -31,10 +33,17 @@ export function declare<B extends TObject>(written: ResourceOptions<B>): Declara
     kinds: kinds as Record<string, ColumnKind>,
     table: firstTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
-    folded: [...compared].filter((field) => kinds[field] === 'text'),
+    folded,
+    blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)),
     scopes: scopesOf(name, publicRead, options.scopes),
     readScope: publicRead ? null : `${name}:read`,
   })
+}
+
+/** Fields to sort by: those declared, and every filter that each row has a value of. */
+function sortsOf({ body, filters = [], sorts = [] }: ResourceOptions): string[] {
+  const found = filters.filter((field) => body.required?.includes(field) && canSort(body.properties[field] as TSchema))
+  return [...new Set([...sorts, ...found])]
 }
 
 /** Lists look at nobody's rights: what is hidden from some is in none. */

@@ -135,7 +135,7 @@ export function askedOf(query: Query, rules: ListRules): { asked: ListQuery; mar
 export const placeOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
   order.map(({ field }) => {
     const value = row[field] as string | number
-    return folded.includes(field) ? fold(String(value)) : value
+    return folded.includes(field) ? fold(String(value ?? '')) : value
   })
 
 /** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */

@@ -88,11 +88,12 @@ export interface Kept {
   search: readonly string[]
   sorts: readonly string[]
   folded: readonly string[]
+  blank: readonly string[]
   unique: readonly string[]
 }
 
 /** The table that a declaration asks for. */
-export function tableOf({ path, table, body, kinds, filters, ranges, search, sorts, folded, unique }: Kept) {
+export function tableOf({ path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique }: Kept) {
   const listed = new Set([...filters, ...ranges, ...sorts])
   const defaults = defaultsOf(body)
   const columns = Object.entries(kinds).map(
@@ -103,6 +104,7 @@ export function tableOf({ path, table, body, kinds, filters, ranges, search, sor
       folded: folded.includes(field),
       unique: unique.includes(field),
       indexed: listed.has(field),
+      ...(blank.includes(field) && { blank: true }),
       ...(Object.hasOwn(defaults, field) && { default: keptAs(kind, defaults[field]) }),
     }),
   )

@@ -286,7 +286,7 @@ forEachEngine((engine) => {
     }
     assert.deepEqual(pages.sort(), [
       ...['/docs', '/oauth/authorize', '/oauth/authorize/:uid', '/oauth/interaction/:uid', '/oauth/invitation'],
-      ...['/oauth/logout', '/oauth/logout/success', '/problems/:code'],
+      ...['/oauth/logout', '/oauth/logout/success', '/problems', '/problems/:code'],
     ])
   })
 

@@ -80,6 +80,7 @@ export const matrix: Record<string, Row> = {
   'GET /docs': everybody(200),
   'GET /docs/start.js': everybody(200),
   'GET /docs/reference.js': everybody(200),
+  'GET /problems': everybody(200),
   'GET /problems/:code': { ...everybody(200), id: async () => 'auth-required' },
   'GET /.well-known/webhook-keys.json': everybody(200),
 

@@ -119,6 +119,22 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
+    it('rows without a value get the empty companion they are sorted by, at the next start too', async () => {
+      const genre = column('genre', { folded: true, indexed: true })
+      await bring(title, genre)
+      await add({ title: 'T' }, title, genre)
+      const filled = '-- fill resource_notes.genre_key with an empty text in 1 rows'
+      const sorted = { ...genre, blank: true }
+      assert.deepEqual(await bring(title, sorted), [filled])
+      assert.deepEqual(await bring(title, sorted), [])
+      await add({ title: 'of an earlier release' }, title, genre)
+      assert.deepEqual(await bring(title, sorted), [filled])
+      assert.deepEqual(
+        (await rows()).map((row) => row.genreKey ?? row.genre_key),
+        ['', ''],
+      )
+    })
+
     it('another type is refused with what to run; then the old values are aside and the new column is there', async () => {
       await bring(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -55,7 +56,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     page.on('pageerror', (error) => wrong.push(error.message))
     page.on('requestfailed', (request) => wrong.push(`${request.url()}: ${request.failure()?.errorText}`))
     page.on('request', (request) => request.url().startsWith('data:') || hosts.add(new URL(request.url()).host))
-    await page.goto(`${base}/docs#tag/users/GET/users`)
+    await page.goto(`${base}/docs#plinth/tag/users/GET/users`)
     const checked = () => {
       assert.deepEqual(wrong, [])
       assert.deepEqual([...hosts], [`localhost:${service.port}`], 'no other host is asked')
@@ -94,6 +95,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
   it('200 for a request sent from it with the credentials of a client', async () => {
     const { page, wrong, checked, close } = await open({ width: 1400, height: 1000 })
     const dialog = await client(page)
+    await dialog.getByText('clientCredentials').click()
     await dialog.locator('[data-placeholder="12345"]').fill('boot')
     await dialog.getByPlaceholder('XYZ123').fill('boot secret')
     const authorize = async () => {
@@ -110,6 +112,30 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     const answer = await eventually('an answer to who has the token', answered, 20_000)
     wrong.splice(0, wrong.length, ...wrong.filter((text) => !text.includes('status of 401')))
     assert.deepEqual(await answer.json(), [])
+    checked()
+    await close()
+  })
+
+  it('200 for a request of an administrator who pressed Authorize and logged in', async () => {
+    const [email, password] = ['ada@plinth.test', 'violet stapler orbit kettle 42']
+    const made = spawnSync(
+      process.execPath,
+      ['bin/plinth.js', 'users', 'set-password', email, '--name', 'Ada', '--admin'],
+      { input: password, env: { ...process.env, PLINTH_DATA_DIR: service.dataDir }, encoding: 'utf8' },
+    )
+    assert.equal(made.status, 0, made.stderr)
+    const { page, checked, close } = await open({ width: 1400, height: 1000 })
+    const opened = page.waitForEvent('popup')
+    await page.getByRole('button', { name: 'Authorize' }).first().click()
+    const popup = await opened
+    await popup.getByLabel('E-mail address').fill(email)
+    await popup.getByLabel('Password').fill(password)
+    await popup.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('Access Token:').first().waitFor()
+    assert.ok(popup.isClosed())
+    const answer = await send(page, await client(page))
+    assert.equal(answer.status(), 200)
+    assert.equal((await answer.json())[0].email, email)
     checked()
     await close()
   })

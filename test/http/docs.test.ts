@@ -5,11 +5,43 @@ import { gunzipSync } from 'node:zlib'
 import { docs } from '../../src/http/docs.ts'
 import { type Mounted, mount, send } from './support.ts'
 
+const options = {
+  documents: { '/openapi.json': { title: 'All' }, '/v2/openapi.json': { title: 'v2' } },
+  baseUrl: 'https://plinth.test',
+  clientId: 'docs',
+  firstCalls: [
+    { path: '/products', isPublic: true },
+    { path: '/users', isPublic: false },
+  ],
+}
+
+interface Scheme {
+  flows: Record<string, Record<string, unknown>>
+  'x-default-scopes'?: string[]
+}
+
+const flows = { clientCredentials: { tokenUrl: '/t' }, authorizationCode: { scopes: { openid: '', admin: '' } } }
+const document = {
+  info: { title: 'All', description: 'Words.' },
+  externalDocs: { url: '/docs' },
+  components: { securitySchemes: { oauth2: { type: 'oauth2', flows }, bearer: {} } },
+}
+
+/** Runs the script of the page as a browser would; what it shows of a document. */
+async function shown(script: string, url = 'https://plinth.test/openapi.json') {
+  let configuration: { fetch?: (input: string) => Promise<typeof document> } = {}
+  const Scalar = { createApiReference: (_place: string, given: object) => (configuration = given) }
+  const answered = { ok: true, url, json: async () => structuredClone(document) }
+  const browser = { Scalar, URL, Response: { json: (body: unknown) => body } }
+  new Script(script).runInNewContext({ ...browser, fetch: async () => answered, location: { origin: 'https://x' } })
+  return configuration.fetch?.(url)
+}
+
 describe('docs', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['authorize', 'conditional'], (app) => {
-      app.register(docs, { documents: { '/openapi.json': { title: 'All' }, '/v2/openapi.json': { title: 'v2' } } })
+      app.register(docs, options)
     })
   })
   after(() => mounted.app.close())
@@ -47,5 +79,49 @@ describe('docs', () => {
     }
     const other = await get('/docs/reference.js', { 'if-none-match': String(etag) })
     assert.equal(other.statusCode, 200, 'the unpacked form has a tag of its own')
+  })
+
+  it('begins with how to get a token and make the first call, before what the document says', async () => {
+    const { info, ...others } = (await shown((await get('/docs/start.js')).body)) ?? document
+    const commands = /```sh\n(.*?)\n```/s.exec(info.description)?.[1]
+    assert.equal(
+      commands,
+      [
+        'curl -u CLIENT_ID:CLIENT_SECRET \\',
+        '  -d grant_type=client_credentials \\',
+        '  https://plinth.test/oauth/token',
+        'curl -H "Authorization: Bearer ACCESS_TOKEN" \\',
+        '  https://plinth.test/users',
+      ].join('\n'),
+    )
+    assert.match(info.description, /^## Start here\n.*Authorize.*\(https:\/\/plinth\.test\/products\).*\n\nWords\.$/s)
+    assert.ok(!('externalDocs' in others), 'a link to the page itself is of no use on it')
+  })
+
+  it('logs people in first, with every scope, where there is a client for it', async () => {
+    const { components } = (await shown((await get('/docs/start.js')).body)) ?? document
+    const scheme = components.securitySchemes.oauth2 as unknown as Scheme
+    assert.deepEqual(Object.keys(scheme.flows), ['authorizationCode', 'clientCredentials'])
+    assert.equal(scheme.flows.authorizationCode?.['x-scalar-client-id'], 'docs')
+    assert.equal(scheme.flows.authorizationCode?.['x-scalar-redirect-uri'], 'https://x/docs')
+    assert.deepEqual([...(scheme['x-default-scopes'] ?? [])], ['openid', 'admin'])
+  })
+
+  it('leaves the schemes as they are, and says who registers clients, where there is none', async () => {
+    const others = await mount(['authorize', 'conditional'], (app) => {
+      app.register(docs, { ...options, clientId: null })
+    })
+    const { body } = await send(others, { url: '/docs/start.js' })
+    await others.app.close()
+    const { info, components } = (await shown(body)) ?? document
+    assert.deepEqual(structuredClone(components.securitySchemes), document.components.securitySchemes)
+    assert.match(info.description, /plinth clients create/)
+    assert.doesNotMatch(info.description, /press \*\*Authorize/)
+  })
+
+  it('gives answers to tried requests on as they are', async () => {
+    const { body } = await get('/docs/start.js')
+    const answer = (await shown(body, 'https://plinth.test/users')) as unknown as { url: string }
+    assert.equal(answer.url, 'https://plinth.test/users')
   })
 })

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
+import { pageFrame } from '../../src/http/pages/frame.ts'
 import { problems, problemUrl } from '../../src/http/problem.ts'
 import { problemPages } from '../../src/http/problem-pages.ts'
 import { baseUrl, type Mounted, mount, send } from './support.ts'
@@ -9,7 +11,10 @@ const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8
 describe('GET /problems/{code}', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['bodies', 'caching', 'conditional'], (app) => app.register(problemPages, { baseUrl }))
+    const frame = pageFrame({ productName: 'Shelves', accentColor: '#2552c8' })
+    mounted = await mount(['acceptable', 'bodies', 'caching', 'conditional'], (app) =>
+      app.register(problemPages, { baseUrl, frame }),
+    )
   })
   after(() => mounted.app.close())
 
@@ -25,12 +30,25 @@ describe('GET /problems/{code}', () => {
       assert.equal(answer.headers['content-type'], 'text/html; charset=utf-8')
       for (const text of [`<h1>${title}</h1>`, String(status), code]) assert.ok(answer.body.includes(text), text)
       assert.match(answer.body, /<p>[A-Z][^<]+\.<\/p>\s+<h2>What to do<\/h2>\s+<p>[A-Z][^<]+\.<\/p>/)
+      const example = /<pre tabindex="0">([^<]+)<\/pre>/.exec(answer.body)?.[1]?.replaceAll('&quot;', '"') ?? ''
+      const [head = '', body = ''] = example.split('\n\n')
+      assert.ok(head.startsWith(`HTTP/1.1 ${status}\n`), head)
+      const { error, errorCode, type } = JSON.parse(body)
+      if (code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED') assert.equal(typeof error, 'string')
+      else assert.deepEqual([errorCode, type], [code, problemUrl(baseUrl, code)])
+      assert.match(answer.body, /<a href="\/problems">.*<a href="\/docs">/)
     })
   }
 
-  it('200 with what the policy default-src none allows, and nothing else', async () => {
-    const { body } = await get('auth-required', browser)
-    assert.doesNotMatch(body, /<(script|style|link|img|iframe)|\s(style|src|on\w+)=/)
+  it('200 with what its policy allows: one style, known by its hash, and nothing else', async () => {
+    for (const name of ['', '/auth-required']) {
+      const answer = await send(mounted, { url: `/problems${name}`, headers: { accept: browser } })
+      const policy = String(answer.headers['content-security-policy'])
+      const style = /<style>(.*?)<\/style>/s.exec(answer.body)?.[1] ?? ''
+      assert.ok(policy.startsWith(`default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}';`), policy)
+      assert.doesNotMatch(answer.body, /<(script|link|img|iframe)|\s(style|src|on\w+)=/)
+      assert.match(answer.body, /Shelves/)
+    }
   })
 
   for (const accept of ['application/json', 'application/json, text/html;q=0.5', 'application/*']) {
@@ -68,4 +86,38 @@ describe('GET /problems/{code}', () => {
       assert.equal(answer.json().errorCode, 'RESOURCE_NOT_FOUND')
     })
   }
+})
+
+describe('GET /problems', () => {
+  let mounted: Mounted
+  before(async () => {
+    const frame = pageFrame({ productName: 'Plinth', accentColor: '#2552c8' })
+    mounted = await mount(['acceptable', 'bodies', 'caching', 'conditional'], (app) =>
+      app.register(problemPages, { baseUrl, frame }),
+    )
+  })
+  after(() => mounted.app.close())
+  const get = (accept: string) => send(mounted, { url: '/problems', headers: { accept } })
+
+  it('200 and a page with a link to each code, and one back to the reference', async () => {
+    const { statusCode, headers, body } = await get(browser)
+    assert.deepEqual([statusCode, headers['content-type']], [200, 'text/html; charset=utf-8'])
+    const links = [...body.matchAll(/<a href="([^"]+)">/g)].map(([, target]) => target)
+    const codes = Object.keys(problems) as (keyof typeof problems)[]
+    assert.deepEqual(links, [...codes.map((code) => problemUrl('', code)), '/docs'])
+  })
+
+  it('200 as JSON for Accept: application/json', async () => {
+    const answer = await get('application/json')
+    assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
+    assert.equal(answer.json().length, Object.keys(problems).length)
+    for (const { type, title, status, errorCode } of answer.json()) {
+      assert.deepEqual([status, title], problems[errorCode as keyof typeof problems])
+      assert.equal(type, problemUrl(baseUrl, errorCode))
+    }
+  })
+
+  it('406 for what it is not', async () => {
+    assert.equal((await get('image/png')).statusCode, 406)
+  })
 })

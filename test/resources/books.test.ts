@@ -273,6 +273,38 @@ forEachEngine((engine) => {
       )
     })
 
+    it('200 sorted by genre, books without one first, on pages of any size in both directions', async () => {
+      const author = 'Sorted'
+      const wanted: [title: string, genre?: string][] = [['d'], ['b', 'essay'], ['c', 'Essay'], ['a', 'Novel'], ['e']]
+      for (const [title, genre] of wanted) await create({ title, author, ...(genre && { genre }) })
+      const walk = async (query: string) => {
+        const seen: string[] = []
+        let url: string | undefined = `/books?author=${author}&${query}`
+        while (url !== undefined) {
+          const answer = await send({ url })
+          assert.equal(answer.statusCode, 200, answer.body)
+          seen.push(...answer.json().map(({ title }: Book) => title))
+          url = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
+        }
+        return seen.join('')
+      }
+      for (const limit of [1, 2, 200]) {
+        assert.equal(await walk(`sort=genre&limit=${limit}`), 'debca')
+        assert.equal(await walk(`sort=-genre&limit=${limit}`), 'acbed')
+        assert.equal(await walk(`sort=-genre,title&limit=${limit}`), 'abcde')
+      }
+    })
+
+    it('200 with the books that lost their genre, and those that never had one, for an empty genre', async () => {
+      const author = 'Unshelved'
+      const { id } = await create({ title: 'once shelved', author, genre: 'Novel' })
+      await create({ title: 'never shelved', author })
+      await send({ method: 'PATCH', url: `/books/${id}`, payload: { genre: null } })
+      assert.deepEqual(await titles(`author=${author}&genre=`), ['once shelved', 'never shelved'])
+      await send({ method: 'PATCH', url: `/books/${id}`, payload: { genre: 'Essay' } })
+      assert.deepEqual(await titles(`author=${author}&genre=`), ['never shelved'])
+    })
+
     it('400 for a filter given twice (T-API-06)', async () => {
       await is({ url: '/books?genre=a&genre=b' }, 400, 'INVALID_INPUT')
       await is({ url: '/books?author=a&author=a' }, 400, 'INVALID_INPUT')

@@ -1,5 +1,5 @@
+import { html, type Markup } from '../../http/pages/html.ts'
 import { interactionPath } from '../endpoints.ts'
-import { html, type Markup } from './html.ts'
 
 export interface ConsentView {
   uid: string

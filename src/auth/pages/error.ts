@@ -1,4 +1,4 @@
-import { html, type Markup } from './html.ts'
+import { html, type Markup } from '../../http/pages/html.ts'
 
 export const errorTitle = 'This did not work'
 

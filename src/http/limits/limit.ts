@@ -32,7 +32,7 @@ export function limitOf(name: string, { calls, seconds }: Rate): Limit {
   }
 }
 
-/** `600/60` as a rate; for texts that were checked when they were taken. */
+/** `6000/60` as a rate; for texts that were checked when they were taken. */
 export function rateOf(text: string): Rate {
   const [calls, seconds] = text.split('/').map(Number)
   return { calls: calls as number, seconds: seconds as number }

@@ -12,7 +12,7 @@ const reset = Type.Integer({ ...natural, description: 'When it begins anew, in e
 
 const RateUsage = Type.Object({
   name: Type.String({ description: 'As the RateLimit header names it', examples: ['default'] }),
-  limit: Type.Integer({ ...natural, description: 'Calls in a window', examples: [600] }),
+  limit: Type.Integer({ ...natural, description: 'Calls in a window', examples: [6000] }),
   windowSeconds: Type.Integer({ minimum: 1, examples: [60] }),
   used: Type.Integer(natural),
   remaining: Type.Integer(natural),
@@ -21,7 +21,7 @@ const RateUsage = Type.Object({
 
 const QuotaUsage = Type.Object({
   name: Type.String({ enum: ['requests', 'reports'] }),
-  limit: Type.Integer({ ...natural, description: 'In a calendar month (UTC)', examples: [100_000] }),
+  limit: Type.Integer({ ...natural, description: 'In a calendar month (UTC)', examples: [10_000_000] }),
   used: Type.Integer(natural),
   remaining: Type.Integer(natural),
   reset,

@@ -22,7 +22,7 @@ export const styleSheet = (accent: string) => `
 *, ::before, ::after { box-sizing: border-box }
 html { font: 100%/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif;
   -webkit-text-size-adjust: 100% }
-body { margin: 0; min-height: 100vh; min-height: 100dvh; display: grid; place-items: center; padding: 1.5rem 1rem;
+body { margin: 0; min-height: 100vh; min-height: 100dvh; display: grid; grid-template-columns: minmax(0, 1fr); place-items: center; padding: 1.5rem 1rem;
   background: var(--ground); color: var(--text) }
 main { width: 100%; max-width: 26rem; padding: 2rem; background: var(--card); border: 1px solid var(--soft);
   border-radius: 1rem; box-shadow: 0 1px 2px rgb(0 0 0 / 6%), 0 12px 32px rgb(0 0 0 / 8%); overflow-wrap: anywhere }
@@ -30,6 +30,15 @@ main { width: 100%; max-width: 26rem; padding: 2rem; background: var(--card); bo
 .brand span { display: grid; place-items: center; flex: none; width: 2rem; height: 2rem; border-radius: .5rem;
   background: var(--accent); color: var(--on-accent); font-weight: 700 }
 h1 { margin: 0 0 .375rem; font-size: 1.5rem; line-height: 1.25; letter-spacing: -.01em; font-weight: 650 }
+main.wide { max-width: 46rem }
+a { color: inherit; text-decoration-thickness: 1px; text-underline-offset: .2em } a:hover { text-decoration-thickness: 2px }
+h2 { margin: 1.75rem 0 .375rem; font-size: 1.0625rem; line-height: 1.3; font-weight: 650 }
+code, pre { font: .875em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace }
+pre { margin: 0 0 1rem; padding: 1rem; overflow-x: auto; overflow-wrap: normal; background: var(--ground); border-radius: .5rem }
+table { width: 100%; margin: 0 0 1rem; border-collapse: collapse; font-size: .9375rem }
+th, td { padding: .5rem .75rem .5rem 0; text-align: left; vertical-align: top; border-top: 1px solid var(--soft) }
+thead th { white-space: nowrap; border-top: 0; font-weight: 600; color: var(--quiet) }
+nav.back { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: 1.75rem 0 0; padding-top: 1rem; font-size: .9375rem; border-top: 1px solid var(--soft) }
 p { margin: 0 0 1rem } .lead { color: var(--quiet); margin-bottom: 1.5rem } strong { font-weight: 600; color: var(--text) }
 form { margin: 0 } label { display: block; margin: 0 0 .375rem; font-weight: 550; font-size: .9375rem }
 input { display: block; width: 100%; min-height: 2.875rem; margin: 0 0 1.125rem; padding: .5rem .75rem; font: inherit;

@@ -15,15 +15,22 @@ export interface Page {
   policy: string
 }
 
-/** Makes a page; `targets` are addresses that its forms lead to besides our own. */
-export type Frame = (title: string, body: Markup, targets?: readonly string[]) => Page
+export interface FrameOptions {
+  /** Addresses that its forms lead to besides our own. */
+  targets?: readonly string[]
+  /** Room for examples and tables, where a form needs little. */
+  isWide?: boolean
+}
+
+/** Makes a page. */
+export type Frame = (title: string, body: Markup, options?: FrameOptions) => Page
 
 /** Makes the frame of all pages: nothing is loaded, no script runs, nobody may put them into a frame of theirs (S-09). */
 export function pageFrame({ productName, accentColor }: Branding): Frame {
   const style = styleSheet(accentColor)
   const styleSource = `'sha256-${hash('sha256', style, 'base64')}'`
   const initial = [...productName][0]?.toUpperCase() ?? ''
-  return (title, body, targets = []) => {
+  return (title, body, { targets = [], isWide = false } = {}) => {
     const { markup } = html`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -34,7 +41,7 @@ export function pageFrame({ productName, accentColor }: Branding): Frame {
 <style>${{ markup: style }}</style>
 </head>
 <body>
-<main>
+<main${isWide && html` class="wide"`}>
 <p class="brand"><span aria-hidden="true">${initial}</span>${productName}</p>
 <h1>${title}</h1>
 ${body}

@@ -1,0 +1,102 @@
+export interface DocsStart {
+  /** The titles of the documents that the page shows, by their paths; the first is shown first. */
+  documents: Readonly<Record<string, { title: string }>>
+  /** Where clients reach the service. */
+  baseUrl: string
+  /** The public client as which people log in from the page; null where they cannot. */
+  clientId: string | null
+  /** Lists that a newcomer can read first, and whether that takes a token. */
+  firstCalls: readonly { path: string; isPublic: boolean }[]
+}
+
+/** The script that starts the reference: what is shown, and how people log in from it. */
+export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: DocsStart): string {
+  const sources = Object.entries(documents).map(([url, { title }]) => ({
+    url,
+    title,
+    slug: title.toLowerCase().replaceAll(' ', '-'),
+  }))
+  const known = {
+    configuration: { ...configuration, sources },
+    clientId,
+    start: startHere(baseUrl, clientId, firstCalls),
+  }
+  return `const known = ${JSON.stringify(known, null, 2)}\n${script}`
+}
+
+/** Everything that would ask another host is off; the policy of the page would refuse it anyway. */
+const configuration = {
+  withDefaultFonts: false,
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  hideClientButton: true,
+  showDeveloperTools: 'never',
+  documentDownloadType: 'direct',
+  authentication: { preferredSecurityScheme: 'oauth2' },
+}
+
+/** How a newcomer gets a token and makes the first call, in Markdown; it stands before what the document says of itself. */
+function startHere(baseUrl: string, clientId: string | null, calls: DocsStart['firstCalls']): string {
+  const open = calls.find(({ isPublic }) => isPublic)
+  const call = calls.find(({ isPublic }) => !isPublic) ?? calls[0]
+  const token = `curl -u CLIENT_ID:CLIENT_SECRET \\\n  -d grant_type=client_credentials \\\n  ${baseUrl}/oauth/token`
+  const first = `curl -H "Authorization: Bearer ACCESS_TOKEN" \\\n  ${baseUrl}${call?.path ?? '/api/usage'}`
+  const login = `Here: press **Authorize** in the box *Authentication* and sign in as the administrator
+whose address and password the first start has printed. Then press **Test Request** at any operation.`
+  const steps = [
+    '## Start here',
+    ...(clientId === null ? [] : [login]),
+    'From a terminal: get a token with the id and secret of a client, then send it with each call.',
+    `\`\`\`sh\n${token}\n${first}\n\`\`\``,
+    clientId === null
+      ? 'An administrator registers clients: `plinth clients create`, or `POST /api/clients`.'
+      : 'The first start has printed a client, and the file that makes `curl` trust its certificate: add `--cacert FILE`.',
+    ...(open ? [`Some lists need no token: [${open.path}](${baseUrl}${open.path}).`] : []),
+    `What can go wrong: [error codes](${baseUrl}/problems). A limit that was reached, \`429\` or a quota's \`403\`, has the body\n\`{"error": "…"}\`, whatever Accept says.`,
+  ]
+  return steps.join('\n\n')
+}
+
+/**
+ * Runs in the browser. The documents are fetched as they are and shown with the start before their own words, without the
+ * link to this page; where people can log in here, that is what *Authorize* does first.
+ */
+const script = `
+const withLogin = ({ flows, ...scheme }) => {
+  const { authorizationCode, ...others } = flows
+  const client = {
+    'x-scalar-client-id': known.clientId,
+    'x-usePkce': 'SHA-256',
+    'x-scalar-credentials-location': 'body',
+    'x-scalar-redirect-uri': location.origin + '/docs',
+  }
+  return {
+    ...scheme,
+    flows: { authorizationCode: { ...authorizationCode, ...client }, ...others },
+    'x-default-scopes': Object.keys(authorizationCode.scopes),
+  }
+}
+
+const withStart = ({ externalDocs, ...document }) => {
+  const { oauth2, ...others } = document.components.securitySchemes
+  const schemes = known.clientId === null ? { oauth2, ...others } : { oauth2: withLogin(oauth2), ...others }
+  return {
+    ...document,
+    info: { ...document.info, description: known.start + '\\n\\n## About this interface\\n\\n' + document.info.description },
+    components: { ...document.components, securitySchemes: schemes },
+  }
+}
+
+const paths = known.configuration.sources.map(({ url }) => url)
+
+Scalar.createApiReference('#reference', {
+  ...known.configuration,
+  fetch: async (input, init) => {
+    const response = await fetch(input, init)
+    const { pathname } = new URL(response.url)
+    if (!response.ok || !paths.includes(pathname)) return response
+    return Response.json(withStart(await response.json()))
+  },
+})
+`

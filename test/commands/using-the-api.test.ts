@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { answering, ended, killAll, newPlace, plinth, project } from './support.ts'
+
+const page = readFileSync(join(project, 'docs', 'using-the-api.md'), 'utf8')
+
+interface Block {
+  heading: string
+  info: string
+  text: string
+}
+
+/** The fenced blocks of the page, each with the heading it stands under. */
+function blocksOf(markdown: string): Block[] {
+  const blocks: Block[] = []
+  let heading = ''
+  for (const [, title, info, text] of markdown.matchAll(/^## ([^\n]+)$|^```([^\n]+)\n(.*?)^```$/gms)) {
+    if (title !== undefined) heading = title
+    else blocks.push({ heading, info: info as string, text: text as string })
+  }
+  return blocks
+}
+
+const blocks = blocksOf(page)
+const [setup, ...others] = blocks
+const commands = others.filter(({ info }) => info === 'sh')
+
+/** What the page shows as a pattern: `…` is any text, and any lines where it is alone on its line. */
+function patternOf(shown: string): RegExp {
+  const lines = shown.trimEnd().split('\n')
+  const written = lines.map((line) => (line === '…' ? '(.*\n)*?' : `${line.split('…').map(escaped).join('.*')}\n`))
+  return new RegExp(`^${written.join('')}$`)
+}
+
+const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+
+const separator = '\u001e'
+
+/** Whether the commands can be run here: `%header{…}` came with curl 7.84. */
+function missing(): string | false {
+  const [, major = 0, minor = 0] =
+    /^curl (\d+)\.(\d+)/.exec(spawnSync('curl', ['--version']).stdout?.toString() ?? '')?.map(Number) ?? []
+  return major * 1_000 + minor >= 7_084 ? false : 'curl 7.84 or newer is not here'
+}
+
+describe('docs/using-the-api.md', { skip: missing() }, () => {
+  let place: Awaited<ReturnType<typeof newPlace>>
+  let outputs: string[] = []
+  before(async () => {
+    place = await newPlace()
+    const { dataDir, port, env } = place
+    const [CLIENT_ID, CLIENT_SECRET] = ['newcomer', 'what the first start has printed']
+    const bootstrap = { PLINTH_BOOTSTRAP_CLIENT_ID: CLIENT_ID, PLINTH_BOOTSTRAP_CLIENT_SECRET: CLIENT_SECRET }
+    const service = plinth(['serve'], { ...env, ...bootstrap })
+    await answering(service, dataDir, port)
+    const script = commands.map(({ text }) => `${text}\nprintf '${separator}'\n`).join('')
+    const CA = join(dataDir, 'certificates', 'authority.crt')
+    const given = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
+    // The service is another process: waiting here does not hold it up.
+    const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...given }, encoding: 'utf8' })
+    assert.deepEqual([run.status, run.stderr], [0, ''])
+    outputs = run.stdout.replaceAll('\r', '').split(separator)
+    service.child.kill('SIGTERM')
+    await ended(service)
+  })
+  after(() => {
+    killAll()
+    place.remove()
+  })
+
+  it('sets up what its commands take from the environment, and nothing else', () => {
+    assert.equal(setup?.info, 'sh setup')
+    const names = [...(setup?.text ?? '').matchAll(/(\w+)=/g)].map(([, name]) => name)
+    assert.deepEqual(names, ['BASE', 'CA', 'CLIENT_ID', 'CLIENT_SECRET'])
+  })
+
+  it('shows an output behind each command', () => {
+    assert.ok(commands.length > 20)
+    assert.deepEqual(
+      others.map(({ info }) => info),
+      commands.flatMap(() => ['sh', 'text']),
+    )
+  })
+
+  for (const [at, { heading, text }] of commands.entries()) {
+    it(`${heading}: ${text.split('\n', 1)[0]}`, () => {
+      const shown = others[2 * at + 1]?.text ?? ''
+      assert.match(`${outputs[at]?.trimEnd()}\n`, patternOf(shown))
+    })
+  }
+})
