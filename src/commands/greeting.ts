@@ -28,6 +28,7 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   const client = await firstClient(service, config, definition.scopes)
   const rows: Row[] = [
     ['Plinth serves', baseUrl],
+    ...transport(config),
     ['Docs', `${baseUrl}/docs`],
     ['Data', dataDir],
     ...(authorityFile ? [['Trust', authorityFile] satisfies Row] : []),
@@ -37,6 +38,12 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   ]
   const lines = rows.map(([label, text]) => `  ${paint('bold', label)}${' '.repeat(14 - label.length)}${text}`)
   return `\n${lines.join('\n')}\n\n`
+}
+
+/** What differs from an HTTPS listener of its own. */
+function transport({ tls, plain, host, port, trustedProxies }: Config): Row[] {
+  if (plain) return [['Transport', 'plain HTTP, for this machine alone']]
+  return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
 
 /** What a production service logs when it answers: one line for programs. */
