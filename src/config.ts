@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path'
 import { loopback, origins } from './address-settings.ts'
 import { clientIdPattern, clientIdRule } from './auth/client-id.ts'
 import type { PasswordCost } from './auth/passwords.ts'
+import { nearest } from './http/nearest.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
 import { type Basis, placeSettings } from './place-settings.ts'
@@ -162,6 +163,15 @@ export const baseUrlOf = ({ baseUrl, authUrl, plain, port }: Config): string =>
 /** Where report files live, as `file:` or `s3:` URL. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Config): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
+
+/** What is said of each name that looks like a setting and is none. */
+export function unknownSettings(config: Config): string[] {
+  const names = ['PLINTH_PROFILE', ...ofCommands, ...Object.values(table(config)).map(({ name }) => name)]
+  return config.unknown.map((name) => {
+    const meant = nearest(name, names)
+    return `${name} is not a setting of this release${meant === undefined ? '' : `: did you mean ${meant}?`}`
+  })
+}
 
 /** Each setting with the value in force, secrets hidden. */
 export function describeSettings(config: Config, env: Environment) {

@@ -43,7 +43,10 @@ export async function openSession(config: Config, options: SessionOptions, signa
     return { call: caller(send, signal, { authorization: `Bearer ${access_token}` }), close }
   } catch (error) {
     close()
-    throw error
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error
+    throw new Error(`Nothing answers at ${origin}: start the service, or name another with --base-url`, {
+      cause: error,
+    })
   }
 }
 

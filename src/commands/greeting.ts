@@ -7,14 +7,14 @@ import { passwords } from '../auth/passwords.ts'
 import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'
 import { auditRecorder } from '../db/audit.ts'
-import type { Definition } from '../definition.ts'
 import type { Service } from '../start.ts'
 import { type Output, terminalOf } from '../terminal.ts'
+import type { LoadedDefinition } from './definition.ts'
 
 export interface Started {
   service: Service
   config: Config
-  definition: Definition
+  loaded: LoadedDefinition
   version: string
 }
 
@@ -22,14 +22,15 @@ type Row = [label: string, text: string]
 
 /** What a person who starts the service in development reads: where it is, its first client and administrator, what to do next. */
 export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
-  const { service, config, definition } = started
+  const { service, config, loaded } = started
   const { baseUrl, dataDir, authorityFile } = service
   const { paint } = terminalOf(out, env)
-  const client = await firstClient(service, config, definition.scopes)
+  const client = await firstClient(service, config, loaded.definition.scopes)
   const rows: Row[] = [
     ['Plinth serves', baseUrl],
     ...transport(config),
     ['Docs', `${baseUrl}/docs`],
+    ['Definition', loaded.file ? resolve(loaded.file) : 'users, products and books, which are built in'],
     ['Data', dataDir],
     ...(authorityFile ? [['Trust', authorityFile] satisfies Row] : []),
     ...shownClient(client),
@@ -47,12 +48,13 @@ function transport({ tls, plain, host, port, trustedProxies }: Config): Row[] {
 }
 
 /** What a production service logs when it answers: one line for programs. */
-export async function logStart({ service, config, version }: Started): Promise<void> {
+export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
   const { db, log, baseUrl, migrations } = service
   const { host, port, roles } = config
   const next = (await hasClient(service)) ? {} : { next: `register a client: ${createCommand}` }
   const at = { address: baseUrl, listening: `${host}:${port}`, engine: db.engine.name }
-  log.info({ version, ...at, roles, migrations, ...next }, 'plinth is serving')
+  const definition = loaded.file ? resolve(loaded.file) : 'built in'
+  log.info({ version, ...at, roles, definition, migrations, ...next }, 'plinth is serving')
 }
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'

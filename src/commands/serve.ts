@@ -1,18 +1,18 @@
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config.ts'
-import type { Definition } from '../definition.ts'
 import { guessableSecrets } from '../secret-settings.ts'
 import { startService } from '../start.ts'
 import { refuseUnsafeProcess } from '../unsafe-process.ts'
+import type { LoadedDefinition } from './definition.ts'
 import { greeting, logStart } from './greeting.ts'
 
 const stopLimitMs = 24_000
 const parentLookMs = 500
 
 /** Serves a definition until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
-export async function serve(config: Config, definition: Definition, version: string): Promise<void> {
+export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
-  const service = await startService(config, definition, version)
+  const service = await startService(config, loaded.definition, version)
   const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err }) => {
     if (err) process.stderr.write(`plinth: stopping because of ${err.stack ?? err}\n`)
     await service.close()
@@ -21,8 +21,7 @@ export async function serve(config: Config, definition: Definition, version: str
   for (const name of config.production ? guessableSecrets(config) : []) {
     process.stderr.write(`plinth: ${name} can be guessed: take random text, such as openssl rand -hex 32 prints\n`)
   }
-  for (const name of config.unknown) process.stderr.write(`plinth: ${name} is not a setting of this release\n`)
-  const started = { service, config, definition, version }
+  const started = { service, config, loaded, version }
   if (config.production) await logStart(started)
   else process.stdout.write(await greeting(started, process.stdout, process.env))
 }

@@ -63,7 +63,7 @@ describe('plinth serve', () => {
       'the client is shown',
       async () => /Secret {8}(\S+)/.exec(first.stdout()) ?? undefined,
     )
-    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Data          ${dataDir}\n`
+    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Definition    users, products and books, which are built in\n  Data          ${dataDir}\n`
     assert.ok(first.stdout().includes(head))
     assert.match(first.stdout(), /Trust {9}\S+\/certificates\/authority\.crt\n/)
     const [, id] = /Client {8}(\S+)/.exec(first.stdout()) ?? []
@@ -252,7 +252,8 @@ describe('plinth serve', () => {
       t.after(() => other.server.close())
       const { code, stderr } = await ended(plinth(['serve'], { ...env, [setting]: String(other.port) }))
       assert.equal(code, 1)
-      assert.match(stderr, new RegExp(`^plinth: .*${other.port}`))
+      const what = `Cannot listen on port ${other.port} of 127.0.0.1: another program listens there`
+      assert.equal(stderr, `plinth: ${what}. Stop it, or set ${setting} to another port\n`)
       assert.doesNotMatch(stderr, / at .*\.ts:/)
     })
   }
@@ -260,7 +261,7 @@ describe('plinth serve', () => {
   it('exits with 2 and names every wrong setting, its value and what was expected', async () => {
     const { env } = await place()
     const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
-    const commands = ['serve', 'migrate', 'settings', 'demo']
+    const commands = ['serve', 'migrate', 'settings']
     const ends = commands.map((command) => ended(plinth([command], { ...env, ...wrong })))
     for (const { code, stdout, stderr } of await Promise.all(ends)) {
       assert.deepEqual([code, stdout], [2, ''])
@@ -271,9 +272,12 @@ describe('plinth serve', () => {
     }
   })
 
-  it('warns of a setting that it does not know', async () => {
+  it('warns of a setting that it does not know, naming the nearest that it knows', async () => {
     const { dataDir, port, env } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
-    assert.equal((await stop(service)).stderr, 'plinth: PLINTH_PROT is not a setting of this release\n')
+    assert.equal(
+      (await stop(service)).stderr,
+      'plinth: PLINTH_PROT is not a setting of this release: did you mean PLINTH_PORT?\n',
+    )
   })
 })
