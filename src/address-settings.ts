@@ -12,12 +12,13 @@ export const url = (about: string, form: RegExp, expected: string) =>
     about,
   )
 
-/** An `https://host[:port]` without a path: the service lives at the root of its origin. */
-export const origin = (about: string) =>
+/** An `https://host[:port]` without a path: the service lives at the root of its origin; http only to this machine. */
+export const origin = (allowLoopback: boolean, about: string) =>
   setting(
     (value) => {
-      const url = URL.canParse(value) ? new URL(value) : null
-      if (url?.protocol !== 'https:' || url.pathname !== '/' || url.search || url.hash || url.username) {
+      const url = URL.parse(value)
+      const isLocal = allowLoopback && url?.protocol === 'http:' && loopback.test(url.hostname)
+      if ((url?.protocol !== 'https:' && !isLocal) || url?.pathname !== '/' || url.search || url.hash || url.username) {
         throw new Expected('an https:// address without a path, such as https://api.example.com')
       }
       return url.origin
@@ -42,7 +43,8 @@ export const issuer = (allowLoopback: boolean, about: string) =>
     about,
   )
 
-const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
+/** Hosts of this machine, as URLs write them. */
+export const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** What a browser sends as Origin: nothing but scheme, host and a port that is not the scheme's own. */
 function isOrigin(text: string, allowLoopback: boolean): boolean {

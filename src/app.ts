@@ -1,5 +1,6 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { refusals } from './auth/audited-requests.ts'
 import { countEndings, type Endings } from './auth/endings.ts'
 import { interactions } from './auth/interactions.ts'
 import { invitationPage } from './auth/invitation-page.ts'
@@ -12,8 +13,8 @@ import type { Audit } from './db/audit-buffer.ts'
 import type { SharedClock } from './db/clock.ts'
 import type { Definition } from './definition.ts'
 import { documentation } from './documentation.ts'
+import { home } from './home.ts'
 import { acceptable } from './http/acceptable.ts'
-import { actorOf } from './http/actor.ts'
 import { authorize } from './http/authorize.ts'
 import { bodies } from './http/bodies.ts'
 import { caching } from './http/caching.ts'
@@ -26,19 +27,18 @@ import { enclose } from './http/enclose.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
-import { https, type Plaintext } from './http/https.ts'
+import { https } from './http/https.ts'
 import { idempotency } from './http/idempotency.ts'
 import { identify, type ReadApiKey, type Verify } from './http/identify.ts'
 import { type LimitRules, limiter } from './http/limits/limiter.ts'
 import type { Counters } from './http/limits/stores.ts'
 import { limits } from './http/limits.ts'
-import { type Access, accessLine, accessLog, arrival } from './http/log.ts'
+import { type Access, type Answered, accessLine, accessLog, arrival } from './http/log.ts'
 import { methods } from './http/methods.ts'
 import { openapi } from './http/openapi.ts'
 import { type OverloadOptions, overload } from './http/overload.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
-import type { Problem } from './http/problem.ts'
 import { problemPages } from './http/problem-pages.ts'
 import { retirement } from './http/retirement.ts'
 import { serialize } from './http/serialize.ts'
@@ -49,7 +49,7 @@ import { wellFormed } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { ResultsUnavailable } from './results/store.ts'
-import { enclosingPrefixes, firstCallsOf, serveVersions, type VersionOptions } from './versions.ts'
+import { enclosingPrefixes, firstCallsOf, resourcePaths, serveVersions, type VersionOptions } from './versions.ts'
 
 export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
   /** What is served. */
@@ -97,7 +97,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
-  const { onDenied, onPlaintext } = refusals(options)
+  const { onDenied, onPlaintext } = refusals(options.audit)
   const isUnavailable = (error: unknown) => error instanceof ResultsUnavailable || db.engine.isUnavailable(error)
   const failures = { baseUrl, now, isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures }))
@@ -149,6 +149,9 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(problemPages, { baseUrl, frame: options.people.frame })
   const firstCalls = firstCallsOf(definition, options)
   await app.register(docs, { documents, baseUrl, firstCalls, clientId: options.docsClientId ?? null })
+  const { frame } = options.people
+  const paths = { documents: Object.keys(documents), resources: options.api ? resourcePaths(definition, lives) : {} }
+  await app.register(home, { frame, ...paths, hasDiscovery: options.provider !== null, version })
 }
 
 /** The authorization server and its pages, where this process is one. */
@@ -156,7 +159,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
   const { scopes } = definition
-  const answered = (request: FastifyRequest, status: number) => access(accessLine(request, status))
+  const answered = (request: FastifyRequest, response: Answered) => access(accessLine(request, response))
   const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
   await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
   await app.register(userinfo, { db })
@@ -180,19 +183,4 @@ function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
     if (placed) countDeprecated(placed.life.version, line.client ?? null)
     log.access(line)
   }
-}
-
-/** Puts a credential that travelled in the clear into the audit log. */
-export const plaintextTold =
-  (audit: Pick<Audit, 'tally'>) =>
-  ({ address, header }: Plaintext): void =>
-    audit.tally({ event: 'credential.plaintext', address, details: { header } })
-
-/** What of a request that was refused goes into the audit log. */
-function refusals({ audit }: AppOptions) {
-  const onDenied = (request: FastifyRequest, { code }: Problem) => {
-    const target = `${request.method} ${request.routeOptions.url}`
-    audit?.tally({ ...actorOf(request), event: 'access.denied', target, details: { errorCode: code } })
-  }
-  return { onDenied, onPlaintext: audit && plaintextTold(audit) }
 }

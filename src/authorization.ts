@@ -1,6 +1,6 @@
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { apiKeyReader } from './auth/api-key-reader.ts'
-import { ensureBootstrapClient } from './auth/clients.ts'
+import { ensureBootstrapClient } from './auth/bootstrap-client.ts'
 import { keepDocsClient } from './auth/docs-client.ts'
 import type { Endings } from './auth/endings.ts'
 import { currentServer, keyRing, tendKeys } from './auth/key-ring.ts'

@@ -1,9 +1,11 @@
 import { join, resolve } from 'node:path'
-import { cidrs, origin, origins, url } from './address-settings.ts'
+import { loopback, origins } from './address-settings.ts'
 import { clientIdPattern, clientIdRule } from './auth/client-id.ts'
 import type { PasswordCost } from './auth/passwords.ts'
+import { nearest } from './http/nearest.ts'
 import { limitSettings } from './limit-settings.ts'
 import { peopleSettings } from './people-settings.ts'
+import { type Basis, placeSettings } from './place-settings.ts'
 import { reportSettings } from './report-settings.ts'
 import { secretSettings } from './secret-settings.ts'
 import { serverSettings } from './server-settings.ts'
@@ -12,21 +14,19 @@ import { outsideTokens } from './token-settings.ts'
 import { versionSettings } from './version-settings.ts'
 import { webhookSettings } from './webhook-settings.ts'
 
-const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
-const placesOfResults = 'file:/path or s3://bucket/prefix'
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
-/** Every setting of this release by the name the code knows it by; the profile decides some defaults. */
-const table = (production: boolean) => ({
-  ...places(production),
-  ...behaviour(production),
-  ...serverSettings(production),
+/** Every setting of this release by the name the code knows it by. */
+const table = (basis: Basis) => ({
+  ...placeSettings(basis),
+  ...behaviour(basis),
+  ...serverSettings(basis.production),
   ...peopleSettings,
   ...reportSettings,
-  ...outsideTokens(production),
+  ...outsideTokens(basis.production),
   ...versionSettings,
-  ...limitSettings(production),
-  ...webhookSettings(production),
+  ...limitSettings(basis.production),
+  ...webhookSettings(basis.production),
   accessTokenSeconds: named('PLINTH_ACCESS_TOKEN_TTL', integer(60, 86_400, 900, 'Life of an access token, seconds')),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',
@@ -35,31 +35,7 @@ const table = (production: boolean) => ({
   ...secretSettings,
 })
 
-const places = (production: boolean) => ({
-  definitionFile: named(
-    'PLINTH_DEFINITION',
-    optional(text('', 'File of the service to serve; users, products and books without it')),
-  ),
-  dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
-  host: named('PLINTH_HOST', text(production ? '0.0.0.0' : '127.0.0.1', 'Address to listen on')),
-  port: named('PLINTH_PORT', integer(0, 65_535, 8443, 'Port of the service; 0 lets the system choose')),
-  httpPort: named('PLINTH_HTTP_PORT', integer(0, 65_535, 8080, 'Port that only redirects to HTTPS; 0 for none')),
-  baseUrl: named('PLINTH_BASE_URL', optional(origin('Where clients reach the service'))),
-  authUrl: named('PLINTH_AUTH_URL', optional(origin('Issuer of the tokens; the base address'))),
-  tls: named('PLINTH_TLS', choice(['on', 'off'], 'on', 'off behind a proxy that speaks HTTPS')),
-  tlsCertFile: named('PLINTH_TLS_CERT_FILE', optional(text('', 'PEM certificate chain; made on first run'))),
-  tlsKeyFile: named('PLINTH_TLS_KEY_FILE', optional(text('', 'PEM private key; made on first run'))),
-  trustedProxies: named('PLINTH_TRUSTED_PROXIES', cidrs('', 'Proxies whose X-Forwarded-Proto is believed', false)),
-  databaseUrl: named(
-    'DATABASE_URL',
-    optional(
-      url('A SQLite file in the data folder without it', /^(postgres(ql)?:\/\/|file:).+/, 'postgres://… or file:…'),
-    ),
-  ),
-  resultsUrl: named('PLINTH_RESULTS_URL', optional(text('', 'Where report files live', resultsForm, placesOfResults))),
-})
-
-const behaviour = (production: boolean) => ({
+const behaviour = ({ production }: Basis) => ({
   roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
   publicRead: named('PLINTH_PUBLIC_READ', flag(true, 'Whether the catalogue can be read without a token')),
   requireIfMatch: named('PLINTH_REQUIRE_IF_MATCH', flag(false, 'Whether writes must be conditional (428)')),
@@ -74,8 +50,7 @@ const behaviour = (production: boolean) => ({
 type Table = ReturnType<typeof table>
 type Values = { readonly [Key in keyof Table]: Table[Key] extends Setting<infer T> ? T : never }
 
-export interface Config extends Values {
-  readonly production: boolean
+export interface Config extends Values, Readonly<Basis> {
   /** Names that look like settings of this service but are not, to be warned about. */
   readonly unknown: readonly string[]
   /** What checking a password costs. Not a setting: only tests, which check many, say less than the default. */
@@ -95,14 +70,16 @@ export function readConfig(env: Environment): Config {
   const wrong: string[] = []
   const read = <T>(setting: Named<T>) => readSetting(setting, env, wrong)
   const production = read(profile(env)) === 'production'
-  const rows = Object.entries(table(production))
+  const plain = !production && env.PLINTH_TLS?.trim() === 'off' && !env.PLINTH_TRUSTED_PROXIES?.trim()
+  const basis = { production, plain }
+  const rows = Object.entries(table(basis))
   const values = Object.fromEntries(rows.map(([key, row]) => [key, read(row as Named<unknown>)])) as unknown as Values
-  if (wrong.length === 0) wrong.push(...contradictions(values))
+  if (wrong.length === 0) wrong.push(...contradictions(values, basis))
   if (wrong.length > 0) throw new ConfigError(wrong.join('\n'))
   const names = new Set(['PLINTH_PROFILE', ...ofCommands, ...rows.map(([, { name }]) => name)])
   const unknown = Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !names.has(name))
   for (const value of Object.values(values)) Object.freeze(value)
-  return Object.freeze({ ...values, production, unknown })
+  return Object.freeze({ ...values, ...basis, unknown })
 }
 
 /** What commands read that speak to a service as a client. */
@@ -137,7 +114,7 @@ function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, w
 }
 
 /** Settings that are right one by one but not together. */
-function contradictions(values: Values): string[] {
+function contradictions(values: Values, basis: Basis): string[] {
   const wrong: string[] = []
   const both = (one: unknown, other: unknown, names: string) => {
     if ((one === null) !== (other === null)) wrong.push(`${names} belong together: expected both or neither`)
@@ -152,6 +129,26 @@ function contradictions(values: Values): string[] {
   if (values.port === values.httpPort && values.port !== 0 && values.tls === 'on') {
     wrong.push(`PLINTH_HTTP_PORT=${values.httpPort} is not valid: expected another port than PLINTH_PORT, or 0`)
   }
+  return [...wrong, ...transportMistakes(values, basis)]
+}
+
+/** Plain HTTP is for proxies that speak HTTPS, and in development for this machine alone. */
+function transportMistakes({ tls, host, trustedProxies, baseUrl, authUrl }: Values, { production, plain }: Basis) {
+  const wrong: string[] = []
+  const isLocal = loopback.test(host) || host === '::1'
+  if (tls === 'off' && trustedProxies.length === 0 && !(plain && isLocal)) {
+    const local = production ? '' : ', or a loopback address as PLINTH_HOST'
+    wrong.push(
+      `PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy that speaks HTTPS${local}`,
+    )
+  }
+  const base = baseUrl ?? authUrl
+  if (base !== null && base.startsWith('http:') !== plain) {
+    const because = plain
+      ? 'http://, as PLINTH_TLS=off without a proxy'
+      : 'https://, unless PLINTH_TLS=off without a proxy'
+    wrong.push(`PLINTH_BASE_URL=${base} is not valid: expected ${because} serves plain HTTP`)
+  }
   return wrong
 }
 
@@ -160,16 +157,25 @@ export const databaseUrlOf = ({ databaseUrl, dataDir }: Config): string =>
   databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
 
 /** Where clients reach the service. */
-export const baseUrlOf = ({ baseUrl, authUrl, port }: Config): string =>
-  baseUrl ?? authUrl ?? `https://localhost:${port}`
+export const baseUrlOf = ({ baseUrl, authUrl, plain, port }: Config): string =>
+  baseUrl ?? authUrl ?? `${plain ? 'http' : 'https'}://localhost:${port}`
 
 /** Where report files live, as `file:` or `s3:` URL. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Config): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
 
+/** What is said of each name that looks like a setting and is none. */
+export function unknownSettings(config: Config): string[] {
+  const names = ['PLINTH_PROFILE', ...ofCommands, ...Object.values(table(config)).map(({ name }) => name)]
+  return config.unknown.map((name) => {
+    const meant = nearest(name, names)
+    return `${name} is not a setting of this release${meant === undefined ? '' : `: did you mean ${meant}?`}`
+  })
+}
+
 /** Each setting with the value in force, secrets hidden. */
-export function describeSettings({ production }: Config, env: Environment) {
-  return [profile(env), ...Object.values(table(production))].map(({ name, fallback, about }) => {
+export function describeSettings(config: Config, env: Environment) {
+  return [profile(env), ...Object.values(table(config))].map(({ name, fallback, about }) => {
     const given = env[name]?.trim()
     return { name, about, value: given ? shown(name, given) : (fallback ?? '(unset)') }
   })

@@ -5,6 +5,7 @@ import { type ConnectionLimits, connectionLimits } from './http/connections.ts'
 import { drainable } from './http/draining.ts'
 import type { LingerOptions } from './http/linger.ts'
 import { type RedirectOptions, redirectServer } from './http/redirect.ts'
+import { refuseListening } from './listen-refused.ts'
 
 export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'> {
   config: Config
@@ -46,8 +47,11 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
   }
   return {
     open: async () => {
-      await app.listen({ host, port })
-      if (redirects) await once(redirect.listen(httpPort, host), 'listening')
+      await app.listen({ host, port }).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
+      if (redirects) {
+        const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
+        await once(redirect.listen(httpPort, host), 'listening').catch(refuse)
+      }
       isOpen = true
     },
     close: async () => {

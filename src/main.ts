@@ -1,18 +1,29 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import type { LoadedDefinition } from './commands/definition.ts'
+import { failureText } from './commands/failure.ts'
 import { settingsTable } from './commands/settings.ts'
-import { type Config, readConfig } from './config.ts'
-import type { Definition } from './definition.ts'
+import { type Config, readConfig, unknownSettings } from './config.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
-const configuration = () => readConfig(process.env)
-const definitionHelp = 'file whose default export is made by service(); PLINTH_DEFINITION without it'
+let read: Config | undefined
+/** The settings, read once; names that are none of them are reported. */
+function configuration(): Config {
+  if (read) return read
+  read = readConfig(process.env)
+  for (const text of unknownSettings(read)) process.stderr.write(`plinth: ${text}\n`)
+  return read
+}
+const definitionHelp =
+  'file whose default export is made by service(); without it PLINTH_DEFINITION, "plinth" in package.json, or service.ts here'
 
-/** What is served: the file that is named, else the one that the settings name, else users, products and books. */
-async function definition(config: Config, file?: string): Promise<Definition> {
-  const { loadDefinition } = await import('./commands/definition.ts')
-  return loadDefinition(file ?? config.definitionFile)
+/** What is served, and the file it is from; one that is not named but found in this folder is reported. */
+async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
+  const { findDefinition, loadDefinition } = await import('./commands/definition.ts')
+  const { file, isFound } = findDefinition(named ?? config.definitionFile, process.cwd())
+  if (isFound) process.stderr.write(`plinth: using the definition ${file}\n`)
+  return { file, definition: await loadDefinition(file) }
 }
 
 // Commands are loaded when they run: help is quick, and the service does not carry the demo in memory.
@@ -37,19 +48,19 @@ program
   .action(async (file, options) => {
     const config = configuration()
     const { runMigrations } = await import('./commands/migrate.ts')
-    await runMigrations(config, await definition(config, file), options)
+    await runMigrations(config, (await definition(config, file)).definition, options)
   })
 program
   .command('demo')
   .description('Show the main flow: a token, a report, a signed webhook, a download')
-  .action(async () => (await import('./commands/demo.ts')).demo(configuration(), version))
+  .action(async () => (await import('./commands/demo.ts')).demo(version))
 program
   .command('settings')
   .description('List every setting with its value')
   .action(() => {
     process.stdout.write(settingsTable(configuration(), process.env))
   })
-const served = () => definition(configuration())
+const served = async () => (await definition(configuration())).definition
 /** Groups of commands: only the one that is named is loaded. */
 const groups: [name: string, summary: string, load: () => Promise<Command>][] = [
   [
@@ -95,7 +106,7 @@ loadDotEnv()
 try {
   await program.parseAsync()
 } catch (error) {
-  process.stderr.write(`plinth: ${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`plinth: ${failureText(error)}\n`)
   // 2 where something outside of the service must be set right before it can start.
   process.exitCode = (error as { exitCode?: number } | null)?.exitCode ?? 1
 }

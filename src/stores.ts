@@ -17,6 +17,8 @@ export interface Stores {
   db: Database
   sealer: Sealer
   dataDir: string
+  /** What was done to bring the schema up to date: names of migrations, then statements for declared tables. */
+  migrations: readonly string[]
 }
 
 /**
@@ -36,11 +38,11 @@ export async function openStoresIn(
 ): Promise<Stores> {
   const seals = sealer(masterKey(config, dataDir), randomBytes)
   const db = await openDatabase(databaseUrlOf(config), { onError })
-  await migrate(db, { tables }).catch(async (error) => {
+  const migrations = await migrate(db, { tables }).catch(async (error) => {
     await db.close()
     throw error
   })
-  return { db, dataDir, sealer: seals }
+  return { db, dataDir, sealer: seals, migrations }
 }
 
 /** Makes the data folder, and keeps it, the database and the results, wherever they are, from other users. */

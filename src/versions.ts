@@ -75,6 +75,15 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
+/** Where the lists of the first version that is served are, by their names. */
+export function resourcePaths({ versions }: Definition, lives: readonly Life[]): Record<string, string> {
+  const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
+  const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
+  return Object.fromEntries(
+    collections.map(({ declaration: { name, path } }) => [name, prefix + path] satisfies [string, string]),
+  )
+}
+
 /** The prefixes of the versions whose lists are objects. */
 export const enclosingPrefixes = ({ versions }: Definition): string[] =>
   Object.values(versions)

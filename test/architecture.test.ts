@@ -20,8 +20,8 @@ const rules: [of: RegExp, may: RegExp][] = [
   [/^resources\/webhooks\//, new RegExp(`^(http|queue|db|results|resources/webhooks)/|^${shared}`)],
   [/^auth\//, /^(auth|http|db)\//],
   [
-    /^(app|worker|versions|documentation|definition|version-declaration|built-in|plinth)\.ts$/,
-    /^((http|db|results|queue|resources|auth)\/|(app|worker|versions|documentation|definition|version-declaration|built-in)\.ts$)/,
+    /^(app|home|worker|versions|documentation|definition|version-declaration|built-in|plinth)\.ts$/,
+    /^((http|db|results|queue|resources|auth)\/|(app|home|worker|versions|documentation|definition|version-declaration|built-in)\.ts$)/,
   ],
 ]
 

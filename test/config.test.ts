@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import { type Config, ConfigError, databaseUrlOf, describeSettings, readConfig, resultsUrlOf } from '../src/config.ts'
+import {
+  baseUrlOf,
+  type Config,
+  ConfigError,
+  databaseUrlOf,
+  describeSettings,
+  readConfig,
+  resultsUrlOf,
+} from '../src/config.ts'
 import { guessableSecrets } from '../src/secret-settings.ts'
 
 type Environment = Record<string, string>
@@ -425,6 +433,48 @@ describe('readConfig', () => {
     const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
     const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
     assert.equal(message(elsewhere), refusal)
+  })
+
+  describe('PLINTH_TLS=off', () => {
+    const off = { PLINTH_TLS: 'off' }
+    const proxied = { ...off, PLINTH_TRUSTED_PROXIES: '10.0.0.7' }
+
+    it('in development on a loopback address serves http://localhost:8080', () => {
+      for (const host of ['127.0.0.1', '::1', 'localhost']) {
+        const config = readConfig({ ...off, PLINTH_HOST: host })
+        assert.deepEqual([config.plain, config.port, baseUrlOf(config)], [true, 8_080, 'http://localhost:8080'])
+      }
+      const moved = readConfig({ ...off, PLINTH_PORT: '3000' })
+      assert.equal(baseUrlOf(moved), 'http://localhost:3000')
+      const named = readConfig({ ...off, PLINTH_BASE_URL: 'http://plinth.localhost:8080' })
+      assert.equal(baseUrlOf(named), 'http://plinth.localhost:8080')
+    })
+
+    it('behind a trusted proxy keeps an https:// address, whatever the profile', () => {
+      for (const PLINTH_PROFILE of ['development', 'production']) {
+        const config = readConfig({ ...proxied, PLINTH_PROFILE })
+        assert.deepEqual([config.plain, config.port, baseUrlOf(config)], [false, 8_443, 'https://localhost:8443'])
+      }
+    })
+
+    it('is refused without a trusted proxy in production, and in development on other addresses', () => {
+      const needsProxy = /^PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy/
+      for (const PLINTH_HOST of ['127.0.0.1', '0.0.0.0']) {
+        assert.match(message({ ...off, PLINTH_PROFILE: 'production', PLINTH_HOST }), needsProxy)
+      }
+      const said = message({ ...off, PLINTH_HOST: '0.0.0.0' })
+      assert.match(said, needsProxy)
+      assert.match(said, /, or a loopback address as PLINTH_HOST$/)
+    })
+
+    it('is refused with a base address of the other scheme', () => {
+      assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
+      for (const env of [{}, proxied]) {
+        assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
+      }
+      const outside = { ...off, PLINTH_BASE_URL: 'http://api.example.com' }
+      assert.match(message(outside), /expected an https:\/\/ address/)
+    })
   })
 
   it('names every wrong setting at once', () => {

@@ -37,6 +37,12 @@ describe('collection', () => {
     ['a noun that is none', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
     ['the noun report', { noun: 'report' }, /the noun 'report' belongs to the service itself/],
     ['an unknown operation', { operations: ['list', 'drop'] }, /operations knows no drop, only list, create/],
+    [
+      'a misspelt option',
+      { filter: ['topic'] },
+      /^\/notes: collection\(\) has no option filter: did you mean filters\?$/,
+    ],
+    ['an unknown option', { colour: 'red' }, /has no option colour: they are path, noun, operations, body, .*links$/],
     ['no operation', { operations: [] }, /operations must name one at least/],
     ['no body', { body: undefined }, /body must be made by Type\.Object\(\)/],
     ['a body of another type', { body: Type.String() }, /body must be made by Type\.Object\(\)/],
@@ -192,7 +198,12 @@ describe('service', () => {
     ]),
     [
       'the path /users for users of its own, even with every field of the built-in ones',
-      { resources: [notes, collection({ ...users.declaration, scopes: {}, sorts: ['name'] } as never)] },
+      {
+        resources: [
+          notes,
+          collection({ path: '/users', noun: 'user', body: users.declaration.body, sorts: ['name'] } as never),
+        ],
+      },
       /^\/users: this path belongs to the users who log in: import/,
     ],
     ...[

@@ -1,4 +1,4 @@
-import type { RegisteredClient } from '../../src/auth/clients.ts'
+import type { RegisteredClient } from '../../src/auth/client-rows.ts'
 import type { Webhook } from '../../src/db/tables.ts'
 import { type Target, withoutIndexes } from './target.ts'
 

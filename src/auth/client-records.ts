@@ -1,6 +1,7 @@
 import type { Adapter, AdapterPayload, ResponseType } from 'oidc-provider'
 import type { Database } from '../db/database.ts'
-import { clientFinder, type RegisteredClient } from './clients.ts'
+import type { RegisteredClient } from './client-rows.ts'
+import { clientFinder } from './clients.ts'
 import { isNativeUri } from './redirect-uris.ts'
 
 const clientsKept = 1_000

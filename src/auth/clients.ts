@@ -3,27 +3,13 @@ import { sql } from 'kysely'
 import { type AuditActor, auditRecorder, theService } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/database.ts'
 import { snake } from '../db/page.ts'
-import { firstRevision, nextRevision } from '../db/revision.ts'
+import { firstRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import { Problem } from '../http/problem.ts'
+import { packed, type RegisteredClient, unpacked } from './client-rows.ts'
 import { type ClientSettings, type NewClient, refuseWrong, wholeSettings } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
-
-/** A client as registered; one without a secret hash is public and proves itself with PKCE alone. */
-export interface RegisteredClient extends ClientSettings {
-  id: string
-  secretHash: string | null
-  scopes: string[]
-  grants: string[]
-  redirectUris: string[]
-  postLogoutRedirectUris: string[]
-  revision: number
-  sharesSecond: number
-  createdAt: string
-  updatedAt: string
-  revokedAt: string | null
-}
 
 /** Clock (milliseconds since the epoch) and randomness, for tests to drive; and whom the audit log names. */
 export interface Sources {
@@ -131,69 +117,3 @@ export function clientFinder({ read, prepare }: Database): (id: string) => Promi
 
 /** The client of that id, unless there is none or it was revoked. */
 export const findClient = (db: Database, id: string) => clientFinder(db)(id)
-
-/**
- * Makes sure that the client named in the settings exists as set: confidential, every scope, client_credentials.
- * Meant for each start; throws VALIDATION_ERROR when id or secret cannot be used.
- */
-export async function ensureBootstrapClient(
-  db: Database,
-  sealer: Sealer,
-  known: Scopes,
-  id: string,
-  secret: string,
-  { now = Date.now }: Sources = {},
-): Promise<void> {
-  const grants = ['client_credentials']
-  const settings = wholeSettings({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
-  refuseWrong({ ...settings, id, secret }, known)
-  const values = { ...packed(settings), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
-  const at = new Date(now()).toISOString()
-  const record = auditRecorder(sealer, now)
-  await db.write(async (tx) => {
-    const before = await tx.selectFrom('clients').selectAll().where('id', '=', id).executeTakeFirst()
-    if (before && isAsSet(before, values)) return
-    await tx
-      .insertInto('clients')
-      .values({ ...values, id, ...firstRevision(at) })
-      .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...values, ...nextRevision('clients', at) }))
-      .execute()
-    const event = before ? 'client.updated' : 'client.created'
-    await record(tx, { ...theService, event, target: id, details: told(settings) })
-  })
-}
-
-const isAsSet = (row: Client, values: Partial<Client>): boolean =>
-  Object.entries(values).every(([name, value]) => row[name as keyof Client] === value)
-
-const words = (text: string) => text.split(' ').filter(Boolean)
-const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
-
-/** Settings as the table keeps them. */
-export function packed(settings: ClientSettings) {
-  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, ...flags } = settings
-  return {
-    name,
-    scopes: joined(scopes),
-    grants: joined(grants),
-    redirectUris: joined(redirectUris),
-    postLogoutRedirectUris: joined(postLogoutRedirectUris),
-    trusted: Number(flags.trusted),
-    firstParty: Number(flags.firstParty),
-    introspectsOthers: Number(flags.introspectsOthers),
-  }
-}
-
-/** A row as the client it keeps. */
-export function unpacked(row: Client): RegisteredClient {
-  return {
-    ...row,
-    scopes: words(row.scopes),
-    grants: words(row.grants),
-    redirectUris: words(row.redirectUris),
-    postLogoutRedirectUris: words(row.postLogoutRedirectUris),
-    trusted: row.trusted === 1,
-    firstParty: row.firstParty === 1,
-    introspectsOthers: row.introspectsOthers === 1,
-  }
-}

@@ -58,7 +58,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     adapter,
     jwks: { keys: signing },
     routes: endpoints,
-    cookies: cookies(keys.cookieKeys),
+    cookies: cookies(keys.cookieKeys, issuer),
     scopes: Object.keys(options.scopes),
     // An ID token tells name and e-mail address to every app; see `accountFinder`.
     claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
@@ -92,11 +92,20 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
   }
 }
 
-/** Prefixes keep other hosts of a domain from planting cookies (RFC 6265bis §4.1.3); `__Host-` needs the path `/`. */
-function cookies(keys: string[]): Configuration['cookies'] {
-  const options = { httpOnly: true, sameSite: 'lax', secure: true, signed: true } as const
-  const [interaction, resume] = ['__Secure-plinth_interaction', '__Secure-plinth_resume']
-  return { keys, names: { session: '__Host-plinth_session', interaction, resume }, long: options, short: options }
+/**
+ * Prefixes keep other hosts of a domain from planting cookies (RFC 6265bis §4.1.3); `__Host-` needs the path `/`. Over plain
+ * HTTP, which is for this machine alone, browsers take neither prefixes nor `Secure`.
+ */
+function cookies(keys: string[], issuer: string): Configuration['cookies'] {
+  const secure = issuer.startsWith('https:')
+  const options = { httpOnly: true, sameSite: 'lax', secure, signed: true } as const
+  const [host, path] = secure ? ['__Host-', '__Secure-'] : ['', '']
+  const names = {
+    session: `${host}plinth_session`,
+    interaction: `${path}plinth_interaction`,
+    resume: `${path}plinth_resume`,
+  }
+  return { keys, names, long: options, short: options }
 }
 
 function features(api: Api, frame: Frame): Configuration['features'] {

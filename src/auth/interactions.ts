@@ -8,7 +8,7 @@ import type { Sealer } from '../db/seal.ts'
 import { Problem } from '../http/problem.ts'
 import { accountBySubject } from './accounts.ts'
 import { fillGrant, rememberConsent } from './consent.ts'
-import { deviceCookie, deviceTokenOf } from './device-cookie.ts'
+import { deviceCookie } from './device-cookie.ts'
 import { interactionPath } from './endpoints.ts'
 import type { CurrentServer } from './key-ring.ts'
 import type { Login } from './login.ts'
@@ -110,11 +110,12 @@ async function logIn(options: InteractionOptions, request: FormRequest, reply: F
   const interaction = await current(options, request, reply)
   if (interaction.prompt.name !== 'login') throw new errors.SessionNotFound('the login is done already')
   const { email = '', password = '' } = request.body ?? {}
-  const deviceToken = deviceTokenOf(request.headers.cookie)
+  const device = deviceCookie(options.provider.current.issuer)
+  const deviceToken = device.tokenIn(request.headers.cookie)
   const { address, ...by } = actorOf(interaction, request)
   const result = await options.login({ email, password, address, deviceToken, by })
   if ('account' in result) {
-    reply.header('set-cookie', deviceCookie(result.deviceToken))
+    reply.header('set-cookie', device.withToken(result.deviceToken))
     const login = { accountId: String(result.account.userId), amr: ['pwd'] }
     return finish(options, request, reply, { login })
   }

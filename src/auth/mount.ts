@@ -7,6 +7,7 @@ import {
 } from 'fastify'
 import { refuseWrongToken } from '../http/authorize.ts'
 import { keepDocument } from '../http/caching.ts'
+import { type Answered, lengthOf } from '../http/log.ts'
 import { endpoints } from './endpoints.ts'
 import { bodyLimit, isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
 import type { CurrentServer } from './key-ring.ts'
@@ -20,8 +21,8 @@ export interface MountOptions {
   scopes: Scopes
   /** The origin of the API, when it is not the issuer's. */
   audience?: string
-  /** Is told of each answer of the provider, which the service's own policies do not see. */
-  answered?: (request: FastifyRequest, status: number) => void
+  /** Called with each response of the provider, which the service's own policies do not see. */
+  answered?: (request: FastifyRequest, response: Answered) => void
 }
 
 const documentSeconds = 300
@@ -61,7 +62,8 @@ export const mount: FastifyPluginAsync<MountOptions> = async (
     const { raw, body, id } = request
     noteRequestId(reply.raw, id)
     await answering()(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
-    answered?.(request, reply.raw.statusCode)
+    const { statusCode: status } = reply.raw
+    answered?.(request, { status, bytes: lengthOf(reply.raw.getHeader('content-length')) })
   }
   nameBodyErrors(app)
   await app.register(async (scope) => {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { getCACertificates } from 'node:tls'
-import type { Config } from '../config.ts'
+import { baseUrlOf, type Config } from '../config.ts'
 import { type Call, caller, client, jsonOf } from '../demo/api.ts'
 import { interruptible } from '../demo/ending.ts'
 
@@ -27,11 +27,14 @@ export async function openSession(config: Config, options: SessionOptions, signa
   if (!id || !secret) {
     throw new Error('Give --client-id and --client-secret, or set PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET')
   }
-  const { origin, hostname, port } = new URL(options.baseUrl ?? config.baseUrl ?? `https://localhost:${config.port}`)
+  const { origin, protocol, hostname, port } = new URL(options.baseUrl ?? baseUrlOf(config))
   const authority = config.tlsCertFile ?? join(resolve(config.dataDir), 'certificates', 'authority.crt')
   const ca = existsSync(authority) ? { ca: [...getCACertificates(), readFileSync(authority, 'utf8')] } : {}
   const host = hostname.replace(/^\[|\]$/g, '')
-  const { send, close } = client({ origin, host, port: Number(port || 443), ...ca }, signal)
+  const { send, close } = client(
+    { origin, host, port: Number(port || (protocol === 'http:' ? 80 : 443)), ...ca },
+    signal,
+  )
   try {
     const credentials = Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')
     const ask = caller(send, signal, { authorization: `Basic ${credentials}` })
@@ -40,7 +43,10 @@ export async function openSession(config: Config, options: SessionOptions, signa
     return { call: caller(send, signal, { authorization: `Bearer ${access_token}` }), close }
   } catch (error) {
     close()
-    throw error
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error
+    throw new Error(`Nothing answers at ${origin}: start the service, or name another with --base-url`, {
+      cause: error,
+    })
   }
 }
 

@@ -3,6 +3,7 @@ import { type AuditFilter, auditPage, auditView } from '../auth/audit-list.ts'
 import type { Config } from '../config.ts'
 import type { AuditRow } from '../db/administration-tables.ts'
 import { type Anchor, verifyAudit } from '../db/audit.ts'
+import { instantOf } from '../http/instant.ts'
 import type { Stores } from '../stores.ts'
 import { print, withStores } from './print.ts'
 
@@ -17,8 +18,8 @@ export function auditCommand(configuration: () => Config): Command {
     .option('--client <id>', 'only of this client')
     .option('--subject <subject>', 'only in this name')
     .option('--target <target>', 'only about this')
-    .option('--from <instant>', 'only of this instant or later')
-    .option('--to <instant>', 'only before this instant')
+    .option('--from <instant>', 'only of this instant or later', instant)
+    .option('--to <instant>', 'only before this instant', instant)
     .option('--limit <entries>', 'how many, 50 without it', count, 50)
     .option('--json', 'one JSON object a line')
     .action((options) => using((stores) => list(stores, options)))
@@ -30,14 +31,23 @@ export function auditCommand(configuration: () => Config): Command {
   return audit
 }
 
+/** Given on as it was written; a page of entries reads it. */
+function instant(text: string): string {
+  if (instantOf(text) !== undefined) return text
+  throw new InvalidArgumentError('It must be an instant such as 2026-11-22T18:00:00Z, or a day such as 2026-11-22.')
+}
+
 function count(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1 on.')
   return Number(text)
 }
 
 function anchor(text: string): Anchor {
   const [, sequence, hash] = /^([1-9]\d{0,14}):([\w-]{43})$/.exec(text) ?? []
-  if (hash === undefined) throw new InvalidArgumentError('It must be what an earlier check printed.')
+  if (hash === undefined)
+    throw new InvalidArgumentError(
+      'It must be a sequence and a hash as an earlier check printed them, such as 1204:KkX….',
+    )
   return { sequence: Number(sequence), hash }
 }
 

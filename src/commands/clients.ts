@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { revokeClient, rotateSecret, updateClient } from '../auth/client-changes.ts'
-import { createClient, findClient, listClients, type RegisteredClient } from '../auth/clients.ts'
+import type { RegisteredClient } from '../auth/client-rows.ts'
+import { createClient, findClient, listClients } from '../auth/clients.ts'
 import { type ClientSettings, grantTypes, type NewClient } from '../auth/new-client.ts'
 import type { Scopes } from '../auth/scopes.ts'
 import type { Config } from '../config.ts'

@@ -47,7 +47,7 @@ export function keysCommand(configuration: () => Config): Command {
 }
 
 function wholeNumber(text: string): number {
-  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1 on.')
   return Number(text)
 }
 

@@ -1,7 +1,10 @@
-import { Command } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../config.ts'
 import { asClient } from './client-options.ts'
 import type { Filter } from './report-actions.ts'
+
+const formats = ['json', 'csv', 'ndjson', 'xlsx', 'pdf']
+const statuses = ['pending', 'in_progress', 'completed', 'failed']
 
 /** `plinth report run|list|cancel`: a client of a service, here or elsewhere. */
 export function reportCommand(configuration: () => Config): Command {
@@ -10,7 +13,7 @@ export function reportCommand(configuration: () => Config): Command {
   asClient(report.command('run'))
     .description('Ask for a report, watch it and download it')
     .argument('<type>', 'such as users')
-    .option('--format <format>', 'json, csv, ndjson, xlsx or pdf', 'csv')
+    .addOption(new Option('--format <format>', 'form of the result').choices(formats).default('csv'))
     .option('--out <file>', 'where to put it (report-<type>-<task>.<format> without it)')
     .option('--from <instant>', 'only rows of this day or instant, or later')
     .option('--to <instant>', 'only rows of before this day or instant')
@@ -20,7 +23,7 @@ export function reportCommand(configuration: () => Config): Command {
     .action(async (type, options) => (await actions()).run(configuration(), type, options))
   asClient(report.command('list'))
     .description('List your reports, newest first')
-    .option('--status <status>', 'only those in this state')
+    .addOption(new Option('--status <status>', 'only those in this state').choices(statuses))
     .option('--json', 'as JSON')
     .action(async (options) => (await actions()).list(configuration(), options))
   asClient(report.command('cancel'))
@@ -33,7 +36,7 @@ export function reportCommand(configuration: () => Config): Command {
 /** `minPrice=5` → a filter; what looks like a number is one for the bounds of numbers. */
 function filterOf(text: string, before: Filter = {}): Filter {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
-  if (name === undefined || value === undefined) throw new Error(`--filter ${text}: expected name=value`)
+  if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')
   const isBound = /^(min|max)[A-Z]/.test(name) && value !== '' && Number.isFinite(Number(value))
   return { ...before, [name]: isBound ? Number(value) : value }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { closeSync, createWriteStream, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
+import { closeSync, createWriteStream, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -44,7 +44,6 @@ export async function follow(
 
 /** A downloaded result. */
 export interface Download {
-  file: string
   sizeBytes: number
   firstLines: string[]
 }
@@ -53,7 +52,6 @@ export interface Download {
 export async function download(call: Call, { taskId, resultUrl }: Task, folder: string): Promise<Download> {
   const file = join(folder, `report-products-${taskId.replace(/[^\w-]/g, '')}.csv`)
   const part = `${file}.part`
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
   try {
     const answer = await call('GET', resultUrl)
     const digest = await save(answer, part)
@@ -63,7 +61,7 @@ export async function download(call: Call, { taskId, resultUrl }: Task, folder: 
   } finally {
     rmSync(part, { force: true })
   }
-  return { file, sizeBytes: statSync(file).size, firstLines: linesOf(file, 5) }
+  return { sizeBytes: statSync(file).size, firstLines: linesOf(file, 5) }
 }
 
 /** Writes a body to a file and returns its SHA-256 in base64. */

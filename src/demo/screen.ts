@@ -1,4 +1,4 @@
-import { styleText } from 'node:util'
+import { type Output, terminalOf } from '../terminal.ts'
 
 /** Tells what a step is doing right now: words, and its share from 0 to 1 where one is known. */
 export type Tell = (words: string, share?: number) => void
@@ -12,8 +12,6 @@ export interface Screen {
   line: (text?: string, dim?: boolean) => void
 }
 
-type Output = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>
-
 const labelWidth = 11
 const barWidth = 24
 const redrawMs = 80
@@ -21,10 +19,7 @@ const spinner = [...'⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏']
 
 /** Steps with check marks and a bar redrawn in place on a terminal; elsewhere plain lines, one for each finished step. */
 export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
-  const live = out.isTTY === true && env.TERM !== 'dumb'
-  const coloured = live && !env.NO_COLOR
-  const paint = (style: 'green' | 'red' | 'cyan' | 'dim' | 'bold', text: string) =>
-    coloured ? styleText(style, text, { validateStream: false }) : text
+  const { live, paint } = terminalOf(out, env)
   const print = (text: string) => void out.write(`${text}\n`)
   const mark = { done: paint('green', live ? '✔' : 'ok'), failed: paint('red', live ? '✖' : 'failed') }
   const row = (sign: string, label: string, text: string) =>

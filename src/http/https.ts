@@ -7,7 +7,10 @@ import { putLines } from './header-section.ts'
 import { isHealthPath } from './health.ts'
 
 export interface HttpsOptions {
-  /** Where clients reach the service, without a path: redirects name it, never the Host that was sent. */
+  /**
+   * Where clients reach the service, without a path: redirects name it, never the Host that was sent. With `http:`, which
+   * is for clients on this machine, plain HTTP is served and nothing is redirected.
+   */
   baseUrl: string
   /** CIDRs of the proxies whose `X-Forwarded-Proto` is believed. */
   trustedProxies: readonly string[]
@@ -34,9 +37,13 @@ export const securityHeaders = {
   'referrer-policy': 'no-referrer',
 }
 
-const securityLines = ['', ...Object.entries(securityHeaders).map((field) => field.join(': ')), ''].join('\r\n')
+const linesOf = (headers: object) => ['', ...Object.entries(headers).map((field) => field.join(': ')), ''].join('\r\n')
+const { 'strict-transport-security': _, ...plainHeaders } = securityHeaders
+const securityLines = linesOf(securityHeaders)
+/** Strict-Transport-Security counts over HTTPS only (RFC 6797 §7.2). */
+const plainLines = linesOf(plainHeaders)
 
-/** Plain HTTP → 301, but for the health of the service; over HTTPS the security headers; on both the request id. */
+/** Plain HTTP → 301, but for the health of the service and where it is what is served; security headers; the request id. */
 export const https = fastifyPlugin<HttpsOptions>(
   async (app, options) => {
     const { secures, redirect } = transport(options)
@@ -55,12 +62,14 @@ export const https = fastifyPlugin<HttpsOptions>(
 /** How a request travelled, for the policy and for what the router refuses before any policy. */
 export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   const isTrusted = trustedPeers(proxyList(trustedProxies))
+  const isPlain = baseUrl.startsWith('http:')
   return {
-    /** Puts on an answer what every answer has, and what those over HTTPS have; tells whether this is one. */
+    /** Adds the headers of every response, and those of its transport; false where the request must come over HTTPS. */
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
       const isOverHttps = isSecure(request, isTrusted)
-      putLines(reply, 'transport', `x-request-id: ${request.id}${isOverHttps ? securityLines : '\r\n'}`)
-      return isOverHttps
+      const lines = isOverHttps ? securityLines : isPlain ? plainLines : '\r\n'
+      putLines(reply, 'transport', `x-request-id: ${request.id}${lines}`)
+      return isOverHttps || isPlain
     },
     /** 301 to the same path and query over HTTPS. */
     redirect: ({ url }: FastifyRequest, reply: FastifyReply) =>

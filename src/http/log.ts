@@ -1,5 +1,6 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { factsOf } from './facts.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -8,14 +9,30 @@ declare module 'fastify' {
   }
 }
 
-/** Where one line per answered request goes; never the query string, a header or a body, which may hold secrets. */
+/** One line per answered request; never the query string, a header or a body, which may hold secrets. */
 export interface AccessLine {
   requestId: string
   method: string
   path: string
+  /** The pattern of the route, such as `/products/:id`; undefined where no route matched. */
+  route: string | undefined
   status: number
   ms: number
+  /** Length of the body as it is sent; undefined while that is not known. */
+  bytes: number | undefined
+  /** The client's address, as the trusted proxies forward it. */
+  address: string | undefined
   client: string | undefined
+  /** Whom the client acts for: a user's id, or the client itself. */
+  subject: string | undefined
+  errorCode: string | undefined
+}
+
+/** What the framework does not know of a response. */
+export interface Answered {
+  status: number
+  bytes?: number | undefined
+  errorCode?: string | undefined
 }
 
 export type Access = (line: AccessLine) => void
@@ -32,16 +49,36 @@ const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringif
 export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let start = ''
   let startsMs = Number.NaN
-  let end = ''
-  let endsFor: string | null | undefined = null
-  return ({ requestId, method, path, status, ms, client }, timeMs) => {
-    if (timeMs !== startsMs) start = ['{"level":30,"time":', timeMs, ',"requestId":"'].join('')
-    if (client !== endsFor) end = client === undefined ? '}\n' : [',"client":', quoted(client), '}\n'].join('')
-    startsMs = timeMs
-    endsFor = client
-    return `${start}${requestId}","method":"${method}","path":${quoted(path)},"status":${status},"ms":${ms}${end}`
+  let end = '}\n'
+  let endsFor: Sender = { address: undefined, client: undefined, subject: undefined }
+  return (line, timeMs) => {
+    const { requestId, method, path, route, status, ms, bytes, errorCode } = line
+    if (timeMs !== startsMs) {
+      start = [
+        '{"level":30,"time":"',
+        new Date(timeMs).toISOString(),
+        '","msg":"request completed","requestId":"',
+      ].join('')
+      startsMs = timeMs
+    }
+    if (line.client !== endsFor.client || line.subject !== endsFor.subject || line.address !== endsFor.address) {
+      endsFor = line
+      end = endOf(line)
+    }
+    const sized = bytes === undefined ? '' : `,"bytes":${bytes}`
+    const target = `"method":"${method}","path":${quoted(path)}${member('route', route)}`
+    const result = `"status":${status},"ms":${ms}${sized}${member('errorCode', errorCode)}`
+    return `${start}${requestId}",${target},${result}${end}`
   }
 }
+
+type Sender = Pick<AccessLine, 'address' | 'client' | 'subject'>
+
+/** Who sent the request; joined, so that it is one piece wherever it is written. */
+const endOf = ({ address, client, subject }: Sender) =>
+  [member('address', address), member('client', client), member('subject', subject), '}\n'].join('')
+
+const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":${quoted(text)}`)
 
 /** The first policy: notes when a request arrived. */
 export const arrival = fastifyPlugin(
@@ -62,23 +99,42 @@ export const arrival = fastifyPlugin(
 export const accessLog = fastifyPlugin<{ write: Access }>(
   async (app, { write }) => {
     app.addHook('onSend', (request, reply, payload, done) => {
-      write(accessLine(request, reply.statusCode))
+      const status = reply.statusCode
+      const errorCode = status < 400 ? undefined : (reply.getHeader('x-error-code') as string | undefined)
+      write(accessLine(request, { status, bytes: bytesOf(payload, reply), errorCode }))
       done(null, payload)
     })
   },
   { name: 'accessLog', dependencies: ['arrival', 'conditional'] },
 )
 
-/** The line of a request that was answered with `status`. */
-export function accessLine(request: FastifyRequest, status: number): AccessLine {
-  const { id, method, caller, url, arrivedAt } = request
+/** How long a body is; of a stream only what its route says. */
+function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
+  if (typeof payload === 'string') return Buffer.byteLength(payload)
+  if (payload === null || payload === undefined) return 0
+  if (payload instanceof Uint8Array) return payload.length
+  return lengthOf(reply.getHeader('content-length'))
+}
+
+/** A Content-Length as a number. */
+export const lengthOf = (header: unknown): number | undefined => (header === undefined ? undefined : Number(header))
+
+/** The line of a request that was answered. */
+export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: Answered): AccessLine {
+  const { id, method, caller, url, arrivedAt, ip } = request
   const query = url.indexOf('?')
+  const known = caller && 'caller' in caller ? caller.caller : undefined
   return {
     requestId: id,
     method,
     path: query < 0 ? url : url.slice(0, query),
+    route: (factsOf(request) as { url?: string }).url,
     status,
     ms: Math.round((performance.now() - arrivedAt) * 100) / 100,
-    client: caller && 'caller' in caller ? caller.caller.clientId : undefined,
+    bytes: method === 'HEAD' ? 0 : bytes,
+    address: ip,
+    client: known?.clientId,
+    subject: known?.subject,
+    errorCode,
   }
 }

@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ColumnKind } from '../db/resource-columns.ts'
+import { nearest } from '../http/nearest.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultMistakes } from './defaults.ts'
 import { queryNames } from './list-query.ts'
@@ -33,13 +34,19 @@ const longestName = 40
 /** PostgreSQL cuts the names of indexes at 63 bytes: `resource_<path>_<field>_key`. */
 const longestTogether = 49
 
+/** Every option of `collection()`. */
+const optionNames = Object.keys({
+  ...{ path: true, noun: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
+  ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true },
+} satisfies Record<keyof ResourceOptions, true>)
+
 /** Every mistake in what an author wrote of one resource. */
 export function mistakesOf(options: ResourceOptions): string[] {
   const { path, noun, body } = options ?? {}
   if (typeof path !== 'string' || !pathForm.test(path) || path.length > longestName) {
     return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${shown(path)}`]
   }
-  const wrong = headMistakes(path, noun, options)
+  const wrong = [...unknownOptions(options), ...headMistakes(path, noun, options)]
   if (typeof body !== 'object' || (body as { type?: unknown })?.type !== 'object' || !body.properties) {
     wrong.push('body must be made by Type.Object()')
   } else {
@@ -48,6 +55,16 @@ export function mistakesOf(options: ResourceOptions): string[] {
   }
   return wrong.map((mistake) => `${path}: ${mistake}`)
 }
+
+/** TypeScript finds them in a literal, but not in JavaScript, and not where an object is put together. */
+const unknownOptions = (options: ResourceOptions): string[] =>
+  Object.keys(options)
+    .filter((name) => !optionNames.includes(name))
+    .map((name) => {
+      const meant = nearest(name, optionNames)
+      const hint = meant === undefined ? `they are ${optionNames.join(', ')}` : `did you mean ${meant}?`
+      return `collection() has no option ${name}: ${hint}`
+    })
 
 function headMistakes(path: string, noun: unknown, options: ResourceOptions): string[] {
   const wrong: string[] = []

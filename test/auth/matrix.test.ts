@@ -285,7 +285,7 @@ forEachEngine((engine) => {
       assert.doesNotMatch(answer.body, /<script(?! src="\/docs\/)/, url)
     }
     assert.deepEqual(pages.sort(), [
-      ...['/docs', '/oauth/authorize', '/oauth/authorize/:uid', '/oauth/interaction/:uid', '/oauth/invitation'],
+      ...['/', '/docs', '/oauth/authorize', '/oauth/authorize/:uid', '/oauth/interaction/:uid', '/oauth/invitation'],
       ...['/oauth/logout', '/oauth/logout/success', '/problems', '/problems/:code'],
     ])
   })

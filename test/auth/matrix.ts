@@ -74,6 +74,7 @@ const keys = { id: (made: Fixtures) => made.key() }
  * prefix changes nothing.
  */
 export const matrix: Record<string, Row> = {
+  'GET /': everybody(200),
   'GET /livez': everybody(200),
   'GET /readyz': everybody(200),
   'GET /openapi.json': everybody(200),

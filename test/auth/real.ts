@@ -27,8 +27,8 @@ export async function realServer(engine: EngineUnderTest, env: Record<string, st
   const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'fatal', ...withoutLimits, ...env }
   const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, DATABASE_URL: place.url })
   const service = await startService({ ...config, passwordCost: quickCost }, builtIn, 'test')
-  const ca = readFileSync(service.authorityFile as string, 'utf8')
-  const agent = new Agent({ connect: { ca } })
+  const ca = service.authorityFile && readFileSync(service.authorityFile, 'utf8')
+  const agent = new Agent(ca ? { connect: { ca } } : {})
   const close = async () => {
     await agent.destroy()
     await service.close()

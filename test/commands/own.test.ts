@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { after, describe, it } from 'node:test'
+import { after, before, beforeEach, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { answering, askToken, ended, killAll, newPlace, plinth, project, visit } from './support.ts'
 
@@ -57,6 +57,60 @@ describe('plinth serve <definition>', () => {
     }
     service.child.kill('SIGTERM')
     assert.equal((await ended(service)).code, 0)
+  })
+
+  describe('a folder with a definition', () => {
+    const here = join(folder, 'here')
+    const reports = (name: string) => `plinth: using the definition ${join(here, name)}\n`
+    /** What a command in the folder would do to a database that has nothing yet. */
+    const plan = async (more: Record<string, string> = {}, ...args: string[]) => {
+      const { code, stdout, stderr } = await ended(plinth(['migrate', '--plan', ...args], { ...env, ...more }, here))
+      return { code, stderr, isOfNotes: stdout.includes('create table "resource_notes"') }
+    }
+    before(() => {
+      mkdirSync(here)
+      env.PLINTH_DATA_DIR = join(dataDir, 'planned')
+    })
+    after(() => {
+      env.PLINTH_DATA_DIR = dataDir
+    })
+    beforeEach(() => {
+      for (const name of readdirSync(here)) rmSync(join(here, name))
+      rmSync(env.PLINTH_DATA_DIR as string, { recursive: true, force: true })
+      mkdirSync(env.PLINTH_DATA_DIR as string)
+    })
+
+    it('uses its service.ts, and says so', async () => {
+      writeFileSync(join(here, 'package.json'), '{"type":"module"}')
+      written('here/service.ts', notes('title: Title'))
+      assert.deepEqual(await plan(), { code: 0, stderr: reports('service.ts'), isOfNotes: true })
+    })
+
+    it('uses what its package.json names before that', async () => {
+      writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
+      writeFileSync(join(here, 'package.json'), '{"type":"module","plinth":"./other.ts"}')
+      written('here/other.ts', notes('title: Title'))
+      assert.deepEqual(await plan(), { code: 0, stderr: reports('other.ts'), isOfNotes: true })
+    })
+
+    it('uses what is named by PLINTH_DEFINITION or the argument before both', async () => {
+      writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
+      const named = written('named.ts', notes('title: Title'))
+      const expected = { code: 0, stderr: '', isOfNotes: true }
+      assert.deepEqual(await plan({ PLINTH_DEFINITION: named }), expected)
+      assert.deepEqual(await plan({ PLINTH_DEFINITION: join(folder, 'none.ts') }, named), expected)
+    })
+
+    it('exits with 2 for a package.json that names no file', async () => {
+      writeFileSync(join(here, 'package.json'), '{"plinth":{"main":"service.ts"}}')
+      const { code, stderr } = await plan()
+      assert.deepEqual([code, stderr.split(': ')[1]], [2, join(here, 'package.json')])
+      assert.match(stderr, /"plinth" must name the file of the service, such as "\.\/service\.ts"/)
+    })
+
+    it('is built in without any', async () => {
+      assert.deepEqual(await plan(), { code: 0, stderr: '', isOfNotes: false })
+    })
   })
 
   it('is what the documents show', () => {

@@ -61,10 +61,10 @@ describe('plinth report', () => {
   it('tells what the service refuses, with exit code 1', async () => {
     for (const [args, message] of [
       [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
-      [['run', 'books', '--filter', 'genre'], /expected name=value/],
+      [['run', 'books', '--filter', 'genre'], /It must be name=value/],
       [['cancel', 'tsk_AAAAAAAAAAAAAAAAAAAAAA'], /404: There is no such task/],
       [['list', '--client-secret', 'wrong'], /answered 401/],
-      [['list', '--base-url', 'https://localhost:1'], /ECONNREFUSED/],
+      [['list', '--base-url', 'https://localhost:1'], /^plinth: Nothing answers at https:\/\/localhost:1: /],
     ] as const) {
       const { code, stderr } = await run(...args)
       assert.equal(code, 1, stderr)

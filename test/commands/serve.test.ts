@@ -63,9 +63,13 @@ describe('plinth serve', () => {
       'the client is shown',
       async () => /Secret {8}(\S+)/.exec(first.stdout()) ?? undefined,
     )
-    assert.match(first.stdout(), new RegExp(`Plinth serves ${base}\n {2}Data {10}${dataDir}`))
+    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Definition    users, products and books, which are built in\n  Data          ${dataDir}\n`
+    assert.ok(first.stdout().includes(head))
     assert.match(first.stdout(), /Trust {9}\S+\/certificates\/authority\.crt\n/)
     const [, id] = /Client {8}(\S+)/.exec(first.stdout()) ?? []
+    const next = `-u ${id}:${greeting[1]} -d grant_type=client_credentials ${base}/oauth/token\n`
+    assert.match(first.stdout(), /Next {10}get a token\n\n {2}curl --cacert \S+authority\.crt -u /)
+    assert.ok(first.stdout().includes(next))
     const token = (await askToken(dataDir, port, id as string, greeting[1] as string)).json().access_token
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
     const body = JSON.stringify({ name: 'Kept', price: 1.5 })
@@ -79,8 +83,9 @@ describe('plinth serve', () => {
     assert.equal((await stop(first)).code, 0)
 
     const second = await serving(dataDir, port, env)
-    await eventually('it says where', async () => second.stdout().includes(base))
+    await eventually('it says where', async () => second.stdout().includes('Next'))
     assert.doesNotMatch(second.stdout(), /Secret/)
+    assert.match(second.stdout(), /Next {10}register clients: npx plinth clients create --name NAME --scope SCOPES\n/)
     assert.deepEqual((await see('/products/1')).json(), created.json())
     assert.deepEqual((await see('/oauth/jwks')).json(), before.keys)
     assert.ok(before.keys.keys[0].kid)
@@ -89,6 +94,25 @@ describe('plinth serve', () => {
     assert.equal((await visit(dataDir, `${base}/api/reports`, { headers })).status, 200, 'the old token is still good')
     assert.equal(statSync(dataDir).mode & 0o077, 0)
     assert.equal((await stop(second)).code, 0)
+  })
+
+  it('logs its start in production as one line of JSON, and how to get on without a client', async () => {
+    const { dataDir, port, env, base } = await place()
+    const production = { ...env, PLINTH_PROFILE: 'production', PLINTH_HOST: '127.0.0.1', PLINTH_ROLES: 'api,auth' }
+    const start = async (): Promise<Record<string, unknown>> => {
+      const service = await serving(dataDir, port, production)
+      await stop(service)
+      const lines = service.stdout().trimEnd().split('\n')
+      return lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'plinth is serving')
+    }
+    const { version, address, listening, engine, roles, migrations, next } = await start()
+    assert.match(String(version), /^\d+\.\d+\.\d+$/)
+    assert.deepEqual([address, listening, engine, roles], [base, `127.0.0.1:${port}`, 'sqlite', ['api', 'auth']])
+    assert.equal((migrations as string[])[0], '0001-resources')
+    assert.match(String(next), /^register a client: plinth clients create/)
+    await ended(plinth(['clients', 'create', '--name', 'A', '--scope', 'reports:read'], env))
+    const again = await start()
+    assert.deepEqual([again.migrations, again.next], [[], undefined])
   })
 
   const unsafe: [what: string, env: Record<string, string>, cause: RegExp][] = [
@@ -228,7 +252,8 @@ describe('plinth serve', () => {
       t.after(() => other.server.close())
       const { code, stderr } = await ended(plinth(['serve'], { ...env, [setting]: String(other.port) }))
       assert.equal(code, 1)
-      assert.match(stderr, new RegExp(`^plinth: .*${other.port}`))
+      const what = `Cannot listen on port ${other.port} of 127.0.0.1: another program listens there`
+      assert.equal(stderr, `plinth: ${what}. Stop it, or set ${setting} to another port\n`)
       assert.doesNotMatch(stderr, / at .*\.ts:/)
     })
   }
@@ -236,7 +261,7 @@ describe('plinth serve', () => {
   it('exits with 2 and names every wrong setting, its value and what was expected', async () => {
     const { env } = await place()
     const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
-    const commands = ['serve', 'migrate', 'settings', 'demo']
+    const commands = ['serve', 'migrate', 'settings']
     const ends = commands.map((command) => ended(plinth([command], { ...env, ...wrong })))
     for (const { code, stdout, stderr } of await Promise.all(ends)) {
       assert.deepEqual([code, stdout], [2, ''])
@@ -247,9 +272,12 @@ describe('plinth serve', () => {
     }
   })
 
-  it('warns of a setting that it does not know', async () => {
+  it('warns of a setting that it does not know, naming the nearest that it knows', async () => {
     const { dataDir, port, env } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
-    assert.equal((await stop(service)).stderr, 'plinth: PLINTH_PROT is not a setting of this release\n')
+    assert.equal(
+      (await stop(service)).stderr,
+      'plinth: PLINTH_PROT is not a setting of this release: did you mean PLINTH_PORT?\n',
+    )
   })
 })

@@ -57,9 +57,9 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   return { child, stdout: () => stdout, ended }
 }
 
-/** `plinth` with these arguments, in a folder without a `.env`. */
-export const plinth = (args: string[], env: Environment = {}): Running =>
-  start(process.execPath, [plinthFile, ...args], env)
+/** `plinth` with these arguments, in a folder without a `.env` unless another is given. */
+export const plinth = (args: string[], env: Environment = {}, cwd?: string): Running =>
+  start(process.execPath, [plinthFile, ...args], env, cwd)
 
 /** Runs `plinth` to its end, and fails when that takes longer than anything here may. */
 export const ended = async (running: Running): Promise<Ended> => {

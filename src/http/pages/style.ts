@@ -57,7 +57,7 @@ ul.scopes { list-style: none; margin: 0 0 1.5rem; padding: 0; border: 1px solid 
 ul.scopes li { padding: .75rem 1rem } ul.scopes li + li { border-top: 1px solid var(--soft) }
 .small { font-size: .875rem; color: var(--quiet); margin: 1.25rem 0 0 }
 dl { margin: 1.5rem 0 0; padding: 1rem; font-size: .875rem; background: var(--ground); border-radius: .5rem }
-dt { color: var(--quiet) } dd { margin: 0 0 .5rem } dd:last-child { margin: 0 }
+dt { color: var(--quiet) } dd { margin: 0 } dd + dt { margin-top: .75rem }
 @media (max-width: 30rem) { body { padding: 0; place-items: start stretch; background: var(--card) }
   main { max-width: none; padding: 1.5rem 1.25rem; border: 0; border-radius: 0; box-shadow: none } }
 @media (forced-colors: active) { button, main, .brand span { border: 1px solid } }

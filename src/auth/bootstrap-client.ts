@@ -1,0 +1,43 @@
+import { auditRecorder, theService } from '../db/audit.ts'
+import type { Database } from '../db/database.ts'
+import { firstRevision, nextRevision } from '../db/revision.ts'
+import type { Sealer } from '../db/seal.ts'
+import type { Client } from '../db/tables.ts'
+import { packed } from './client-rows.ts'
+import { type Sources, secretPlace, told } from './clients.ts'
+import { refuseWrong, wholeSettings } from './new-client.ts'
+import type { Scopes } from './scopes.ts'
+
+/**
+ * Makes sure that the client named in the settings exists as set: confidential, every scope, client_credentials.
+ * Meant for each start; throws VALIDATION_ERROR when id or secret cannot be used.
+ */
+export async function ensureBootstrapClient(
+  db: Database,
+  sealer: Sealer,
+  known: Scopes,
+  id: string,
+  secret: string,
+  { now = Date.now }: Sources = {},
+): Promise<void> {
+  const grants = ['client_credentials']
+  const settings = wholeSettings({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
+  refuseWrong({ ...settings, id, secret }, known)
+  const values = { ...packed(settings), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
+  const at = new Date(now()).toISOString()
+  const record = auditRecorder(sealer, now)
+  await db.write(async (tx) => {
+    const before = await tx.selectFrom('clients').selectAll().where('id', '=', id).executeTakeFirst()
+    if (before && isAsSet(before, values)) return
+    await tx
+      .insertInto('clients')
+      .values({ ...values, id, ...firstRevision(at) })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...values, ...nextRevision('clients', at) }))
+      .execute()
+    const event = before ? 'client.updated' : 'client.created'
+    await record(tx, { ...theService, event, target: id, details: told(settings) })
+  })
+}
+
+const isAsSet = (row: Client, values: Partial<Client>): boolean =>
+  Object.entries(values).every(([name, value]) => row[name as keyof Client] === value)

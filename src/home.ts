@@ -1,0 +1,80 @@
+import type { FastifyPluginAsync } from 'fastify'
+import { Type } from 'typebox'
+import { weightOf } from './http/negotiate.ts'
+import type { Frame } from './http/pages/frame.ts'
+import { html, type Markup } from './http/pages/html.ts'
+
+export interface HomeOptions {
+  frame: Frame
+  /** The paths of the resources that are served, without their collections' prefix, by their names. */
+  resources: Readonly<Record<string, string>>
+  /** The paths of the OpenAPI documents. */
+  documents: readonly string[]
+  /** Whether the authorization server is here. */
+  hasDiscovery: boolean
+  /** The release. */
+  version: string
+}
+
+const Link = Type.Object({ href: Type.String() })
+const links = (description: string, name: string, href: string) =>
+  Type.Object({}, { additionalProperties: Link, description, examples: [{ [name]: { href } }] })
+const Index = Type.Object({
+  name: Type.String({ examples: ['Plinth'] }),
+  version: Type.String({ description: 'The release', examples: ['0.1.0'] }),
+  resources: links('The lists that are served, by their names', 'products', '/products'),
+  _links: links('Documentation, health and discovery', 'docs', '/docs'),
+})
+
+const discoveryPath = '/.well-known/openid-configuration'
+
+/** GET /: what this is and where everything about it is, as a page for browsers or as JSON, by Accept. */
+export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
+  const about = { operationId: 'readIndex', summary: 'Where everything is', tags: ['meta'] }
+  const content = { 'application/json': { schema: Index }, 'text/html': { schema: Type.String() } }
+  const schema = { ...about, response: { 200: { description: 'The index', content } } }
+  const config = { scope: 'public', cache: 'public', headers: ['Content-Security-Policy', 'Vary'] } as const
+  const page = options.frame('REST API', pageBody(options))
+  const index = indexOf(options)
+  app.get('/', { config, schema }, (request, reply) => {
+    if (!prefersPage(request.headers.accept)) return reply.send(index)
+    return reply.type('text/html; charset=utf-8').header('content-security-policy', page.policy).send(page.html)
+  })
+}
+
+/** JSON unless a page is asked for more, as browsers do: what says nothing of it is a program. */
+const prefersPage = (accept = '*/*') => weightOf(accept, 'text/html') > weightOf(accept, 'application/json')
+
+function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {
+  const [openapi = '', ...ofVersions] = documents
+  const places: Record<string, string> = {
+    docs: '/docs',
+    openapi,
+    ...Object.fromEntries(ofVersions.map((path) => [`openapi-${path.split('/')[1]}`, path])),
+    problems: '/problems',
+    health: '/readyz',
+    ...(hasDiscovery && { discovery: discoveryPath }),
+  }
+  return { name: 'Plinth', version, resources: hrefs(resources), _links: hrefs(places) }
+}
+
+const hrefs = (paths: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(paths).map(([name, href]) => [name, { href }]))
+
+function pageBody({ resources, documents, hasDiscovery }: HomeOptions): Markup {
+  const names = Object.keys(resources).map((name) => name.replaceAll('-', ' '))
+  const things = new Intl.ListFormat('en').format([...names, 'reports', 'webhooks'])
+  return html`<p class="lead">An HTTP API for programs: ${things}, with access by OAuth 2.0.</p>
+<dl>
+${entry('Documentation, to read and to try out', ['/docs'])}
+${entry('OpenAPI documents, for tools', documents)}
+${entry('Error codes', ['/problems'])}
+${entry('Health', ['/livez', '/readyz'])}
+${hasDiscovery && entry('OAuth 2.0 and OpenID Connect discovery', [discoveryPath])}
+</dl>
+<p class="small">Programs that ask for <code>application/json</code> get this index as JSON.</p>`
+}
+
+const entry = (title: string, paths: readonly string[]): Markup =>
+  html`<dt>${title}</dt>
+${paths.map((path) => html`<dd><a href="${path}">${path}</a></dd>`)}`

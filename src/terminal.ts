@@ -1,0 +1,15 @@
+import { styleText } from 'node:util'
+
+/** The styles that output to a terminal is written in. */
+export type Style = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold'
+export type Paint = (style: Style, text: string) => string
+
+/** Where text is written to. */
+export type Output = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>
+
+/** Whether an output is a terminal that can move its cursor, and how text is painted there: plainly without one, and under NO_COLOR. */
+export function terminalOf({ isTTY }: Pick<Output, 'isTTY'>, env: NodeJS.ProcessEnv): { live: boolean; paint: Paint } {
+  const live = isTTY === true && env.TERM !== 'dumb'
+  const coloured = live && !env.NO_COLOR
+  return { live, paint: (style, text) => (coloured ? styleText(style, text, { validateStream: false }) : text) }
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { ended, project, start } from './support.ts'
+
+const notice = async (command: string, agent: string): Promise<string> => {
+  const env = { npm_command: command, npm_config_user_agent: agent }
+  const { code, stdout, stderr } = await ended(
+    start(process.execPath, [join(project, 'scripts', 'node-notice.js')], env, project),
+  )
+  assert.deepEqual([code, stdout], [0, ''])
+  return stderr
+}
+
+describe('an installation with an old Node.js', () => {
+  it('is told once which one is used here', async () => {
+    for (const command of ['ci', 'install']) {
+      const said = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
+      assert.match(said, /^plinth: npm runs on Node\.js 20; npm start, npm run and npx plinth use 2\d\.\S+, [^\n]+\n$/)
+    }
+  })
+
+  it('is told nothing with one that fits, nor by any other command', async () => {
+    assert.equal(await notice('ci', 'npm/11.6.2 node/v24.11.0 linux x64 workspaces/false'), '')
+    assert.equal(await notice('pack', 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false'), '')
+    assert.equal(await notice('ci', ''), '')
+  })
+
+  it('has no warning of npm for each package, before npx neither', () => {
+    assert.match(readFileSync(join(project, '.npmrc'), 'utf8'), /^loglevel=error$/m)
+  })
+})

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Database } from '../src/db/database.ts'
+import { collection, Line, service, Type } from '../src/plinth.ts'
+import { type TestApp, testApp } from './support/app.ts'
+import { onSqlite } from './support/engines.ts'
+import { livesOf } from './support/lives.ts'
+
+const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8'
+
+onSqlite((engine) => {
+  describe('GET /', () => {
+    let db: Database
+    let app: TestApp
+    before(async () => {
+      db = await engine.database()
+      app = await testApp(db, { version: '1.2.3' })
+    })
+    after(async () => {
+      await app.app.close()
+      await db.close()
+    })
+    const get = (headers: Record<string, string> = {}) => app.send({ url: '/', headers, scopes: null })
+
+    it('200 with a JSON index for programs, whose links all lead somewhere', async () => {
+      for (const accept of [undefined, '*/*', 'application/json']) {
+        const answer = await get(accept ? { accept } : {})
+        assert.deepEqual([answer.statusCode, answer.headers['content-type']], [200, 'application/json; charset=utf-8'])
+        const { name, version, resources, _links } = answer.json()
+        assert.deepEqual([name, version], ['Plinth', '1.2.3'])
+        assert.deepEqual(Object.keys(resources), ['users', 'products', 'books'])
+        assert.deepEqual(Object.keys(_links), ['docs', 'openapi', 'openapi-v1', 'openapi-v2', 'problems', 'health'])
+        for (const { href } of [
+          ...Object.values<{ href: string }>(resources),
+          ...Object.values<{ href: string }>(_links),
+        ]) {
+          assert.equal((await app.send({ url: href, scopes: 'users:read' })).statusCode, 200, href)
+        }
+      }
+    })
+
+    it('200 with a page for browsers, under a policy that allows its style and nothing else', async () => {
+      const answer = await get({ accept: browser })
+      assert.deepEqual([answer.statusCode, answer.headers['content-type']], [200, 'text/html; charset=utf-8'])
+      assert.match(String(answer.headers['content-security-policy']), /^default-src 'none'; style-src 'sha256-[^']+';/)
+      const links = [...answer.body.matchAll(/href="([^"]+)"/g)].map(([, path]) => path as string)
+      assert.deepEqual(links, [
+        '/docs',
+        '/openapi.json',
+        '/v1/openapi.json',
+        '/v2/openapi.json',
+        '/problems',
+        '/livez',
+        '/readyz',
+      ])
+      assert.doesNotMatch(answer.body, /<script|https?:/)
+    })
+
+    it('is cached and revalidated as other public responses, each form by itself', async () => {
+      const [page, index] = [await get({ accept: browser }), await get()]
+      assert.notEqual(page.headers.etag, index.headers.etag)
+      for (const [{ headers }, accept] of [
+        [page, browser],
+        [index, '*/*'],
+      ] as const) {
+        assert.match(String(headers['cache-control']), /^public, max-age=/)
+        assert.match(String(headers.vary), /Accept/)
+        assert.ok(headers['strict-transport-security'] && headers['x-content-type-options'])
+        assert.equal((await get({ accept, 'if-none-match': String(headers.etag) })).statusCode, 304)
+      }
+    })
+
+    it('200 for HEAD, 405 for POST, 406 for any other form, 401 for a wrong token', async () => {
+      assert.equal((await app.send({ method: 'HEAD', url: '/', scopes: null })).statusCode, 200)
+      const posted = await app.send({ method: 'POST', url: '/', scopes: null })
+      assert.deepEqual([posted.statusCode, posted.headers.allow], [405, 'GET, HEAD, OPTIONS'])
+      assert.equal((await get({ accept: 'image/png' })).statusCode, 406)
+      assert.equal((await app.send({ url: '/', token: 'expired' })).statusCode, 401)
+    })
+
+    it('names what a definition of its own serves, in the first version that is not retired', async () => {
+      const lineItems = collection({ path: '/line-items', noun: 'lineItem', body: Type.Object({ title: Line(1, 50) }) })
+      const definition = service({ resources: [lineItems] })
+      const plans = JSON.stringify({ v1: { status: 'retired', successor: 'v2' } })
+      const own = await testApp(db, { definition, lives: livesOf(plans, definition) })
+      const index = await own.send({ url: '/', scopes: null })
+      assert.deepEqual(index.json().resources, { 'line-items': { href: '/v2/line-items' } })
+      const page = await own.send({ url: '/', scopes: null, headers: { accept: browser } })
+      assert.match(page.body, /for programs: line items, reports, and webhooks/)
+      await own.app.close()
+    })
+  })
+})

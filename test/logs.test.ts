@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Logs, openLogs } from '../src/logs.ts'
+
+const esc = '\u001b'
+const request = {
+  ...{ requestId: 'trace-0001', method: 'GET', path: '/things/7', route: '/things/:id', status: 200, ms: 1.25 },
+  ...{ bytes: 1_240, address: '192.0.2.7', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
+}
+
+/** What the log writes to an output. */
+function written(
+  use: (logs: Logs) => void,
+  { isTTY = false, env = {}, level = 'info' }: { isTTY?: boolean; env?: NodeJS.ProcessEnv; level?: string } = {},
+): string {
+  let text = ''
+  const write = (more: string) => {
+    text += more
+    return true
+  }
+  const logs = openLogs(level, { out: { isTTY, columns: 80, write }, env, now: () => 1_700_000_000_123 })
+  use(logs)
+  logs.flush()
+  return text
+}
+
+describe('the log as a pipe', () => {
+  it('is JSON with ISO time and a message, for requests and all else', () => {
+    const lines = written(({ log, access }) => {
+      log.warn({ refused: 3 }, 'connections were refused')
+      access(request)
+    })
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    assert.deepEqual(
+      lines.map(({ level, time, msg }) => [level, time, msg]),
+      [
+        [40, '2023-11-14T22:13:20.123Z', 'connections were refused'],
+        [30, '2023-11-14T22:13:20.123Z', 'request completed'],
+      ],
+    )
+    assert.equal(lines[0].refused, 3)
+    assert.equal(lines[1].route, '/things/:id')
+  })
+
+  it('has no requests at level warn', () => {
+    assert.equal(
+      written(({ access }) => access(request), { level: 'warn' }),
+      '',
+    )
+  })
+})
+
+describe('the log on a terminal', () => {
+  const plain = { isTTY: true, env: { NO_COLOR: '1' } }
+
+  it('has a line to read for each request', () => {
+    const failed = { ...request, status: 404, path: '/nothing', bytes: 17, errorCode: 'RESOURCE_NOT_FOUND' }
+    const text = written(({ access }) => {
+      access(request)
+      access({ ...failed, client: undefined })
+    }, plain)
+    const [first, second] = text.split('\n')
+    assert.match(first as string, /^\d\d:\d\d:\d\d\.123 {2}200 {2}GET {4}\/things\/7 {2}1\.25 ms {2}1\.2 kB {2}cli_a$/)
+    assert.match(second as string, /404 {2}GET {4}\/nothing {2}1\.25 ms {2}17 B {2}RESOURCE_NOT_FOUND$/)
+  })
+
+  it('has the message, its fields and the stack of an error', () => {
+    const text = written(
+      ({ log }) => log.error({ err: new Error('no such file'), queue: 'report' }, 'a job failed'),
+      plain,
+    )
+    assert.match(
+      text,
+      /^\d\d:\d\d:\d\d\.123 {2}ERROR {2}a job failed {2}queue=report\n {4}Error: no such file\n {8}at /,
+    )
+  })
+
+  it('has colours, but under NO_COLOR and on a dumb terminal', () => {
+    const use = ({ access }: Logs) => access(request)
+    assert.ok(written(use, { isTTY: true }).includes(`${esc}[32m200${esc}[39m`))
+    for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }]) {
+      assert.ok(!written(use, { isTTY: true, env }).includes(esc))
+    }
+  })
+
+  it('passes no control character of a client on to the terminal', () => {
+    const text = written(({ access, log }) => {
+      access({ ...request, client: `a${esc}[2Jb`, path: '/a\u009bb' })
+      log.warn({ host: `a${esc}b\r` }, `m${esc}`)
+    }, plain)
+    assert.doesNotMatch(text, /[^\P{Cc}\n]/u)
+  })
+})
