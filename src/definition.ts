@@ -1,5 +1,6 @@
 import { type Scopes, scopesWith } from './auth/scopes.ts'
 import type { ResourceColumn, ResourceTable } from './db/resource-columns.ts'
+import { infoErrors, type ServiceInfo } from './http/openapi-info.ts'
 import { books } from './resources/books.ts'
 import type { Collection, Declaration } from './resources/declaration.ts'
 import { DefinitionError } from './resources/declaration-rules.ts'
@@ -21,6 +22,8 @@ import {
 /** What a service serves, as `service` made it; everything about it is told from here. */
 export interface Definition {
   readonly [made]: true
+  /** What its OpenAPI documents say of it. */
+  info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
   /** Report types besides those that each resource has. */
@@ -32,8 +35,8 @@ export interface Definition {
   tables: readonly ResourceTable[]
 }
 
-/** What an author says of a service. */
-export interface ServiceOptions {
+/** What an author says of a service; its title and the like are those of its OpenAPI documents. */
+export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
   /** Which of the resources each version serves, such as `{ v1: [notes], v2: [notes, tags] }`; all in both without it. */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
@@ -50,14 +53,15 @@ export const isDefinition = (value: unknown): value is Definition =>
 
 /** A service of these resources. Throws `DefinitionError`, which names every mistake; the result is frozen. */
 export function service(options: ServiceOptions): Definition {
-  const { resources, reports = [], versions: said } = options ?? {}
+  const { resources, reports = [], versions: said, ...about } = options ?? {}
   const versions = declaredVersions(said ?? { v1: resources, v2: resources })
-  const mistakes = mistakesOf({ resources, versions, reports })
+  const mistakes = [...infoErrors(about), ...mistakesOf({ resources, versions, reports })]
   if (mistakes.length > 0) throw new DefinitionError(mistakes)
   const declarations = resources.map(({ declaration }) => declaration)
   const merged = (of: (declaration: Declaration) => object) => Object.assign({}, ...declarations.map(of))
   return Object.freeze({
     [made]: true as const,
+    info: Object.freeze({ title: 'Service', ...about }),
     collections: Object.freeze([...resources]),
     versions: Object.freeze(
       Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, versionOf(name, version)])),
@@ -73,7 +77,7 @@ function mistakesOf({
   resources,
   versions,
   reports,
-}: Required<Omit<ServiceOptions, 'versions'>> & { versions: DeclaredVersions }): string[] {
+}: Required<Pick<ServiceOptions, 'resources' | 'reports'>> & { versions: DeclaredVersions }): string[] {
   if (!Array.isArray(resources) || resources.length === 0 || !resources.every(isCollection)) {
     return ['service: resources must be a list of what collection() returns, one at least']
   }

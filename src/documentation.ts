@@ -1,4 +1,4 @@
-import { endpoints, interactionPath, invitationPath } from './auth/endpoints.ts'
+import { endpoints } from './auth/endpoints.ts'
 import { apiScopes } from './auth/scopes.ts'
 import type { Definition } from './definition.ts'
 import type { DocumentOptions } from './http/openapi-document.ts'
@@ -23,30 +23,30 @@ export function documentation(
   const prefixes = definition.versions[first?.version ?? '']?.prefixes ?? ['']
   const ofVersions = served.map((life): [string, DocumentOptions] => [
     documentPath(life.version),
-    { ...one(life), title: `Plinth ${life.version}`, prefixes: [`/${life.version}`], whole: false },
+    { ...one(life), title: `${definition.info.title} ${life.version}`, prefixes: [`/${life.version}`], whole: false },
   ])
-  const main = { ...one(first), title: 'Plinth', prefixes, whole: true }
+  const main = { ...one(first), title: definition.info.title, prefixes, whole: true }
   return { '/openapi.json': main, ...Object.fromEntries(ofVersions) }
 }
 
 const documentPath = (version: string) => `/${version}/openapi.json`
 
 /** What the documents tell besides the facts of the routes. */
-function commonFacts({ scopes, events, collections }: Definition) {
+function commonFacts({ info, scopes, events, collections }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
+    info,
     scopes: { machine: Object.fromEntries(ofMachines), person: scopes },
     tags: tags(collections),
     everywhere,
     schemas: { Task: TaskView },
-    written: oauthOperations({ ...endpoints, interaction: interactionPath, invitation: invitationPath }),
+    written: oauthOperations(endpoints),
     events,
   }
 }
 
 /** What the policies of `app.ts` add to every operation. */
-const everywhere: Everywhere = {
-  requestHeaders: ['X-Request-Id'],
+export const everywhere: Everywhere = {
   headers: [
     'X-Request-Id',
     'Cache-Control',
@@ -73,8 +73,9 @@ function tags(collections: Definition['collections']): Record<string, string> {
     reports: 'Files made of the data in the background: ask, watch or be called, then download',
     webhooks: 'Who is called when something happens, with what came of each call',
     limits: 'How much the caller may do, and has done',
-    administration: 'Clients, API keys, the audit log and versions of the interface, for administrators',
+    administration: 'Clients, API keys, invitations, the audit log and versions of the interface, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
+    events: 'The calls that webhooks receive',
     meta: 'The service about itself',
   }
 }

@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { auditEvents } from '../db/audit.ts'
 import { judged } from '../http/judged.ts'
 import { narrowable } from '../http/narrowable.ts'
-import { Limit } from '../http/paging.ts'
+import { CursorText, Fields, Limit } from '../http/paging.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 const Addresses = (description: string) =>
@@ -13,7 +13,7 @@ const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
 /** One line of text that has something in it. */
-const line = '^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u0020\\u007f-\\u00a0][^\\u0000-\\u001f\\u007f-\\u009f]*$'
+const line = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\x00-\\x20\\x7f-\\xa0][^\\x00-\\x1f\\x7f-\\x9f]*$'
 
 const settings = {
   name: Type.String({
@@ -44,7 +44,7 @@ const ClientType = Type.String({ enum: ['confidential', 'public'], description: 
 /** The body that registers a client. */
 export const NewClientBody = Type.Object({
   id: Type.Optional(Type.String({ description: 'Its client_id; made up without it', examples: ['partner'] })),
-  type: Type.Optional(ClientType),
+  type: Type.Optional(Type.String({ ...ClientType, ...judged({ default: 'confidential' }) })),
   ...{ name, scopes, grants },
   ...Type.Partial(Type.Object(optional)).properties,
 })
@@ -134,23 +134,22 @@ export const AuditEntryView = narrowable(
   }),
 )
 
-const cursor = Type.Optional(
-  Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' }),
-)
-const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
-const equal = (what: string) =>
-  Type.Optional(Type.String({ maxLength: 300, description: `Only entries with this ${what}` }))
-const bound = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }))
+const equal = (what: string, example: string) =>
+  Type.Optional(Type.String({ maxLength: 300, description: `Only entries with this ${what}`, examples: [example] }))
+const bound = (description: string, example: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description, examples: [example], ...judged({ format: 'date-time' }) }))
 
-export const ById = Type.Object({ id: Type.String({ description: 'As it was named when it was made' }) })
-export const Narrowed = Type.Object({ fields })
-export const Paged = Type.Object({ limit: Limit, cursor, fields })
+export const ById = Type.Object({
+  id: Type.String({ description: 'As it was named when it was made', examples: ['partner'] }),
+})
+export const Narrowed = Type.Object({ fields: Fields })
+export const Paged = Type.Object({ limit: Limit, cursor: CursorText, fields: Fields })
 export const AuditQuery = Type.Object({
-  ...{ limit: Limit, cursor, fields },
-  event: equal('event'),
-  clientId: equal('client'),
-  subject: equal('subject'),
-  target: equal('target'),
-  from: bound('Only entries of this instant or later'),
-  to: bound('Only entries before this instant'),
+  ...{ limit: Limit, cursor: CursorText, fields: Fields },
+  event: equal('event', 'client.created'),
+  clientId: equal('client', 'partner'),
+  subject: equal('subject', '42'),
+  target: equal('target', 'partner'),
+  from: bound('Only entries of this instant or later', '2026-03-01T12:00:00.000Z'),
+  to: bound('Only entries before this instant', '2026-03-02T12:00:00.000Z'),
 })

@@ -35,7 +35,7 @@ const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest):
 const shown = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
 
 const creating: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'createKey', summary: 'Make an API key' }
+  const about = { tags, operationId: 'createApiKey', summary: 'Make an API key' }
   const schema = { ...about, body: schemas.NewApiKey, response: { 201: schemas.CreatedApiKey } }
   app.post(path, { config: writes, schema }, async (request, reply) => {
     const store = by(options, request)
@@ -50,7 +50,7 @@ const creating: Plugin = async (app, options) => {
 }
 
 const listing: Plugin = async (app, { db }) => {
-  const about = { tags, operationId: 'listKeys', summary: 'List the API keys, newest first' }
+  const about = { tags, operationId: 'listApiKeys', summary: 'List the API keys, newest first' }
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ApiKeyView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<ApiKey>(db, 'apiKeys', 'keys', request.query)
@@ -60,7 +60,7 @@ const listing: Plugin = async (app, { db }) => {
 }
 
 const reading: Plugin = async (app, { db }) => {
-  const about = { tags, operationId: 'readKey', summary: 'Read an API key', params: schemas.ById }
+  const about = { tags, operationId: 'readApiKey', summary: 'Read an API key', params: schemas.ById }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.ApiKeyView } }
   app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
     const key = await findApiKey(db, request.params.id)
@@ -70,7 +70,7 @@ const reading: Plugin = async (app, { db }) => {
 }
 
 const changing: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'patchKey', summary: 'Change an API key', params: schemas.ById }
+  const about = { tags, operationId: 'patchApiKey', summary: 'Change an API key', params: schemas.ById }
   const schema = { ...about, body: schemas.ApiKeyPatch, response: { 200: schemas.ApiKeyView } }
   app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
     const { name, rate, quota, expiresAt } = request.body
@@ -81,7 +81,7 @@ const changing: Plugin = async (app, options) => {
 }
 
 const removing: Plugin = async (app, options) => {
-  const schema = { tags, operationId: 'removeKey', summary: 'Revoke an API key for good', params: schemas.ById }
+  const schema = { tags, operationId: 'deleteApiKey', summary: 'Revoke an API key for good', params: schemas.ById }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
     const demands = preconditionOf(request, options.requireIfMatch)
     await revokeApiKey(by(options, request), request.params.id, demands)

@@ -58,7 +58,7 @@ function shown({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
 }
 
 const creating: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'createClient', summary: 'Register a client' }
+  const about = { tags, operationId: 'createOAuthClient', summary: 'Register a client' }
   const schema = { ...about, body: schemas.NewClientBody, response: { 201: schemas.CreatedClient } }
   const config = { ...writes, problems: ['DUPLICATE_RESOURCE'] } as const
   app.post(path, { config, schema }, async (request, reply) => {
@@ -78,7 +78,7 @@ const creating: Plugin = async (app, options) => {
 }
 
 const listing: Plugin = async (app, { db }) => {
-  const about = { tags, operationId: 'listClients', summary: 'List the clients, newest first' }
+  const about = { tags, operationId: 'listOAuthClients', summary: 'List the clients, newest first' }
   const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ClientView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<Client>(db, 'clients', 'clients', request.query)
@@ -88,7 +88,7 @@ const listing: Plugin = async (app, { db }) => {
 }
 
 const reading: Plugin = async (app, { db }) => {
-  const about = { tags, operationId: 'readClient', summary: 'Read a client', params: schemas.ById }
+  const about = { tags, operationId: 'readOAuthClient', summary: 'Read a client', params: schemas.ById }
   const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.ClientView } }
   app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
     const client = await findClient(db, request.params.id)
@@ -98,7 +98,7 @@ const reading: Plugin = async (app, { db }) => {
 }
 
 const changing: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'patchClient', summary: 'Change a client', params: schemas.ById }
+  const about = { tags, operationId: 'patchOAuthClient', summary: 'Change a client', params: schemas.ById }
   const schema = { ...about, body: schemas.ClientPatch, response: { 200: schemas.ClientView } }
   app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
     const settings = withDefaults(request.body)
@@ -133,7 +133,11 @@ function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<Client
 }
 
 const rotating: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'rotateClientSecret', summary: 'Give a client a new secret; the old one ends' }
+  const about = {
+    tags,
+    operationId: 'rotateOAuthClientSecret',
+    summary: 'Give a client a new secret; the old one ends',
+  }
   const schema = { ...about, params: schemas.ById, response: { 200: schemas.CreatedClient } }
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'] } as const
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
@@ -147,7 +151,7 @@ const rotating: Plugin = async (app, options) => {
 }
 
 const removing: Plugin = async (app, options) => {
-  const schema = { tags, operationId: 'removeClient', summary: 'Revoke a client for good', params: schemas.ById }
+  const schema = { tags, operationId: 'deleteOAuthClient', summary: 'Revoke a client for good', params: schemas.ById }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
     await revokeClient(by(options, request), request.params.id, demandsOf(request, options))
     return reply.code(204).send()

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
 import type { Database } from '../db/database.ts'
 import { actorOf } from '../http/actor.ts'
+import { judged } from '../http/judged.ts'
 import { once } from '../http/once.ts'
 import type { Role } from './accounts.ts'
 import type { Invitation, Invitations } from './invitations.ts'
@@ -31,17 +32,18 @@ const Created = Type.Object({
 const Wanted = Type.Object({
   role: Type.Optional(
     Type.Union([Type.Literal('user'), Type.Literal('admin')], {
-      description: 'user without it',
+      description: 'What they may do',
+      ...judged({ default: 'user' }),
       examples: ['admin'],
     }),
   ),
 })
-const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Of the user' }) })
+const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Of the user', examples: [1] }) })
 
 /** POST /api/users/{id}/invitation: lets a user choose a password, by a link that is shown this once. */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {
   const { db, invitations, sendInvitation, report } = options
-  const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['users'] }
+  const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['administration'] }
   app.post<{ Params: { id: number }; Body: { role?: Role } }>(
     '/api/users/:id/invitation',
     {

@@ -62,7 +62,7 @@ const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
 /** Answers that are not kept are not compressed: they are plain or nothing. */
 function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encoding: string): boolean {
-  if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own') return false
+  if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own' || config.produces?.length === 0) return false
   const { coding, identity } = codingOf(encoding)
   return !identity && (coding === null || (config.cache ?? 'none') === 'none')
 }
@@ -73,6 +73,7 @@ type Answers = Record<string, { content?: Record<string, unknown> }>
 function declaredTypes({ schema, method }: RouteOptions): string[] {
   const answers = Object.entries((schema?.response ?? {}) as Answers).filter(([status]) => status.startsWith('2'))
   if (answers.length === 0) return [method].flat().includes('DELETE') ? [] : [json]
+  if (answers.every(([status]) => status === '204')) return []
   const types = answers.flatMap(([, { content }]) => (content ? Object.keys(content) : [json]))
   return [...new Set(types.map((type) => type.split(';', 1)[0] as string))]
 }

@@ -5,7 +5,11 @@
  */
 export const judged = (rules: Rules) => ({ $defs: { judged: rules } })
 
-interface Rules {
+/** A schema that the document states otherwise: what is accepted besides has no place in it. */
+export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })
+
+export interface Rules {
+  default?: unknown
   enum?: readonly string[]
   pattern?: string
   format?: string

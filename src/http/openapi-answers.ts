@@ -10,12 +10,10 @@ import {
 } from './openapi-components.ts'
 import { exampleOf } from './openapi-examples.ts'
 import type { Declared, Route } from './openapi-operation.ts'
-import { partOf, type Schema, wholeOf } from './openapi-schemas.ts'
+import { type Schema, wholeOf } from './openapi-schemas.ts'
+import { isChange } from './openapi-words.ts'
 import { heedsPrefer } from './prefer.ts'
 import type { ProblemCode } from './problem.ts'
-
-/** A write that can be made conditional: RFC 9110 §13.1 for one resource. */
-const isChange = ({ method, schema }: Route) => schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
 
 /** A file that can be had in parts. */
 const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
@@ -94,7 +92,7 @@ export function successesOf(
     {
       description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
       headers: headerReferences(headersOf(route, status)),
-      ...contentOf(answer, (schema) => answerOf(route, status, schema, refer)),
+      ...contentOf(answer, (schema) => answerOf(route, schema, refer)),
     },
   ])
   const conditional = isValidated(route) || isFile(route)
@@ -104,18 +102,9 @@ export function successesOf(
   return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
 }
 
-/** A whole answer; or a part of it, where `fields` can ask for one. */
-function answerOf(
-  { config }: Route,
-  status: string,
-  schema: Schema,
-  refer: (schema: Schema, suffix?: string) => Schema,
-): Schema {
-  const shape = (one: Schema): Schema => {
-    const whole = refer(wholeOf(one))
-    const isNarrowed = config.fields && status === '200' && one.whole !== undefined
-    return isNarrowed ? { anyOf: [whole, refer(partOf(one), 'Part')] } : whole
-  }
+/** The whole of a response, whatever `fields` leaves of it: generated clients then know what a resource always has. */
+function answerOf({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
+  const shape = (one: Schema): Schema => refer(wholeOf(one))
   if (config.enclosed) return refer(enclosedOf(schema, shape), 'List')
   return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
 }

@@ -9,6 +9,7 @@ export interface Parameter extends Header {
   name: string
   in: string
   required?: boolean
+  example?: unknown
 }
 
 export interface Reference {
@@ -16,7 +17,10 @@ export interface Reference {
   description?: string
 }
 
-export type Content = Record<string, { schema?: Schema; examples?: Record<string, { value: unknown }> }>
+export type Content = Record<
+  string,
+  { schema?: Schema; example?: unknown; examples?: Record<string, { value: unknown }> }
+>
 
 export interface Response {
   description: string
@@ -93,42 +97,58 @@ export const headers = { ...browserHeaders, ...apiHeaders }
 
 export type HeaderName = keyof typeof headers
 
-const condition = (name: string, description: string, schema: Schema = text): Parameter => ({
+const condition = (name: string, description: string, example: string, schema: Schema = text): Parameter => ({
   name,
   in: 'header',
   description,
   schema,
+  example,
 })
 
 const strict = '`handling=strict`: refuse what would be ignored, such as unknown names'
 
-const preference = (more: readonly string[]) =>
-  condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`)
+const preference = (example: string, more: readonly string[] = []) =>
+  condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`, example)
 
 /**
- * The request headers that change what an operation does, by their names. Their examples stand in the words: as examples
- * tools would fill them in, and send conditions that nobody meant.
+ * The request headers that change what an operation does, by their names. Tools fill their examples in, so they are
+ * conditions that hold: a tag that no resource has, a date before all, one after all.
  */
 export const headerParameters = {
-  'If-Match': condition('If-Match', 'Only if the resource has one of these strong tags, such as `"3"`; `*` for any'),
+  'If-Match': condition(
+    'If-Match',
+    'Only if the resource has one of these strong tags, such as `"3"`; `*` for any',
+    '*',
+  ),
   'If-None-Match': condition(
     'If-None-Match',
     'Only if the resource has none of these tags, such as `"3"`; `*` for any',
+    '"0"',
   ),
-  'If-Modified-Since': condition('If-Modified-Since', 'Only if the resource has changed since this HTTP date'),
-  'If-Unmodified-Since': condition('If-Unmodified-Since', 'Only if the resource has not changed since this HTTP date'),
-  Range: condition('Range', 'The part to send, such as `bytes=0-1023`'),
-  'If-Range': condition('If-Range', 'The part only if the result has this strong tag, else the whole'),
-  'X-Request-Id': condition('X-Request-Id', 'A name for this exchange: 8 to 64 of `A-Za-z0-9._-`'),
+  'If-Modified-Since': condition(
+    'If-Modified-Since',
+    'Only if the resource has changed since this HTTP date',
+    'Thu, 01 Jan 2026 00:00:00 GMT',
+  ),
+  'If-Unmodified-Since': condition(
+    'If-Unmodified-Since',
+    'Only if the resource has not changed since this HTTP date',
+    'Fri, 01 Jan 2100 00:00:00 GMT',
+  ),
+  Range: condition('Range', 'The part to send, such as `bytes=0-1023`', 'bytes=0-1023'),
+  'If-Range': condition('If-Range', 'The part only if the result has this strong tag, else the whole', '"0"'),
   'Idempotency-Key': condition(
     'Idempotency-Key',
     'Names this operation among those of the client on this path, for 24 hours: repeated under it, the request has one effect and one answer',
+    '0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65',
     { ...text, maxLength: 255, pattern: '^([!#-~]([ -~]*[!-~])?|"([ !#-\\[\\]-~]|\\\\["\\\\])+")$' },
   ),
-  Prefer: preference([]),
-  PreferOnLists: preference(['`count=exact`: tell a caller with a token the number of all matching items']),
-  PreferOnWrites: preference(['`return=minimal`: leave out the representation']),
-  PreferOnTasks: preference([
+  Prefer: preference('handling=lenient'),
+  PreferOnLists: preference('count=exact', [
+    '`count=exact`: tell a caller with a token the number of all matching items',
+  ]),
+  PreferOnWrites: preference('return=representation', ['`return=minimal`: leave out the representation']),
+  PreferOnTasks: preference('wait=1', [
     '`wait=10`: answer when the task has ended, with If-None-Match when it changes, or after so many seconds, 30 at most',
   ]),
 } satisfies Record<string, Parameter>

@@ -7,45 +7,49 @@ const text = { type: 'string' }
 const url = { type: 'string', format: 'uri' }
 const instant = { type: 'string', format: 'date-time' }
 const code = { $ref: '#/components/schemas/ErrorCode' }
-const object = (properties: Record<string, Schema>, optional: readonly string[] = []): Schema => ({
-  type: 'object',
-  properties,
-  required: Object.keys(properties).filter((name) => !optional.includes(name)),
+const listOf = (...names: string[]): Schema => ({
+  type: 'array',
+  items: { type: 'object', properties: Object.fromEntries(names.map((name) => [name, text])), required: names },
 })
 
-/** The bodies of errors and the codes they carry. */
+const ofBothForms = { errorCode: code, requestId: { ...text, description: 'As X-Request-Id' }, timestamp: instant }
+
+const ofProblems = {
+  type: { ...url, description: 'Problem form: a page that explains the errorCode' },
+  title: { ...text, description: 'Problem form: the same for every problem of this type' },
+  status: { type: 'integer', minimum: 400, maximum: 599, description: 'Problem form: the HTTP status' },
+  detail: { ...text, description: 'Problem form: what happened this time' },
+  instance: { ...url, description: 'Problem form: identifies this occurrence' },
+  errors: { ...listOf('field', 'message'), description: 'Problem form: the fields at fault' },
+}
+
+const ofCodes = {
+  message: { ...text, description: 'Code form: what happened this time' },
+  details: { ...listOf('field', 'issue'), description: 'Code form: the fields at fault' },
+  path: { ...text, description: 'Code form: the path of the request' },
+}
+
+/**
+ * The body of errors and the codes it carries. One schema has the members of every form, none of them required, so that a
+ * generated client has one type for all errors.
+ */
 export const errorSchemas: Record<string, Schema> = {
   ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'Stable: what went wrong, for programs' },
-  Problem: object(
-    {
-      type: { ...url, description: 'A page that explains the errorCode' },
-      title: { ...text, description: 'The same for every problem of this type' },
-      status: { type: 'integer', description: 'The HTTP status' },
-      detail: { ...text, description: 'What happened this time' },
-      instance: { ...url, description: 'Names this occurrence' },
-      errorCode: code,
-      requestId: text,
-      timestamp: instant,
-      errors: { type: 'array', items: object({ field: text, message: text }) },
+  ErrorBody: {
+    type: 'object',
+    description:
+      'An error in one of three forms: the problem form (RFC 9457), the code form, or `error` alone for limits and OAuth',
+    properties: {
+      ...ofBothForms,
+      ...ofProblems,
+      ...ofCodes,
+      error: { ...text, description: 'Which limit was met; at OAuth endpoints, the code of RFC 6749 §5.2' },
+      error_description: { ...text, description: 'OAuth endpoints: what happened this time' },
     },
-    ['errors'],
-  ),
-  CodeError: object(
-    {
-      errorCode: code,
-      message: text,
-      details: { type: 'array', items: object({ field: text, issue: text }) },
-      path: text,
-      requestId: text,
-      timestamp: instant,
-    },
-    ['details'],
-  ),
-  LimitError: {
-    ...object({ error: { ...text, description: 'Which limit was met' } }),
-    examples: [{ error: 'Too many requests: wait 15 seconds' }],
   },
 }
+
+const errorBody = { $ref: '#/components/schemas/ErrorBody' }
 
 /** Limits answer with one field in either form. */
 const ofLimits: ReadonlySet<string> = new Set(['RATE_LIMIT_EXCEEDED', 'QUOTA_EXCEEDED'])
@@ -89,12 +93,6 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
 export const describeCodes = (codes: readonly ProblemCode[]): string =>
   codes.map((known) => `${known}: ${problems[known][1]}`).join('; ')
 
-const problemForm = { $ref: '#/components/schemas/Problem' }
-const codeForm = { $ref: '#/components/schemas/CodeError' }
-const limitForm = { $ref: '#/components/schemas/LimitError' }
-
-const anyOf = (schemas: Schema[]): Schema => (schemas.length === 1 ? (schemas[0] as Schema) : { anyOf: schemas })
-
 function errorResponse(baseUrl: string, codes: readonly ProblemCode[], extra: readonly HeaderName[]): Response {
   const full = codes.filter((known) => !ofLimits.has(known))
   const bare = codes.filter((known) => ofLimits.has(known))
@@ -102,13 +100,12 @@ function errorResponse(baseUrl: string, codes: readonly ProblemCode[], extra: re
     of.map((known): [string, { value: unknown }] => [known, { value: body(known) }])
   const jsonBodies = [...bodies(full, codeExample), ...bodies(bare, limitExample)]
   const problemBodies = Object.fromEntries(bodies(full, (known) => problemExample(baseUrl, known)))
-  const forms = [...(full.length > 0 ? [codeForm] : []), ...(bare.length > 0 ? [limitForm] : [])]
   return {
     description: describeCodes(codes),
     headers: headerReferences(['X-Error-Code', 'Preference-Applied', ...extra]),
     content: {
-      ...(full.length > 0 && { 'application/problem+json': { schema: problemForm, examples: problemBodies } }),
-      'application/json': { schema: anyOf(forms), examples: Object.fromEntries(jsonBodies) },
+      ...(full.length > 0 && { 'application/problem+json': { schema: errorBody, examples: problemBodies } }),
+      'application/json': { schema: errorBody, examples: Object.fromEntries(jsonBodies) },
     },
   }
 }

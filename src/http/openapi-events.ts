@@ -1,5 +1,5 @@
 import type { Parameter } from './openapi-components.ts'
-import { capital, type Schema, type SchemaNames } from './openapi-schemas.ts'
+import { capital, type Schema } from './openapi-schemas.ts'
 
 /** An event that webhooks receive: what it tells, and a body as it is sent. */
 export interface EventType {
@@ -9,44 +9,54 @@ export interface EventType {
   schema?: object
 }
 
-const header = (name: string, description: string, schema: Schema = { type: 'string' }): Parameter => ({
+const header = (name: string, example: string | number, description: string, schema: Schema = text): Parameter => ({
   name,
   in: 'header',
   description,
   required: true,
   schema,
+  example,
 })
 
-/** The headers of a call, as Standard Webhooks 1.0 names them, and two of ours. */
-export const webhookHeaders: Record<string, Parameter> = {
-  'webhook-id': header('webhook-id', 'The same on every try: what a receiver knows duplicates by'),
-  'webhook-timestamp': header('webhook-timestamp', 'When this try was signed, in seconds since the epoch', {
+const text = { type: 'string' }
+
+/**
+ * The headers of a call, as Standard Webhooks 1.0 names them, and two of ours. Each call has them and its body in full:
+ * generators take components that only webhooks refer to for unused.
+ */
+const webhookHeaders: Parameter[] = [
+  header('webhook-id', 'msg_Rmlyc3RQcm9ncmFtbWVyXw', 'The same on every attempt: receivers recognize duplicates by it'),
+  header('webhook-timestamp', 1_772_366_400, 'When this attempt was signed, in seconds since the epoch', {
     type: 'integer',
   }),
-  'webhook-signature': header(
+  header(
     'webhook-signature',
+    'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
     'One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, ' +
       '`v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json',
   ),
-  'webhook-event': header('webhook-event', 'The kind of the event'),
-  'webhook-attempt': header('webhook-attempt', 'The number of this try, from 1', { type: 'integer', minimum: 1 }),
-}
+  header('webhook-event', 'report.completed', 'The event type'),
+  header('webhook-attempt', 1, 'The number of this attempt, from 1', { type: 'integer', minimum: 1 }),
+]
 
 /** The calls that registered addresses receive, one for each kind of event. */
-export function webhooksOf(events: Record<string, EventType>, names: SchemaNames): Record<string, object> {
-  return Object.fromEntries(Object.entries(events).map(([event, type]) => [event, { post: call(event, type, names) }]))
+export function webhooksOf(events: Record<string, EventType>): Record<string, { post: Call }> {
+  return Object.fromEntries(Object.entries(events).map(([event, type]) => [event, { post: call(event, type) }]))
 }
 
-function call(event: string, { description, example, schema = objectLike(example) }: EventType, names: SchemaNames) {
+type Call = ReturnType<typeof call>
+
+function call(event: string, { description, example, schema = objectLike(example) }: EventType) {
   const name = event.split(/\W/).map(capital).join('')
-  const body = names.refer({ ...schema, examples: [example] }, [`${name}Event`])
+  const body: Schema = { ...schema, title: `${name}Event`, examples: [example] }
   return {
     operationId: `on${name}`,
     summary: description,
-    tags: ['webhooks'],
+    description: 'Sent to the addresses that are registered for it, signed, and again until one attempt succeeds.',
+    tags: ['events'],
     // No token: the signature is what a receiver knows us by.
     security: [],
-    parameters: Object.keys(webhookHeaders).map((known) => ({ $ref: `#/components/parameters/${known}` })),
+    parameters: webhookHeaders,
     requestBody: {
       required: true,
       description: 'The event; with `payloadStyle: envelope`, inside of `data`',

@@ -1,33 +1,17 @@
-import {
-  type HeaderName,
-  type HeaderParameterName,
-  headerReferences,
-  parameterReferences,
-  type Reference,
-  type Response,
-} from './openapi-components.ts'
+import type { HeaderName } from './openapi-components.ts'
 import { failures, type Operation } from './openapi-operation.ts'
 import type { ProblemCode } from './problem.ts'
 
 /** What the policies in front of every operation add to it: each new policy adds its own here. */
 export interface Everywhere {
-  /** Request headers that every operation heeds. */
-  requestHeaders: readonly HeaderParameterName[]
-  /** Headers of every answer. */
+  /** Headers of every response: the document describes them once, in words. */
   headers: readonly HeaderName[]
   /** Codes that any request can be refused with. */
   problems: readonly ProblemCode[]
 }
 
-/** An operation with what every operation has; what it says itself comes first. */
-export function withEverywhere(operation: Operation, { requestHeaders, headers, problems }: Everywhere): Operation {
-  const common = headerReferences(headers)
-  const withHeaders = (answer: Response | Reference) =>
-    '$ref' in answer ? answer : { ...answer, headers: { ...common, ...answer.headers } }
-  const answers = Object.entries(operation.responses).map(([status, answer]) => [status, withHeaders(answer)])
-  return {
-    ...operation,
-    parameters: [...(operation.parameters ?? []), ...parameterReferences(requestHeaders)],
-    responses: { ...failures(problems), ...Object.fromEntries(answers) },
-  }
-}
+/** An operation with the refusals that every operation has; what it says itself comes first. */
+export const withEverywhere = (operation: Operation, { problems }: Everywhere): Operation => ({
+  ...operation,
+  responses: { ...failures(problems), ...operation.responses },
+})

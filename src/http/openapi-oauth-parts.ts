@@ -19,7 +19,7 @@ export const failure: Response = {
   description: 'The server failed (500) or cannot take the request now (503), or the request is malformed as HTTP',
   headers: headerReferences(['Retry-After']),
   content: {
-    'application/json': { schema: { anyOf: [ref('OauthError'), ref('CodeError')] } },
-    'application/problem+json': { schema: ref('Problem') },
+    'application/json': { schema: ref('ErrorBody') },
+    'application/problem+json': { schema: ref('ErrorBody') },
   },
 }

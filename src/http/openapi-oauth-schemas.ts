@@ -31,7 +31,7 @@ export const tokenRequest: Schema = {
     },
     ['grant_type'],
   ),
-  examples: [{ grant_type: 'client_credentials', client_id: 'CLIENT_ID', client_secret: 'CLIENT_SECRET' }],
+  examples: [{ grant_type: 'client_credentials' }],
 }
 
 /** The form that names a token. */
@@ -44,7 +44,7 @@ export const aToken: Schema = {
     },
     ['token'],
   ),
-  examples: [{ token: 'ACCESS_TOKEN', client_id: 'CLIENT_ID', client_secret: 'CLIENT_SECRET' }],
+  examples: [{ token: 'ACCESS_TOKEN' }],
 }
 
 const issuer = 'https://localhost:8443'

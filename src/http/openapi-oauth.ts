@@ -1,23 +1,17 @@
 import { type HeaderName, headerReferences } from './openapi-components.ts'
 import type { Written } from './openapi-document.ts'
-import { browserOperations } from './openapi-oauth-pages.ts'
 import { failed, failure, ofJson, ref, tags } from './openapi-oauth-parts.ts'
-import { peopleOperations } from './openapi-oauth-people.ts'
 import { aToken, oauthSchemas, tokenRequest } from './openapi-oauth-schemas.ts'
 import type { Operation } from './openapi-operation.ts'
 import type { Schema } from './openapi-schemas.ts'
 
-/** The paths of an authorization server. */
+/** The paths of an authorization server that programs call; browsers are sent to the others. */
 export interface OauthPaths {
-  authorization: string
   token: string
   revocation: string
   introspection: string
   userinfo: string
   jwks: string
-  end_session: string
-  interaction: string
-  invitation: string
 }
 
 /** The operations of an authorization server, whose routes declare no schemas. */
@@ -26,8 +20,6 @@ export function oauthOperations(at: OauthPaths): Written {
     schemas: oauthSchemas,
     responses: { OauthFailure: failure },
     paths: {
-      ...browserOperations(at),
-      ...peopleOperations(at),
       [at.token]: { post: form('createToken', 'Get an access token (RFC 6749)', tokenRequest, 'Token', ['Pragma']) },
       [at.revocation]: { post: form('revokeToken', 'Revoke a token (RFC 7009)', aToken, undefined) },
       [at.introspection]: {
@@ -53,6 +45,7 @@ function form(
   return {
     operationId,
     summary,
+    description: 'For registered clients, which say who they are in the form or by HTTP Basic.',
     tags,
     security: [{ clientBasic: [] }, {}],
     requestBody: { required: true, content: { 'application/x-www-form-urlencoded': { schema: request } } },
@@ -73,8 +66,9 @@ function form(
 const userInfo = (operationId: string): Operation => ({
   operationId,
   summary: 'Read who logged in (OpenID Connect Core §5.3)',
+  description: 'Takes the scope `openid`; `profile` and `email` add the members of these names.',
   tags,
-  security: [{ oauth2: ['openid'] }, { openIdConnect: ['openid'] }, { bearer: [] }],
+  security: [{ bearer: [] }, { oauth2: ['openid'] }],
   responses: {
     '200': { description: 'OK', ...ofJson(ref('UserInfo')) },
     '400': failed('The request was refused (RFC 6750 §3.1)', ['WWW-Authenticate']),
@@ -87,6 +81,7 @@ const userInfo = (operationId: string): Operation => ({
 const document = (operationId: string, summary: string, schema: string, type = 'application/json'): Operation => ({
   operationId,
   summary,
+  description: 'Open to everybody, and the same for all.',
   tags,
   security: [],
   responses: {

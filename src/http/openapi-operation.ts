@@ -11,7 +11,9 @@ import {
   type Response,
 } from './openapi-components.ts'
 import { describeCodes, responseName } from './openapi-errors.ts'
+import { sampleOf } from './openapi-examples.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './openapi-schemas.ts'
+import { describedBy } from './openapi-words.ts'
 import { type ProblemCode, problems as registry } from './problem.ts'
 
 declare module 'fastify' {
@@ -47,6 +49,13 @@ export interface Route {
     response?: Record<string, Declared>
   }
 }
+
+/** What only browsers load: pages, and the scripts of pages. */
+const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
+
+/** Whether a route answers with a page or a script, which no generated client has a use for. */
+export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
+  Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
 
 export interface Operation {
   operationId: string
@@ -87,7 +96,7 @@ export function operationOf(
   return {
     operationId,
     ...(summary && { summary }),
-    ...(description && { description }),
+    description: description ?? describedBy(route),
     ...(tags && { tags }),
     security: securityOf(route.config),
     ...(parameters.length > 0 && { parameters }),
@@ -100,18 +109,20 @@ export function operationOf(
 function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
-  const either = orScope === undefined ? [] : [{ oauth2: [orScope] }, { openIdConnect: [orScope] }]
+  const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
   const open = scope === 'public' ? [{}] : []
-  return [...open, { oauth2: scopes }, { openIdConnect: scopes }, ...either, { bearer: [] }]
+  // A token however it was had comes first: tools take the first way, and a token is all that it needs.
+  return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
 function parametersOf(schema: Schema | undefined, place: string): Parameter[] {
-  return Object.entries(schema?.properties ?? {}).map(([name, { description = '', ...rest }]) => ({
+  return Object.entries(schema?.properties ?? {}).map(([name, { description = '', examples, ...rest }]) => ({
     name,
     in: place,
     ...(description && { description }),
     ...((place === 'path' || schema?.required?.includes(name)) && { required: true }),
     schema: rest,
+    example: sampleOf({ ...rest, examples }),
   })) as Parameter[]
 }
 

@@ -8,14 +8,15 @@ export interface Schema {
   [keyword: string]: unknown
 }
 
-/** A schema as plain JSON: judged rules in their places, and maps as `additionalProperties`, which generators know. */
+/** A schema as plain JSON: documented ones and judged rules in their places, and maps as `additionalProperties`, which generators know. */
 export function plain<T>(schema: T): T {
   return JSON.parse(JSON.stringify(schema), (_key, value) => withJudged(isMap(value) ? asMap(value) : value))
 }
 
-/** What a handler judges (`judged`) becomes a part of the schema. */
+/** What a handler judges (`judged`) becomes a part of the schema, what is documented instead of it (`documentedAs`) the whole. */
 function withJudged(value: unknown): unknown {
-  const judged = (value as { $defs?: { judged?: object } } | null)?.$defs?.judged
+  const { judged, documented } = (value as { $defs?: { judged?: object; documented?: object } } | null)?.$defs ?? {}
+  if (documented !== undefined) return documented
   if (judged === undefined) return value
   const { $defs, ...rest } = value as Schema
   return { ...rest, ...judged }
@@ -35,9 +36,6 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
 
 /** A narrowable answer in full: with the members that a whole one always has. */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
-
-/** A narrowable answer after `fields`: any of its members. What an example of the whole shows, it need not show again. */
-export const partOf = ({ whole, examples, ...schema }: Schema): Schema => schema
 
 /** Gives each shape of object one name among the components. */
 export interface SchemaNames {
@@ -73,10 +71,16 @@ export function namesOf(operationId: string): { body: string[]; answer: string[]
   if (noun === '') return { body: [], answer: [] }
   const one = singular(noun)
   const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
-  return { body: [noun + capital(verb)], answer: answers[verb] ?? [noun, `${noun}After${capital(verb)}`] }
+  const action = noun + capital(verb)
+  // Not `WebhookTest`: Go compiles a file of that name into tests alone.
+  const body = ['create', 'replace', 'patch'].includes(verb) ? action : `${action}Request`
+  return { body: [body], answer: answers[verb] ?? [noun, `${action}Result`] }
 }
 
-/** The merge patch of an object (RFC 7396): every member is optional, null removes one that may be absent. */
+/**
+ * The merge patch of an object (RFC 7396): every member is optional, null removes one that may be absent, and what is left
+ * out stays as it is, so there are no defaults.
+ */
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [
     name,
@@ -86,4 +90,6 @@ export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema
 }
 
 /** Objects are patched in their turn, anything else is replaced. */
-const partPatchOf = (schema: Schema): Schema => (schema.properties ? mergePatchOf(schema) : schema)
+function partPatchOf({ default: _, ...schema }: Schema): Schema {
+  return schema.properties ? mergePatchOf(schema) : schema
+}

@@ -17,11 +17,11 @@ export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: 
     },
   }
   return {
-    oauth2: { type: 'oauth2', description: 'Access tokens of this service', flows },
-    openIdConnect: {
-      type: 'openIdConnect',
-      description: 'The same tokens, by discovery',
-      openIdConnectUrl: `${baseUrl}/.well-known/openid-configuration`,
+    // Not `openIdConnect` besides, which generated clients in Java refuse to call with.
+    oauth2: {
+      type: 'oauth2',
+      description: `Access tokens of this service; discovery at ${baseUrl}/.well-known/openid-configuration`,
+      flows,
     },
     bearer: {
       type: 'http',

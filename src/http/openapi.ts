@@ -1,5 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { type Static, Type } from 'typebox'
+import { judged } from './judged.ts'
 import { type DocumentOptions, documentOf } from './openapi-document.ts'
 import type { Route } from './openapi-operation.ts'
 import { plain } from './openapi-schemas.ts'
@@ -22,17 +24,41 @@ export const openapi = fastifyPlugin<OpenapiOptions>(
     })
     const about = { operationId: 'readOpenapi', summary: 'This document', tags: ['meta'] }
     const content = { 'application/json': { schema: { type: 'object' } } }
-    const schema = { ...about, response: { 200: { description: 'OpenAPI 3.1', content } } }
+    const schema = { ...about, querystring: Variant, response: { 200: { description: 'OpenAPI 3.1', content } } }
     for (const [path, options] of Object.entries(documents)) {
-      let document: string | undefined
-      app.get(path, { config: { scope: 'public', cache: 'public' }, schema }, (_request, reply) => {
-        document ??= JSON.stringify(documentOf(routes, options))
-        return reply.type('application/json; charset=utf-8').send(document)
-      })
+      const whole = lazily(() => JSON.stringify(documentOf(routes, options)))
+      const withoutWebhooks = lazily(() => JSON.stringify(documentOf(routes, { ...options, events: {} })))
+      app.get<{ Querystring: Static<typeof Variant> }>(
+        path,
+        { config: { scope: 'public', cache: 'public' }, schema },
+        ({ query }, reply) => {
+          const text = query.webhooks === 'false' ? withoutWebhooks() : whole()
+          return reply.type('application/json; charset=utf-8').send(text)
+        },
+      )
     }
   },
   { name: 'openapi', dependencies: ['authorize', 'enclose', 'conditional'] },
 )
+
+const Variant = Type.Object({
+  webhooks: Type.Optional(
+    Type.String({
+      enum: ['true', 'false'],
+      description: '`false` leaves the webhooks out, for generators that cannot read them',
+      ...judged({ default: 'true' }),
+    }),
+  ),
+})
+
+/** Made when it is first needed. */
+function lazily<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
 
 /** HEAD and OPTIONS go with every GET and every path: they say nothing of their own. */
 function routesOf({ method, url, schema = {}, config = {} }: RouteOptions): Route[] {

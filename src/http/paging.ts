@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { Type } from 'typebox'
+import { judged } from './judged.ts'
 import { Problem } from './problem.ts'
 
 /** Where a page starts: the sort values of the row it starts behind, and the direction it is walked in. */
@@ -14,8 +15,20 @@ export const pageSize = { default: 50, most: 200 }
 export const Limit = Type.Optional(
   Type.Integer({
     minimum: 1,
-    description: `Items to return: ${pageSize.default} without it, ${pageSize.most} at most`,
+    description: `Items to return, ${pageSize.most} at most`,
+    // The Link header repeats what the request named, so the validator adds nothing.
+    ...judged({ default: pageSize.default }),
   }),
+)
+
+/** The `cursor` parameter of a list. */
+export const CursorText = Type.Optional(
+  Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header', examples: [''] }),
+)
+
+/** The `fields` parameter of what can be narrowed. */
+export const Fields = Type.Optional(
+  Type.String({ description: 'Names of the members to return, between commas; all without it', examples: ['id'] }),
 )
 
 /** The page size of a `limit` parameter: at least 1, larger than the most is coerced. */

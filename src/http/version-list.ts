@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { narrowable } from './narrowable.ts'
+import { Fields } from './paging.ts'
 import type { Life } from './version-life.ts'
 
 /** How often somebody has called a version, and when last. */
@@ -50,7 +51,7 @@ const VersionView = narrowable(
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
   const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the versions of the interface' }
   const querystring = Type.Object({
-    fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+    fields: Fields,
   })
   const schema = { ...about, querystring, response: { 200: Type.Array(VersionView) } }
   const config = { scope: 'admin', cache: 'private', fields: true } as const

@@ -3,6 +3,7 @@ import { type TObject, type TSchema, Type } from 'typebox'
 import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
+import { Fields } from '../http/paging.ts'
 import { answerPlainRead, isPlainRead, representationOf } from '../http/plain-read.ts'
 import type { ProblemCode } from '../http/problem.ts'
 import { announcer, heardOf } from './announce.ts'
@@ -63,9 +64,9 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
 
 type Coded = Record<string, Coding>
 
-const idParams = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Given by the service' }) })
+const idParams = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Given by the service', examples: [1] }) })
 const fieldsQuery = Type.Object({
-  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+  fields: Fields,
 })
 
 /** What every route of a resource has in common: its path, who may call, who may keep the answer, its name. */
@@ -86,12 +87,14 @@ function route({ declaration, publicRead, guard }: Served, operation: Operation,
     },
     about: {
       tags: [name],
-      operationId: operation + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
+      operationId: verbOf(operation) + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
       summary: title,
       ...(single && { params: idParams }),
     },
   } as const
 }
+
+const verbOf = (operation: Operation) => (operation === 'remove' ? 'delete' : operation)
 
 /** What a change of the state can be refused with, besides what all are. */
 function conflictsOf({ unique }: Declaration, operation: Operation, guard: Guard | undefined): readonly ProblemCode[] {

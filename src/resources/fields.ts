@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import Format from 'typebox/format'
-import { Line, lines } from './text.ts'
+import { documentedLines, Line, lines } from './text.ts'
 
 /** The HTML standard's pattern of e-mail addresses, which is what `format: email` means here. */
 const email =
@@ -14,7 +14,7 @@ export const Name = Line(1, 200)
 export const Title = Line(1, 300)
 
 /** Text of several lines, 20,000 characters at most without another number. */
-export const Text = (maxLength = 20_000) => Type.String({ maxLength, pattern: lines })
+export const Text = (maxLength = 20_000) => Type.String({ maxLength, pattern: lines, ...documentedLines })
 
 /** An e-mail address by the HTML standard's pattern. */
 export const Email = Type.String({ format: 'email', maxLength: 254, examples: ['ada@example.com'] })

@@ -6,8 +6,9 @@ import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Row } from '../db/rows.ts'
 import { instantFrom } from '../http/instant.ts'
 import { judged } from '../http/judged.ts'
-import { type Cursor, decodeCursor, Limit, limitOf, listMark } from '../http/paging.ts'
+import { type Cursor, CursorText, decodeCursor, Fields, Limit, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
+import { amended } from './amended.ts'
 import { Line } from './text.ts'
 
 /** What a list of a resource can be asked for. */
@@ -86,32 +87,36 @@ function parameterOf(kind: ColumnKind | undefined, description: string): TSchema
 const instantAfter = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description, ...judged({ format: 'date-time' }) }))
 
-/** Fields, each once, each with or without a minus sign. */
+/** Fields, each with or without a minus sign; that each is named once takes words. */
 const sortPattern = (sorts: readonly string[]) => {
   const field = `-?(${sorts.join('|')})`
-  return `^(?!.*\\b(\\w+)\\b.*\\b\\1\\b)(${field}(,${field})*)?$`
+  return `^(${field}(,${field})*)?$`
 }
 
 /** The query parameters of a list. */
 export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }: ListRules): TObject {
+  const [example = {}] = (body as { examples?: Record<string, unknown>[] }).examples ?? []
+  const shown = (schema: TSchema, field = '') =>
+    Object.hasOwn(example, field) ? amended(schema, { examples: [example[field]] }) : schema
   const properties: Record<string, TSchema> = {
     limit: Limit,
-    cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
+    cursor: CursorText,
     sort: Type.Optional(
       Type.String({
         maxLength: 300,
-        description: `Fields to sort by, descending with a minus sign: ${sorts.join(', ')}`,
-        ...judged({ pattern: sortPattern(sorts) }),
+        description: `Fields to sort by, each once, descending with a minus sign: ${sorts.join(', ')}`,
+        examples: ['-createdAt'],
+        ...judged({ pattern: sortPattern(sorts), default: 'id' }),
       }),
     ),
-    fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
-    ...(search.length > 0 && { q: text(`Text to find in ${search.join(' or ')}`) }),
+    fields: Fields,
+    ...(search.length > 0 && { q: shown(text(`Text to find in ${search.join(' or ')}`), search[0]) }),
     updatedAfter: instantAfter('Only what changed after this instant, or this day'),
   }
-  for (const name of filters) properties[name] = parameterOf(kinds[name], `Only items with this ${name}`)
+  for (const name of filters) properties[name] = shown(parameterOf(kinds[name], `Only items with this ${name}`), name)
   for (const field of ranges) {
     for (const { name, about } of boundsOf(field, body.properties[field])) {
-      properties[name] = parameterOf(kinds[field], about)
+      properties[name] = shown(parameterOf(kinds[field], about), field)
     }
   }
   return Type.Object(properties)

@@ -8,13 +8,19 @@ export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|
 /** The same with line breaks and tabs. */
 export const lines = noControls.replace('\\u0000-\\u001f', '\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f')
 
-/** The same in the document, whose patterns are read as Unicode: there are no halves. Something must be left to trim. */
+/**
+ * The same in the document, whose patterns are read as Unicode: there are no halves. They are written so that RE2, Python,
+ * Java and Rust read them too. Something must be left to trim.
+ */
 const documented = (minLength: number) => {
-  const allowed = '[^\\u0000-\\u001f\\u007f-\\u009f]'
-  return judged({
-    pattern: minLength > 0 ? `^${allowed}*[^\\u0000-\\u0020\\u007f-\\u00a0]${allowed}*$` : `^${allowed}*$`,
-  })
+  const allowed = '[^\\x00-\\x1f\\x7f-\\x9f]'
+  return judged({ pattern: minLength > 0 ? `^${allowed}*[^\\x00-\\x20\\x7f-\\xa0]${allowed}*$` : `^${allowed}*$` })
 }
+
+/** `lines` as the document says it. */
+export const documentedLines: ReturnType<typeof judged> = judged({
+  pattern: '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$',
+})
 
 /** One line of text of a bounded length. */
 export const Line = (minLength: number, maxLength: number, about: { description?: string; examples?: string[] } = {}) =>

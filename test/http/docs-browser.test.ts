@@ -84,7 +84,14 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
   ] as const) {
     it(`shows every operation on ${device}, asks no other host and breaks no rule of its policy`, async () => {
       const { page, checked, close } = await open(viewport)
-      await page.getByRole('heading', { name: 'List users' }).first().waitFor()
+      // Operations are put into the page when it is scrolled to them.
+      const heading = page.getByRole('heading', { name: 'List users' }).first()
+      const isShown = async () => {
+        if (await heading.isVisible()) return true
+        await page.evaluate('window.scrollBy(0, 400)')
+        return false
+      }
+      await eventually('the first list', isShown, 20_000)
       const width = await page.evaluate('document.documentElement.scrollWidth')
       assert.ok(Number(width) <= viewport.width, `it is ${width} wide`)
       checked()

@@ -75,6 +75,10 @@ forEachEngine((engine) => {
     const valueAt = (value: Json, names: string[]): Json =>
       names.length === 0 || value === undefined ? value : valueAt(value?.[names[0] as string], names.slice(1))
 
+    /** The documented schema without what must be there: `fields` may leave any member out, at any depth. */
+    const narrowedSchema = (schema: Json): Json =>
+      JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
+
     it('200 for each path in an answer and for those in none, as documented', async () => {
       const routes = narrowed()
       assert.ok(routes.length > 15, String(routes.length))
@@ -83,7 +87,7 @@ forEachEngine((engine) => {
         assert.ok(paths.length > 3, url)
         for (const path of paths) {
           const part = await read(`${url}?fields=${encodeURIComponent(path)}`)
-          documented.check(schema, part, `${url} ${path}`)
+          documented.check(narrowedSchema(schema), part, `${url} ${path}`)
           const names = path.split('.')
           if (Array.isArray(part)) continue
           const isThere = !/attempts/.test(path) && !path.endsWith('nowhere')

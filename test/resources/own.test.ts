@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       const document = (await send({ url: '/openapi.json' })).json()
       assert.deepEqual(Object.keys(document.paths['/line-items']), ['get', 'post'])
       assert.equal(document.paths['/line-items'].get.operationId, 'listLineItems')
-      assert.deepEqual(document.paths['/line-items'].get.security[0], { oauth2: ['line-items:read'] })
+      assert.deepEqual(document.paths['/line-items'].get.security[1], { oauth2: ['line-items:read'] })
       assert.ok(document.paths['/line-items'].post.responses['409'])
       const parameters = document.paths['/line-items'].get.parameters.map(
         ({ name, $ref }: { name?: string; $ref?: string }) => name ?? $ref,

@@ -30,6 +30,17 @@ export interface LiveRoute {
   path: string
   scope: string | undefined
   orScope: string | undefined
+  /** A page or a script, or a step of a browser's login: what no generated client has a use for. */
+  isForBrowsers: boolean
+}
+
+/** Where browsers are sent to log in, consent and log out, and the pages they come to. */
+const browserPaths = /^\/oauth\/(authorize|logout|interaction|invitation)(\/|$)/
+
+function isForBrowsers({ url, schema }: RouteOptions): boolean {
+  const answers = (schema?.response ?? {}) as Record<string, { content?: object }>
+  const types = Object.keys(answers['200']?.content ?? {})
+  return browserPaths.test(url) || types.some((type) => type === 'text/html' || type === 'text/javascript')
 }
 
 export interface Documented {
@@ -41,6 +52,8 @@ export interface Documented {
   at: (pointer: string) => Json
   /** What a reference refers to; anything else as it is. */
   resolve: (value: Json) => Json
+  /** A schema with what it refers to in the place of each reference. */
+  inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
   /** Fails with `where` unless the schema allows the value. */
   check: (schema: Json, value: unknown, where: string) => void
@@ -49,10 +62,12 @@ export interface Documented {
 /** The app with the address, the release and the authorization server of production, and how to read its document. */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
-  const stop = onEveryRoute(({ method, url, config }) => {
+  const stop = onEveryRoute((route) => {
+    const { method, url, config } = route
     const names = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
     const path = url.replace(/:(\w+)/g, '{$1}')
-    live.push(...names.map((name) => ({ method: name, path, scope: config?.scope, orScope: config?.orScope })))
+    const about = { path, scope: config?.scope, orScope: config?.orScope, isForBrowsers: isForBrowsers(route) }
+    live.push(...names.map((name) => ({ method: name, ...about })))
   })
   const service = await testApp(db, { ...(await production(db)), ...settings } as object)
   stop()
@@ -67,7 +82,7 @@ function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   return () => diagnostics.unsubscribe('fastify.initialization', hook)
 }
 
-function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'compile' | 'check'> {
+function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'inlined' | 'compile' | 'check'> {
   // Binary fractions: 24.5 is not a multiple of 0.01 to the last bit.
   const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
   ajv.addSchema({ ...document, $id: 'openapi.json' })
@@ -80,6 +95,7 @@ function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve
   return {
     at,
     compile,
+    inlined: (schema) => JSON.parse(JSON.stringify(schema), (_, value) => (value?.$ref ? at(value.$ref) : value)),
     resolve: (value) =>
       value.$ref ? { ...at(value.$ref), ...(value.description && { description: value.description }) } : value,
     operations: () =>

@@ -28,7 +28,12 @@ const QuotaUsage = Type.Object({
 })
 
 const UsageView = Type.Object({
-  countedBy: Type.String({ enum: ['key', 'client'], description: 'The API key, or client and subject of the token' }),
+  countedBy: Type.String({
+    enum: ['key', 'client'],
+    // A constant named `Client` would be the name of the client itself in Go.
+    'x-enum-varnames': ['CountedByKey', 'CountedByClient'],
+    description: 'The API key, or client and subject of the token',
+  }),
   rates: Type.Array(RateUsage, { description: 'Limits of short windows; a missing one is off' }),
   quotas: Type.Array(QuotaUsage, { description: 'Limits of the month; a missing one is off' }),
 })

@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Task } from '../../db/tables.ts'
 import { namesTag } from '../../http/entity-tags.ts'
 import { callerOf } from '../../http/identify.ts'
-import { accepts } from '../../http/negotiate.ts'
 import { Problem } from '../../http/problem.ts'
 import { responseEnd, whenAborted } from '../../http/response-end.ts'
 import type { ByteRange, ResultStore } from '../../results/store.ts'
@@ -27,10 +26,6 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
   const result = available(task, options.now())
   const etag = `"${result.sha256}"`
   const { headers, method } = request
-  const { mediaType } = formats.get(result.format) as ReportFormat
-  if (!accepts(headers.accept, mediaType.split(';', 1)[0] as string)) {
-    throw new Problem('NOT_ACCEPTABLE', `The result is ${mediaType}`)
-  }
   if (headers['if-match'] !== undefined && !namesTag(headers['if-match'], etag, 'strong')) {
     throw new Problem('PRECONDITION_FAILED', 'The result does not have this ETag')
   }

@@ -3,20 +3,30 @@ import { type Static, Type } from 'typebox'
 import type { Requester } from '../../db/scan.ts'
 import type { Task } from '../../db/tables.ts'
 import type { Caller } from '../../http/identify.ts'
-import { decodeCursor, encodeCursor, Limit, limitOf, linkHeader, listMark } from '../../http/paging.ts'
+import {
+  CursorText,
+  decodeCursor,
+  encodeCursor,
+  Fields,
+  Limit,
+  limitOf,
+  linkHeader,
+  listMark,
+} from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
 import { lastEndOver, type TaskStore } from './tasks.ts'
 
 const states = ['pending', 'in_progress', 'completed', 'failed'] as const
-const name = (description: string) => Type.Optional(Type.String({ maxLength: 100, description }))
+const name = (description: string, example: string) =>
+  Type.Optional(Type.String({ maxLength: 100, description, examples: [example] }))
 
 export const TaskListQuery = Type.Object({
   limit: Limit,
-  cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
+  cursor: CursorText,
   status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
-  reportType: name('Only tasks of this report type'),
-  format: name('Only tasks in this format'),
-  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+  reportType: name('Only tasks of this report type', 'activity'),
+  format: name('Only tasks in this format', 'csv'),
+  fields: Fields,
 })
 
 type Query = Static<typeof TaskListQuery>

@@ -1,11 +1,14 @@
 import { type Static, Type } from 'typebox'
 import { instantOf, isDay } from '../../http/instant.ts'
+import { documentedAs } from '../../http/judged.ts'
 import type { FieldError } from '../../http/problem.ts'
-import { noControls } from '../text.ts'
+import { Line } from '../text.ts'
 import type { Asked, FilterValue, ReportFilter, ReportKind } from './kinds.ts'
 
-const Text = Type.String({ maxLength: 300, pattern: noControls })
-const Names = Type.Union([Type.Array(Text, { maxItems: 50 }), Text])
+const Text = Line(0, 300)
+const List = Type.Array(Text, { maxItems: 50 })
+/** Also names between commas, which the document does not say: one shape is easier to send from a generated client. */
+const Names = Type.Union([List, Text], documentedAs(List))
 
 /** What a report can be narrowed to; each type of report says which of it it takes. */
 export const ReportParameters = Type.Object({

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { judged } from '../../http/judged.ts'
 import { narrowable } from '../../http/narrowable.ts'
+import { Fields } from '../../http/paging.ts'
 import { formats } from './formats.ts'
 import { ReportParameters } from './parameters.ts'
 
@@ -11,19 +12,22 @@ const path = `/api/reports/${taskId}`
 
 /** The body that asks for a report of one of these types. */
 export const reportRequest = (types: readonly string[]) =>
-  Type.Object({
-    reportType: Type.String({ description: 'One of /api/report-types', ...judged({ enum: types }) }),
-    format: Type.String({ ...judged({ enum: formatNames }), examples: ['csv'] }),
-    webhookUrl: Type.Optional(
-      Type.String({
-        maxLength: 2_048,
-        description: 'Called when the task is finished; an absolute https URL',
-        ...judged({ format: 'uri' }),
-        examples: ['https://client.example/hooks/plinth'],
-      }),
-    ),
-    parameters: Type.Optional(ReportParameters),
-  })
+  Type.Object(
+    {
+      reportType: Type.String({ description: 'One of /api/report-types', ...judged({ enum: types }) }),
+      format: Type.String({ ...judged({ enum: formatNames }), examples: ['csv'] }),
+      webhookUrl: Type.Optional(
+        Type.String({
+          maxLength: 2_048,
+          description: 'Called when the task is finished; an absolute https URL',
+          ...judged({ format: 'uri' }),
+          examples: ['https://client.example/hooks/reports'],
+        }),
+      ),
+      parameters: Type.Optional(ReportParameters),
+    },
+    { examples: [{ reportType: types[0], format: 'csv' }] },
+  )
 
 const Link = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
@@ -33,7 +37,7 @@ const completed = {
   taskId,
   status: 'completed',
   resultUrl: `${path}/download`,
-  reportType: 'books',
+  reportType: 'activity',
   format: 'csv',
   progress: 100,
   createdAt: '2026-03-01T12:00:00.000Z',
@@ -76,12 +80,12 @@ export const TaskView = narrowable(
   { examples: [completed] },
 )
 
-const booksType = {
-  reportType: 'books',
-  title: 'Books',
+const activityType = {
+  reportType: 'activity',
+  title: 'Activity',
   formats: ['csv'],
-  columns: [{ name: 'id', type: 'integer' }],
-  parameters: { type: 'object', properties: { fields: { type: 'array', items: { type: 'string', enum: ['id'] } } } },
+  columns: [{ name: 'day', type: 'date' }],
+  parameters: { type: 'object', properties: { fields: { type: 'array', items: { type: 'string', enum: ['day'] } } } },
 }
 
 export const ReportType = Type.Object(
@@ -93,13 +97,13 @@ export const ReportType = Type.Object(
     columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
     parameters: Type.Object({}, { additionalProperties: true, description: 'JSON Schema of the parameters' }),
   },
-  { examples: [booksType] },
+  { examples: [activityType] },
 )
 
 export type ReportRequest = Static<ReturnType<typeof reportRequest>>
 
-export const TaskParams = Type.Object({ taskId: Type.String({ description: 'As the 202 named it' }) })
+export const TaskParams = Type.Object({
+  taskId: Type.String({ description: 'As the 202 named it', examples: [taskId] }),
+})
 
-const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
-
-export const TaskQuery = Type.Object({ fields })
+export const TaskQuery = Type.Object({ fields: Fields })

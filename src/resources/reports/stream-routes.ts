@@ -12,7 +12,11 @@ type App = Parameters<FastifyPluginAsyncTypebox>[0]
 
 /** The task as Server-Sent Events. */
 export function eventsRoute(app: App, options: ReportsOptions): void {
-  const events = Type.Unknown({ description: 'Server-sent events; the data of each is the task as JSON' })
+  const example = 'id: 2\nevent: completed\ndata: {"taskId":"tsk_9mZ4qXb1TzqkPj0y7vWc2A","status":"completed"}\n\n'
+  const events = Type.Unknown({
+    description: 'Server-sent events; the data of each is the task as JSON',
+    examples: [example],
+  })
   const content = { 'text/event-stream': { schema: events } }
   const response = {
     200: { description: 'Its progress and its end', content },
@@ -30,7 +34,9 @@ export function eventsRoute(app: App, options: ReportsOptions): void {
 /** The result of the task. */
 export function downloadRoute(app: App, options: ReportsOptions): void {
   const file = { schema: Type.String({ format: 'binary' }) }
-  const content = Object.fromEntries([...formats.values()].map(({ mediaType }) => [mediaType, file]))
+  // Generated clients take the first for what comes: bytes, of whichever format.
+  const types = ['application/octet-stream', ...[...formats.values()].map(({ mediaType }) => mediaType)]
+  const content = Object.fromEntries(types.map((type) => [type, file]))
   const response = {
     200: { description: 'The result', content },
     206: { description: 'The requested range of the result', content },
@@ -43,7 +49,8 @@ export function downloadRoute(app: App, options: ReportsOptions): void {
     'RATE_LIMIT_EXCEEDED',
     'SERVICE_UNAVAILABLE',
   ] as const
-  const config = { scope: 'reports:read', cache: 'none', problems } as const
+  // The result has one representation, the format that was asked for: Accept chooses nothing.
+  const config = { scope: 'reports:read', cache: 'none', produces: [], problems } as const
   app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
     download(options, await ownTask(options, request), request, reply),
   )

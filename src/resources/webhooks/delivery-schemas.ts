@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
+import { judged } from '../../http/judged.ts'
 import { narrowable } from '../../http/narrowable.ts'
-import { Limit } from '../../http/paging.ts'
+import { CursorText, Fields, Limit } from '../../http/paging.ts'
 import type { EventKinds } from './event-types.ts'
 import { ById, EventName } from './schemas.ts'
 
@@ -41,20 +42,23 @@ export const newTest = (events: EventKinds) =>
     event: Type.Optional(
       Type.String({
         enum: Object.keys(events),
-        description: 'Whose example is sent; webhook.test without it',
+        description: 'Whose example is sent',
+        ...judged({ default: 'webhook.test' }),
         examples: ['report.completed'],
       }),
     ),
   })
 
-const bound = (description: string) => Type.String({ format: 'date-time', maxLength: 40, description })
+const bound = (description: string, example: string) =>
+  Type.String({ format: 'date-time', maxLength: 40, description, examples: [example] })
 const example = '2026-03-01T12:00:00.000Z'
+const later = '2026-03-02T12:00:00.000Z'
 
 /** The body of a replay. */
 export const newReplay = (events: EventKinds) =>
   Type.Object({
-    since: Type.String({ ...bound('Deliveries made at this instant or later'), examples: [example] }),
-    until: Type.Optional(bound('Deliveries made before this instant; all later ones without it')),
+    since: bound('Deliveries made at this instant or later', example),
+    until: Type.Optional(bound('Deliveries made before this instant; all later ones without it', later)),
     event: Type.Optional(Type.String({ enum: Object.keys(events), description: 'Only of this kind of event' })),
     status: Type.Optional(
       Type.String({ enum: ['delivered', 'failed'], description: 'Only those that ended so', examples: ['failed'] }),
@@ -73,21 +77,30 @@ export const Replay = Type.Object({
   ),
 })
 
-const parameter = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }))
+const parameter = (description: string, at: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description, examples: [at], ...judged({ format: 'date-time' }) }))
 
 export const ByDelivery = Type.Object({
   ...ById.properties,
-  deliveryId: Type.String({ description: 'As the log names it' }),
+  deliveryId: Type.String({ description: 'As the log names it', examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
 })
 
 /** What the log can be asked for. */
 export const LogQuery = Type.Object({
   limit: Limit,
-  cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' })),
+  cursor: CursorText,
   status: Type.Optional(Type.String({ enum: states, description: 'Only deliveries in this state' })),
-  event: Type.Optional(Type.String({ maxLength: 100, description: 'Only of this kind of event' })),
-  since: parameter('Only deliveries made at this instant or later'),
-  until: parameter('Only deliveries made before this instant'),
-  sort: Type.Optional(Type.String({ enum: ['-createdAt', 'createdAt'], description: 'The newest first without it' })),
-  fields: Type.Optional(Type.String({ description: 'Names of the fields to return' })),
+  event: Type.Optional(
+    Type.String({ maxLength: 100, description: 'Only of this kind of event', examples: ['report.completed'] }),
+  ),
+  since: parameter('Only deliveries made at this instant or later', example),
+  until: parameter('Only deliveries made before this instant', later),
+  sort: Type.Optional(
+    Type.String({
+      enum: ['-createdAt', 'createdAt'],
+      description: 'The newest first, or the oldest',
+      ...judged({ default: '-createdAt' }),
+    }),
+  ),
+  fields: Fields,
 })

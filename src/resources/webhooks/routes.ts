@@ -92,7 +92,7 @@ const changing: Plugin = async (app, options) => {
 }
 
 const removing: Plugin = async (app, options) => {
-  const schema = { tags, operationId: 'removeWebhook', summary: 'Delete a webhook', params: schemas.ById }
+  const schema = { tags, operationId: 'deleteWebhook', summary: 'Delete a webhook', params: schemas.ById }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
     await remove(options, callerOf(request), request.params.id, demands, actorOf(request))

@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { judged } from '../../http/judged.ts'
 import { narrowable } from '../../http/narrowable.ts'
-import { Limit } from '../../http/paging.ts'
+import { CursorText, Fields, Limit } from '../../http/paging.ts'
 import { Line } from '../text.ts'
 import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
 
@@ -31,7 +31,7 @@ const own = {
     maxLength: 2_048,
     description: 'Receives the POST calls; an absolute https URL',
     ...judged({ format: 'uri' }),
-    examples: ['https://client.example/hooks/plinth'],
+    examples: ['https://client.example/hooks/reports'],
   }),
   description: Type.Optional(Line(0, 500, { examples: ['Tells the billing system'] })),
   headers: Type.Optional(Headers),
@@ -47,7 +47,12 @@ const eventOf = (events: EventKinds) =>
   })
 
 /** The body of a registration. */
-export const newWebhook = (events: EventKinds) => Type.Object({ ...own, event: eventOf(events) })
+export const newWebhook = (events: EventKinds) =>
+  Type.Object({
+    ...own,
+    event: eventOf(events),
+    payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...judged({ default: 'plain' }) })),
+  })
 
 /** The same or null, as one schema: a wrong type is then one error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
@@ -149,11 +154,8 @@ export const KeySet = Type.Object({
   ),
 })
 
-const fields = Type.Optional(Type.String({ description: 'Names of the fields to return' }))
-const cursor = Type.Optional(
-  Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header' }),
-)
-
-export const ById = Type.Object({ id: Type.String({ description: 'As the registration named it' }) })
-export const Narrowed = Type.Object({ fields })
-export const Paged = Type.Object({ limit: Limit, cursor, fields })
+export const ById = Type.Object({
+  id: Type.String({ description: 'As the registration named it', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
+})
+export const Narrowed = Type.Object({ fields: Fields })
+export const Paged = Type.Object({ limit: Limit, cursor: CursorText, fields: Fields })

@@ -1,0 +1,49 @@
+# Sourced by generators.sh and linters.sh after service.sh: how tools are downloaded, run, and reported.
+downloads=${DOWNLOADS:-$folder/downloads}
+mkdir -p "$downloads"
+PATH=$PATH:/usr/local/go/bin
+node=$(command -v node)
+
+online() { timeout 120 "$@"; }
+# Only the programs trust the service's authority.
+trusting() { NODE_EXTRA_CA_CERTS=$authority SSL_CERT_FILE=$authority "$@"; }
+# A tool's exit status: 0 passed, 77 skipped with the reason as its last line, anything else failed.
+skip() { echo "$*"; exit 77; }
+
+# Installs packages beside the tool that is running.
+npm_tools() {
+  echo '{}' >package.json
+  online npm install --no-audit --no-fund "$@" || skip 'there is no package registry'
+}
+
+virtual_environment() {
+  python3 -m venv venv && online venv/bin/pip install -q --timeout 15 --retries 1 "$@" ||
+    skip 'there is no Python with venv, or no package index'
+}
+
+has_go() { command -v go >/dev/null || skip 'there is no Go'; }
+
+# Runs tools, each a name and what is said of its version, in a folder of its own by the function run_<name>; after `--` the
+# names of those to run, all without one. Prints a line for each and the log of those that fail.
+run_tools() {
+  local offered=() failed=0 tool name version started status
+  while [ "$1" != -- ]; do offered+=("$1"); shift; done
+  shift
+  for tool in "${offered[@]}"; do
+    read -r name version <<<"$tool"
+    [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
+    started=$SECONDS status=0
+    mkdir "$folder/$name"
+    # A shell of its own: `set -e` ends nothing inside of a condition.
+    set +e
+    (set -e; cd "$folder/$name"; "run_${name//-/_}") >"$folder/$name.log" 2>&1
+    status=$?
+    set -e
+    case $status in
+      0) echo "PASS $name $version ($((SECONDS - started)) s)" ;;
+      77) echo "SKIPPED $name $version: $(tail -n 1 "$folder/$name.log")" ;;
+      *) echo "FAIL $name $version"; tail -n 60 "$folder/$name.log"; failed=1 ;;
+    esac
+  done
+  return "$failed"
+}

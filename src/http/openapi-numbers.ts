@@ -1,0 +1,36 @@
+/** Where a value is data, whatever the names of its members are. */
+const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'enum', 'const'])
+
+const maxInt32 = 2 ** 31 - 1
+
+/**
+ * A document whose numbers say how wide they are: `double`, and `int64` unless a maximum lets 32 bits suffice. Without it
+ * clients in Go, Java and Rust read 123456789.99 as a 32-bit float.
+ */
+export function withNumberFormats<T>(value: T, parent = ''): T {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((inner) => withNumberFormats(inner)) as T
+  // The members of `properties` have names of the author's.
+  const isMap = parent === 'properties'
+  if (isUnbounded(value)) return value
+  const members = Object.entries(value).map(([name, inner]) => [
+    name,
+    data.has(name) && !isMap ? inner : withNumberFormats(inner, isMap ? '' : name),
+  ])
+  const format = isMap ? undefined : formatOf(value as { type?: unknown; format?: unknown; maximum?: unknown })
+  return { ...Object.fromEntries(members), ...(format && { format }) }
+}
+
+/** Where a parameter such as `limit` has no maximum the service takes a number of any width. */
+function isUnbounded(value: object): boolean {
+  const { in: place, schema } = value as { in?: unknown; schema?: { type?: unknown; maximum?: unknown } }
+  return place === 'query' && schema?.type === 'integer' && schema.maximum === undefined
+}
+
+function formatOf({ type, format, maximum }: { type?: unknown; format?: unknown; maximum?: unknown }) {
+  const types = [type].flat()
+  if (format !== undefined) return undefined
+  if (types.includes('number')) return 'double'
+  if (!types.includes('integer')) return undefined
+  return typeof maximum === 'number' && maximum <= maxInt32 ? 'int32' : 'int64'
+}
