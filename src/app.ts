@@ -40,7 +40,7 @@ import { type OverloadOptions, overload } from './http/overload.ts'
 import { answerUnrouted } from './http/parser-errors.ts'
 import { prefer } from './http/prefer.ts'
 import { problemPages } from './http/problem-pages.ts'
-import { retirement } from './http/retirement.ts'
+import { retirement, versionRefusals } from './http/retirement.ts'
 import { serialize } from './http/serialize.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { cutStalled } from './http/stalled.ts'
@@ -100,7 +100,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { onDenied, onPlaintext } = refusals(options.audit)
   const isUnavailable = (error: unknown) => error instanceof ResultsUnavailable || db.engine.isUnavailable(error)
   const failures = { baseUrl, now, isUnavailable, onFault: log.fault, onDenied }
-  const app = Fastify(serverOptions({ ...options, ...failures }))
+  const app = Fastify(serverOptions({ ...options, ...failures, beforeRouterError: versionRefusals(lives) }))
   answerUnrouted(app.server, { ...options, ...failures })
   cutStalled(app.server, options)
   const access = counting(options)

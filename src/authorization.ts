@@ -10,10 +10,11 @@ import type { TrustedIssuer } from './auth/outside-tokens.ts'
 import { people } from './auth/people.ts'
 import { apiScopes, type Scopes, unknownScopes } from './auth/scopes.ts'
 import { tokenVerifier } from './auth/verify.ts'
-import { type Config, ConfigError } from './config.ts'
+import type { Config } from './config.ts'
 import type { Audit } from './db/audit-buffer.ts'
 import { sweepClock } from './db/clock.ts'
 import { clientAddress } from './http/client-address.ts'
+import { ConfigError } from './startup-errors.ts'
 import type { Stores } from './stores.ts'
 
 export interface AuthorizationOptions {

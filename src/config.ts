@@ -10,6 +10,7 @@ import { reportSettings } from './report-settings.ts'
 import { secretSettings } from './secret-settings.ts'
 import { serverSettings } from './server-settings.ts'
 import { choice, Expected, flag, integer, named, optional, type Setting, text, words } from './settings.ts'
+import { ConfigError } from './startup-errors.ts'
 import { outsideTokens } from './token-settings.ts'
 import { versionSettings } from './version-settings.ts'
 import { webhookSettings } from './webhook-settings.ts'
@@ -55,11 +56,6 @@ export interface Config extends Values, Readonly<Basis> {
   readonly unknown: readonly string[]
   /** What checking a password costs. Not a setting: only tests, which check many, say less than the default. */
   readonly passwordCost?: PasswordCost
-}
-
-/** Thrown for wrong settings, all at once: each line has the name, the value and what was expected. */
-export class ConfigError extends Error {
-  readonly exitCode = 2
 }
 
 type Environment = Readonly<Record<string, string | undefined>>

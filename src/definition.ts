@@ -3,13 +3,13 @@ import type { ResourceColumn, ResourceTable } from './db/resource-columns.ts'
 import { infoErrors, type ServiceInfo } from './http/openapi-info.ts'
 import { books } from './resources/books.ts'
 import type { Collection, Declaration } from './resources/declaration.ts'
-import { DefinitionError } from './resources/declaration-rules.ts'
 import { eventKindsOf } from './resources/event-kinds.ts'
 import { products } from './resources/products.ts'
 import type { ReportKind } from './resources/reports/kinds.ts'
 import { tableOf } from './resources/stored.ts'
 import { users } from './resources/users.ts'
 import { type EventKinds, reportEvents, webhookEvents } from './resources/webhooks/event-types.ts'
+import { DefinitionError } from './startup-errors.ts'
 import {
   type DeclaredVersions,
   declaredVersions,

@@ -1,5 +1,5 @@
 import { chmodSync, type Stats, statSync } from 'node:fs'
-import { ConfigError } from './config.ts'
+import { ConfigError } from './startup-errors.ts'
 
 const ofOthers = 0o077
 const sticky = 0o1000

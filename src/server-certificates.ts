@@ -1,8 +1,9 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { localCertificates, providedCertificates } from './certificates.ts'
-import { type Config, ConfigError } from './config.ts'
+import type { Config } from './config.ts'
 import { keepPrivate } from './private-files.ts'
+import { ConfigError } from './startup-errors.ts'
 
 /** The key and certificate of the listener: the operator's, or those of the local authority; null where it speaks plain HTTP. */
 export async function serverCertificates(config: Config, dataDir: string, now: () => number) {

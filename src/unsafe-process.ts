@@ -1,5 +1,6 @@
 import { url as inspectorUrl } from 'node:inspector'
-import { type Config, ConfigError } from './config.ts'
+import type { Config } from './config.ts'
+import { ConfigError } from './startup-errors.ts'
 
 /** Throws, in production, when Node.js was told to do without a safeguard that everything here stands on. */
 export function refuseUnsafeProcess({ production }: Config): void {

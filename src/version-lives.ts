@@ -1,6 +1,6 @@
-import { ConfigError } from './config.ts'
 import type { Definition } from './definition.ts'
 import type { Life } from './http/version-life.ts'
+import { ConfigError } from './startup-errors.ts'
 import type { VersionPlans } from './version-settings.ts'
 
 /**

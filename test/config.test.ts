@@ -1,16 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import {
-  baseUrlOf,
-  type Config,
-  ConfigError,
-  databaseUrlOf,
-  describeSettings,
-  readConfig,
-  resultsUrlOf,
-} from '../src/config.ts'
+import { baseUrlOf, type Config, databaseUrlOf, describeSettings, readConfig, resultsUrlOf } from '../src/config.ts'
 import { guessableSecrets } from '../src/secret-settings.ts'
+import { ConfigError } from '../src/startup-errors.ts'
 
 type Environment = Record<string, string>
 

@@ -5,10 +5,10 @@ import { builtIn } from '../src/built-in.ts'
 import { isDefinition, service } from '../src/definition.ts'
 import { books } from '../src/resources/books.ts'
 import { collection } from '../src/resources/collection.ts'
-import { DefinitionError } from '../src/resources/declaration-rules.ts'
 import { Name, Price } from '../src/resources/fields.ts'
 import { Line } from '../src/resources/text.ts'
 import { users } from '../src/resources/users.ts'
+import { DefinitionError } from '../src/startup-errors.ts'
 
 const body = Type.Object({
   title: Line(1, 100),

@@ -4,8 +4,8 @@ import type { Database } from '../db/database.ts'
 import { addLink } from '../http/link.ts'
 import { linkHeader } from '../http/paging.ts'
 import { requesterOf } from '../http/requester.ts'
-import { AuditEntryView, AuditQuery } from './admin-schemas.ts'
 import { auditPage, auditView } from './audit-list.ts'
+import { AuditEntryView, AuditQuery } from './audit-schemas.ts'
 
 const path = '/api/audit'
 

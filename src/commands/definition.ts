@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { builtIn } from '../built-in.ts'
 import { type Definition, isDefinition } from '../definition.ts'
-import { DefinitionError } from '../resources/declaration-rules.ts'
+import { DefinitionError } from '../startup-errors.ts'
 
 /** A definition, and the file it is from; null for the built-in one. */
 export interface LoadedDefinition {

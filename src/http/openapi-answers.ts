@@ -9,7 +9,7 @@ import {
   type Response,
 } from './openapi-components.ts'
 import { exampleOf } from './openapi-examples.ts'
-import type { Declared, Route } from './openapi-operation.ts'
+import type { Declared, Route } from './openapi-route.ts'
 import { type Schema, wholeOf } from './openapi-schemas.ts'
 import { isChange } from './openapi-words.ts'
 import { heedsPrefer } from './prefer.ts'

@@ -1,5 +1,6 @@
 import type { HeaderName } from './openapi-components.ts'
-import { failures, type Operation } from './openapi-operation.ts'
+import { failures } from './openapi-operation.ts'
+import type { Operation } from './openapi-route.ts'
 import type { ProblemCode } from './problem.ts'
 
 /** What the policies in front of every operation add to it: each new policy adds its own here. */

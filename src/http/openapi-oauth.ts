@@ -2,7 +2,7 @@ import { type HeaderName, headerReferences } from './openapi-components.ts'
 import type { Written } from './openapi-document.ts'
 import { failed, failure, ofJson, ref, tags } from './openapi-oauth-parts.ts'
 import { aToken, oauthSchemas, tokenRequest } from './openapi-oauth-schemas.ts'
-import type { Operation } from './openapi-operation.ts'
+import type { Operation } from './openapi-route.ts'
 import type { Schema } from './openapi-schemas.ts'
 
 /** The paths of an authorization server that programs call; browsers are sent to the others. */

@@ -1,54 +1,13 @@
 import type { FastifyContextConfig } from 'fastify'
 import { mergePatch } from './bodies.ts'
 import { problemsOf, requestHeadersOf, successesOf } from './openapi-answers.ts'
-import {
-  type Content,
-  type HeaderName,
-  type HeaderParameterName,
-  type Parameter,
-  parameterReferences,
-  type Reference,
-  type Response,
-} from './openapi-components.ts'
+import { type Parameter, parameterReferences, type Reference } from './openapi-components.ts'
 import { describeCodes, responseName } from './openapi-errors.ts'
 import { sampleOf } from './openapi-examples.ts'
+import type { Operation, Route } from './openapi-route.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './openapi-schemas.ts'
 import { describedBy } from './openapi-words.ts'
 import { type ProblemCode, problems as registry } from './problem.ts'
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Codes of errors that the operation can answer with, besides those that follow from its schema and its scope. */
-    problems?: readonly ProblemCode[]
-    /** Headers of its successes, besides those that follow from its schema and its cache. */
-    headers?: readonly HeaderName[]
-    /** Request headers it heeds, besides those that follow. */
-    requestHeaders?: readonly HeaderParameterName[]
-    /** Its body may be left out. */
-    bodyOptional?: boolean
-  }
-}
-
-/** A declared answer: a schema, or media types with theirs. */
-export type Declared = Schema & { content?: Content }
-
-/** What is known of a live route, its schemas as plain JSON. */
-export interface Route {
-  method: string
-  /** As the document writes it, with `{id}`. */
-  path: string
-  config: FastifyContextConfig
-  schema: {
-    operationId?: string
-    summary?: string
-    description?: string
-    tags?: string[]
-    params?: Schema
-    querystring?: Schema
-    body?: Schema
-    response?: Record<string, Declared>
-  }
-}
 
 /** What only browsers load: pages, and the scripts of pages. */
 const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
@@ -56,18 +15,6 @@ const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript']
 /** Whether a route answers with a page or a script, which no generated client has a use for. */
 export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
   Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
-
-export interface Operation {
-  operationId: string
-  deprecated?: boolean
-  summary?: string
-  description?: string
-  tags?: string[]
-  security?: Record<string, string[]>[]
-  parameters?: (Parameter | Reference)[]
-  requestBody?: { required: boolean; content: Content }
-  responses: Record<string, Response | Reference>
-}
 
 export interface Surroundings {
   names: SchemaNames

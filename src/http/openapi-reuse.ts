@@ -1,6 +1,5 @@
 import type { Parameter } from './openapi-components.ts'
-import type { Document } from './openapi-document.ts'
-import type { Operation } from './openapi-operation.ts'
+import type { Operation } from './openapi-route.ts'
 import { capital } from './openapi-schemas.ts'
 
 /** Parameters that several operations describe in the same words move to the components. */
@@ -23,7 +22,7 @@ export function shareParameters(operations: readonly Operation[]): Record<string
 }
 
 /** Leaves out the components that nothing refers to. */
-export function prune(document: Document): Document {
+export function prune<D extends { components: Record<string, Record<string, unknown>> }>(document: D): D {
   const text = JSON.stringify(document)
   const isUsed = (kind: string, name: string) =>
     kind === 'securitySchemes' ? text.includes(`{"${name}":[`) : text.includes(`"#/components/${kind}/${name}"`)

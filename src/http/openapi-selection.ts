@@ -1,4 +1,4 @@
-import type { Route } from './openapi-operation.ts'
+import type { Route } from './openapi-route.ts'
 
 /** Which of the live routes a document tells of. */
 export interface Selection {

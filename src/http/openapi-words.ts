@@ -1,5 +1,5 @@
 import { takesKeys } from './idempotency.ts'
-import type { Route } from './openapi-operation.ts'
+import type { Route } from './openapi-route.ts'
 
 /** A write that can be made conditional: RFC 9110 §13.1 for one resource. */
 export const isChange = ({ method, schema }: Route): boolean =>

@@ -3,7 +3,7 @@ import fastifyPlugin from 'fastify-plugin'
 import { type Static, Type } from 'typebox'
 import { judged } from './judged.ts'
 import { type DocumentOptions, documentOf } from './openapi-document.ts'
-import type { Route } from './openapi-operation.ts'
+import type { Route } from './openapi-route.ts'
 import { plain } from './openapi-schemas.ts'
 
 export interface OpenapiOptions {

@@ -1,4 +1,6 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { deprecationTold } from './deprecation.ts'
 import { Problem } from './problem.ts'
 import { type Life, placer, successorLink, successorPath } from './version-life.ts'
 
@@ -28,4 +30,13 @@ export function retired(lives: readonly Life[]): ((target: string) => Problem | 
 function refusal({ version, successor }: Life, path: string | null): Problem {
   const detail = `Version ${version} of the interface is not served any more: use ${successor}`
   return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
+}
+
+/** What the policies of versions do, for requests that the router could not read. */
+export function versionRefusals(lives: readonly Life[]) {
+  const [deprecated, gone] = [deprecationTold(lives), retired(lives)]
+  return (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {
+    deprecated?.(request, reply)
+    return gone?.(request.url)
+  }
 }

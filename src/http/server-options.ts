@@ -1,14 +1,13 @@
 import type { ServerOptions } from 'node:https'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type CorsOptions, corsHeaders } from './cors.ts'
-import { type DeprecationOptions, deprecationTold } from './deprecation.ts'
 import { type ErrorsOptions, render, toProblem } from './errors.ts'
 import { responseClass } from './header-section.ts'
 import { type HttpsOptions, transport } from './https.ts'
 import type { LingerOptions } from './linger.ts'
 import { answerParserError } from './parser-errors.ts'
+import type { Problem } from './problem.ts'
 import { requestId } from './request-id.ts'
-import { retired } from './retirement.ts'
 
 const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
@@ -22,9 +21,11 @@ const patience = {
   keepAliveTimeout: 75_000,
 }
 
-export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, DeprecationOptions, LingerOptions {
+export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, LingerOptions {
   /** Without it the server speaks plain HTTP, behind a proxy that speaks HTTPS. */
   tls: ServerOptions | null
+  /** Called before a request that the router could not read is refused; may set headers, and return another problem. */
+  beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
   /** In milliseconds; what is not given stays as it is. */
   patience?: Partial<typeof patience>
 }
@@ -60,13 +61,11 @@ export function serverOptions(settings: ServerSettings) {
 function routerErrors(settings: ServerSettings) {
   const { secures, redirect } = transport(settings)
   const allowOrigin = corsHeaders(settings.corsOrigins)
-  const deprecated = deprecationTold(settings.lives)
-  const gone = retired(settings.lives)
   return (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     if (secures(request, reply)) allowOrigin(request, reply)
     else if (isTarget.test(request.url)) return redirect(request, reply)
-    deprecated?.(request, reply)
-    return render(gone?.(request.url) ?? toProblem(error, settings), request, reply, settings)
+    const problem = settings.beforeRouterError?.(request, reply) ?? toProblem(error, settings)
+    return render(problem, request, reply, settings)
   }
 }
 

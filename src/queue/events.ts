@@ -2,6 +2,17 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../db/database.ts'
 import type { Queue } from './queue.ts'
 
+/** A kind of event that registrations can name. */
+export interface EventKind {
+  description: string
+  /** A body as `payloadStyle: plain` sends it. */
+  example: object
+  /** The JSON Schema of that body. */
+  schema: object
+  /** Who may hear of it besides the owner of what it is about: `any` registration, those with this scope, or nobody. */
+  audience: string | null
+}
+
 /** Something that happened, as subscribers are told of it. */
 export interface NewEvent {
   /** `msg_…`; becomes `webhook-id` on every delivery. */

@@ -6,16 +6,6 @@ import { defaultMistakes } from './defaults.ts'
 import { queryNames } from './list-query.ts'
 import { columnName, kindOf, storableBody } from './stored.ts'
 
-/** A definition that cannot be served; each line of the message names a place, what is wrong, and what would be right. */
-export class DefinitionError extends Error {
-  override name = 'DefinitionError'
-  readonly exitCode = 2
-
-  constructor(mistakes: readonly string[]) {
-    super(mistakes.join('\n'))
-  }
-}
-
 const pathForm = /^\/[a-z][a-z0-9]*(-[a-z0-9]+)*$/
 const nounForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$/
 const fieldForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*[A-Z]?$/

@@ -1,7 +1,8 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ColumnKind } from '../db/resource-columns.ts'
+import { DefinitionError } from '../startup-errors.ts'
 import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
-import { canSort, DefinitionError, mistakesOf } from './declaration-rules.ts'
+import { canSort, mistakesOf } from './declaration-rules.ts'
 import { inputOf } from './defaults.ts'
 import { columnName, kindOf, storableBody } from './stored.ts'
 

@@ -1,19 +1,9 @@
 import { exampleOf } from '../http/openapi-examples.ts'
 import { plain, type Schema, wholeOf } from '../http/openapi-schemas.ts'
+import type { EventKind } from '../queue/events.ts'
 import { audienceOf } from './announce.ts'
 import type { Declaration } from './declaration.ts'
 import { representation } from './show.ts'
-
-/** A kind of event that registrations can name. */
-export interface EventKind {
-  description: string
-  /** A body as `payloadStyle: plain` sends it. */
-  example: object
-  /** The JSON Schema of that body. */
-  schema: object
-  /** Who may hear of it besides the owner of what it is about: `any` registration, those with this scope, or nobody. */
-  audience: string | null
-}
 
 const onlyId = { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] }
 

@@ -41,7 +41,7 @@ describe('a connection to the HTTPS listener that sends no request', () => {
 
   it('has ten seconds for its handshake, and as many for the head of its request', () => {
     const errors = { baseUrl, isUnavailable: () => false, onFault: () => {}, now: Date.now }
-    const options = serverOptions({ ...errors, tls: {}, trustedProxies: [], corsOrigins: [], lives: [], later })
+    const options = serverOptions({ ...errors, tls: {}, trustedProxies: [], corsOrigins: [], later })
     assert.ok('https' in options)
     assert.deepEqual([options.https.handshakeTimeout, options.https.headersTimeout], [10_000, 10_000])
   })

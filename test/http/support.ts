@@ -103,7 +103,7 @@ export async function mount(
     ...{ baseUrl, isUnavailable, now: () => clock.now },
     onFault: (error: unknown) => faults.push(error),
   }
-  const options = serverOptions({ ...failures, tls, trustedProxies, corsOrigins, patience, later, lives: [] })
+  const options = serverOptions({ ...failures, tls, trustedProxies, corsOrigins, patience, later })
   const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
   answerUnrouted(app.server, { ...failures, later })
   const mounted: Mounted = { app, clock, faults, lines: [] }

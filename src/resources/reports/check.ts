@@ -1,6 +1,6 @@
 import type { Database } from '../../db/database.ts'
 import { openSnapshot } from '../../db/open-snapshot.ts'
-import { DefinitionError } from '../declaration-rules.ts'
+import { DefinitionError } from '../../startup-errors.ts'
 import { type Asked, type FilterValue, type ReportFilter, type ReportKind, readOf } from './kinds.ts'
 
 /** One part of a report type: its words in a message, its SQL, and the smallest report that holds it. */

@@ -1,5 +1,5 @@
+import type { EventKind } from '../../queue/events.ts'
 import { familyOf } from '../../queue/events.ts'
-import type { EventKind } from '../event-kinds.ts'
 
 /** Every kind of event that a service tells of, by name. */
 export type EventKinds = Readonly<Record<string, EventKind>>

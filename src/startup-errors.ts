@@ -1,0 +1,14 @@
+/** Thrown for wrong settings, all at once: each line has the name, the value and what was expected. */
+export class ConfigError extends Error {
+  readonly exitCode = 2
+}
+
+/** A definition that cannot be served; each line of the message names a place, what is wrong, and what would be right. */
+export class DefinitionError extends Error {
+  override name = 'DefinitionError'
+  readonly exitCode = 2
+
+  constructor(mistakes: readonly string[]) {
+    super(mistakes.join('\n'))
+  }
+}
