@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
 import { loopback, origins } from './address-settings.ts'
-import { clientIdPattern, clientIdRule } from './auth/client-id.ts'
+import { clientIdPattern, clientIdRule } from './auth/new-client.ts'
 import type { PasswordCost } from './auth/passwords.ts'
 import { nearest } from './http/nearest.ts'
 import { limitSettings } from './limit-settings.ts'

@@ -5,7 +5,7 @@ import { openDatabase } from './db/open.ts'
 import { quotaUses } from './db/quota-uses.ts'
 import { openRedis } from './db/redis.ts'
 import { redisQuotas } from './db/redis-quotas.ts'
-import type { Counters } from './http/limits/stores.ts'
+import type { Counters } from './http/limits/limit.ts'
 
 export interface LimitCountersOptions {
   db: Database

@@ -1,11 +1,13 @@
 import { sql } from 'kysely'
 import type { FindAccount } from 'oidc-provider'
+import { passwordChanged, type RecordAudit, theService } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/database.ts'
 import type { Engine } from '../db/engine.ts'
-import { fold } from '../db/fold.ts'
 import { sought } from '../db/ids.ts'
+import { fold } from '../db/page.ts'
 import { firstRevision } from '../db/revision.ts'
 import { Problem } from '../http/problem.ts'
+import type { Passwords } from './passwords.ts'
 import { endAccess } from './records.ts'
 
 export type Role = 'user' | 'admin'
@@ -128,4 +130,36 @@ export function accountFinder(db: Database): FindAccount {
     const { name, email, role } = account
     return { accountId: subject, role, claims: () => ({ sub: subject, name, email }) }
   }
+}
+
+const email = 'admin@localhost'
+const passwordBytes = 15
+
+/**
+ * Makes an administrator with a random password where nobody can log in yet, and returns how to; null where somebody can.
+ * However many processes start together, one of them makes it (T-AUTH-07): the e-mail address is unique.
+ */
+export async function createFirstAdmin(
+  db: Database,
+  passwords: Passwords,
+  now: () => number,
+  random: (size: number) => Uint8Array,
+  record: RecordAudit,
+): Promise<{ email: string; password: string } | null> {
+  if (await hasAccounts(db)) return null
+  const password = Buffer.from(random(passwordBytes)).toString('base64url')
+  const hash = await passwords.hash(password)
+  const at = now()
+  try {
+    await db.write(async (tx) => {
+      const userId = await addUser(tx, 'Administrator', email, at)
+      await openAccount(tx, userId, 'admin', at)
+      await setPasswordHash(tx, userId, hash, at)
+      await record(tx, passwordChanged(String(userId), theService))
+    })
+  } catch (error) {
+    if (db.engine.isDuplicate(error)) return null
+    throw error
+  }
+  return { email, password }
 }

@@ -1,6 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { judged } from '../http/judged.ts'
-import { narrowable } from '../http/narrowable.ts'
+import { judged, narrowable } from '../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../http/paging.ts'
 
 const Instant = Type.String({ format: 'date-time' })

@@ -2,7 +2,7 @@ import type { AuditRow } from '../db/administration-tables.ts'
 import type { Database } from '../db/database.ts'
 import type { Requester } from '../db/scan.ts'
 import { instantParameter } from '../http/instant.ts'
-import { keysetPage, type PageQuery } from '../http/keyset-page.ts'
+import { keysetPage, type PageQuery } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
 
 /** What the audit log can be asked for. */

@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Database } from '../db/database.ts'
-import { addLink } from '../http/link.ts'
 import { linkHeader } from '../http/paging.ts'
 import { requesterOf } from '../http/requester.ts'
+import { addLink } from '../http/vary.ts'
 import { auditPage, auditView } from './audit-list.ts'
 import { AuditEntryView, AuditQuery } from './audit-schemas.ts'
 

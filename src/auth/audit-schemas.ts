@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { auditEvents } from '../db/audit.ts'
-import { judged } from '../http/judged.ts'
-import { narrowable } from '../http/narrowable.ts'
+import { judged, narrowable } from '../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../http/paging.ts'
 
 const Instant = Type.String({ format: 'date-time' })

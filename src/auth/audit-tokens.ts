@@ -1,7 +1,7 @@
 import type Provider from 'oidc-provider'
 import type { KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../db/audit-buffer.ts'
-import { requestIdOf } from './message.ts'
+import { requestIdOf } from './forms.ts'
 
 /** What the provider tells of a token that ends before its time. */
 interface EndedToken {

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Audit } from '../db/audit-buffer.ts'
-import { actorOf } from '../http/actor.ts'
 import type { Plaintext } from '../http/https.ts'
+import { actorOf } from '../http/identify.ts'
 import type { Problem } from '../http/problem.ts'
 
 /** Puts a credential that travelled in the clear into the audit log. */

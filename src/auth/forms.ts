@@ -1,4 +1,5 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance } from 'fastify'
 
 /** What the provider itself would read at most, and answer with 400. */
@@ -26,3 +27,22 @@ export function nameBodyErrors(app: FastifyInstance): void {
       .send({ error: 'invalid_request', error_description: description })
   })
 }
+
+/** A request as the provider is to read it: the same, but with this body, which was read already. */
+export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
+  const { method, url, socket, httpVersion, httpVersionMajor, httpVersionMinor } = raw
+  const headers = { ...raw.headers }
+  delete headers['transfer-encoding']
+  headers['content-length'] = String(body.length)
+  const message = Object.assign(new Readable({ read: () => {} }), { method, url, headers, socket })
+  message.push(body)
+  message.push(null)
+  return Object.assign(message, { httpVersion, httpVersionMajor, httpVersionMinor }) as unknown as IncomingMessage
+}
+
+const ids = new WeakMap<ServerResponse, string>()
+
+/** Notes the id of the request behind an answer of the provider, whose events know nothing else that has it. */
+export const noteRequestId = (answer: ServerResponse, id: string): unknown => ids.set(answer, id)
+
+export const requestIdOf = (answer: ServerResponse): string | null => ids.get(answer) ?? null

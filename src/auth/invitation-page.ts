@@ -1,5 +1,5 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
-import { actorOf } from '../http/actor.ts'
+import { actorOf } from '../http/identify.ts'
 import { invitationPath } from './endpoints.ts'
 import type { Invitations } from './invitations.ts'
 import { type FormRequest, type PageFailures, sendPage, servePages } from './page-routes.ts'

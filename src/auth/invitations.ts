@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type AuditActor, passwordChanged, type RecordAudit } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/database.ts'
-import { iso } from '../db/iso.ts'
+import { iso } from '../db/ids.ts'
 import { sweepBelow } from '../db/sweep.ts'
 import { Problem } from '../http/problem.ts'
 import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts'

@@ -1,16 +1,16 @@
 import { buffer } from 'node:stream/consumers'
 import { decodeJwt } from 'jose'
-import type Provider from 'oidc-provider'
-import type {
-  AccessToken,
-  AdapterFactory,
-  AdapterPayload,
-  ClientCredentials,
-  JWTStructured,
-  KoaContextWithOIDC,
+import Provider, {
+  type AccessToken,
+  type AdapterFactory,
+  type AdapterPayload,
+  type ClientCredentials,
+  type JWTStructured,
+  type KoaContextWithOIDC,
 } from 'oidc-provider'
+import type { Sealer } from '../db/seal.ts'
 import type { AccessTokenClaims, ReadAccessToken } from './access-tokens.ts'
-import { withBody } from './message.ts'
+import { withBody } from './forms.ts'
 
 type Middleware = Parameters<Provider['use']>[0]
 
@@ -88,4 +88,22 @@ async function recordPresented(token: string, adapter: AdapterFactory, nowMs: nu
 /** Whether a record was asked for by what its holder has: an access token by the JWT itself, never by its bare `jti`. */
 export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
   return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
+}
+
+/** What the types of oidc-provider leave out. */
+interface MakesId {
+  generateTokenId: () => string
+}
+
+/**
+ * Makes each refresh token follow from the one it replaces, by a keyed digest: whoever repeats a refresh within the grace
+ * gets the very same successor, on every node, though no token is kept in a form that could be sent again.
+ */
+export function deriveSuccessors(provider: Provider, sealer: Sealer): void {
+  const model = provider.RefreshToken.prototype as typeof provider.RefreshToken.prototype & MakesId
+  const generate = model.generateTokenId
+  model.generateTokenId = function () {
+    const replaced = Provider.ctx?.oidc.entities.RotatedRefreshToken
+    return replaced ? sealer.digest(replaced.jti, 'refresh_token') : generate.call(this)
+  }
 }

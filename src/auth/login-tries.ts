@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../db/database.ts'
-import { iso } from '../db/iso.ts'
+import { iso } from '../db/ids.ts'
 import type { Sealer } from '../db/seal.ts'
 import { sweepBelow } from '../db/sweep.ts'
 import { networkOf } from '../http/client-address.ts'
@@ -100,4 +100,23 @@ async function increase(tx: Queryable, key: string, windowMs: number, at: number
     .onConflict((conflict) => conflict.column('key').doUpdateSet((eb) => ({ count: eb('loginTries.count', '+', 1) })))
     .returning(['count', 'endsAt', 'blockedUntil'])
     .executeTakeFirstOrThrow()
+}
+
+const lifeSeconds = 180 * 86_400
+
+/**
+ * The cookie that lets a device be known again. It proves nobody's identity: it only counts tries apart. Over plain HTTP,
+ * which is for this machine alone, it has no prefix and is not `Secure`.
+ */
+export function deviceCookie(issuer: string) {
+  const isSecure = issuer.startsWith('https:')
+  const name = `${isSecure ? '__Host-' : ''}plinth_device`
+  const pattern = new RegExp(`(?:^|;)\\s*${name}=([\\w.-]{1,200})(?:;|$)`)
+  return {
+    /** The token of an earlier login from this device, if its browser sent one. */
+    tokenIn: (cookie: string | undefined): string | undefined => pattern.exec(cookie ?? '')?.[1],
+    /** A Set-Cookie with this token. */
+    withToken: (token: string): string =>
+      `${name}=${token}; Path=/; Max-Age=${lifeSeconds};${isSecure ? ' Secure;' : ''} HttpOnly; SameSite=Lax`,
+  }
 }

@@ -9,9 +9,8 @@ import { refuseWrongToken } from '../http/authorize.ts'
 import { keepDocument } from '../http/caching.ts'
 import { type Answered, lengthOf } from '../http/log.ts'
 import { endpoints } from './endpoints.ts'
-import { bodyLimit, isForm, nameBodyErrors, takeRawBodies } from './forms.ts'
+import { bodyLimit, isForm, nameBodyErrors, noteRequestId, takeRawBodies, withBody } from './forms.ts'
 import type { CurrentServer } from './key-ring.ts'
-import { noteRequestId, withBody } from './message.ts'
 import { apiScopes, type Scopes } from './scopes.ts'
 
 export interface MountOptions {

@@ -1,5 +1,4 @@
 import { type FieldError, Problem } from '../http/problem.ts'
-import { clientIdPattern, clientIdRule } from './client-id.ts'
 import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 import { type Scopes, unknownScopes } from './scopes.ts'
 
@@ -111,3 +110,11 @@ function addressRules({ grants, redirectUris, postLogoutRedirectUris }: ClientSe
 }
 
 const shown = (uris: readonly string[]) => uris.map((uri) => uri.slice(0, 100))
+
+/**
+ * What a client_id looks like. Users' ids are digits: a client of such a name would be taken for the user in its tokens,
+ * where `sub` is one or the other (RFC 9068 §5). Dots alone cannot stand in a path (RFC 3986 §5.2.4).
+ */
+export const clientIdPattern = /^(?!\d+$|\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/
+
+export const clientIdRule = '1 to 128 characters of A-Z a-z 0-9 . _ ~ -, and not digits or dots alone'

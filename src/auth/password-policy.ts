@@ -1,5 +1,5 @@
 import type { ZxcvbnFactory } from '@zxcvbn-ts/core'
-import { fold } from '../db/fold.ts'
+import { fold } from '../db/page.ts'
 
 const leastCharacters = 12
 const mostBytes = 256

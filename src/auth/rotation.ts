@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type AuditActor, auditRecorder } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/database.ts'
-import { iso } from '../db/iso.ts'
+import { iso } from '../db/ids.ts'
 import type { Sealer } from '../db/seal.ts'
 import { unsealed } from './keys.ts'
 import {

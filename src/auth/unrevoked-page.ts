@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.ts'
-import { keysetPage, type PageQuery } from '../http/keyset-page.ts'
+import { keysetPage, type PageQuery } from '../http/paging.ts'
 
 interface Listed {
   id: string

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../config.ts'
-import { asClient } from './client-options.ts'
+import { asClient } from './clients.ts'
 import type { Filter } from './report-actions.ts'
 
 const formats = ['json', 'csv', 'ndjson', 'xlsx', 'pdf']

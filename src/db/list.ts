@@ -1,9 +1,9 @@
 import { type Compilable, CompiledQuery, sql } from 'kysely'
 import type { Database, Prepared } from './database.ts'
-import { fold } from './fold.ts'
 import {
   countSql,
   type Filter,
+  fold,
   isBound,
   type ListQuery,
   type PageSource,

@@ -1,6 +1,4 @@
 import { type RawBuilder, sql } from 'kysely'
-import { atMost } from './at-most.ts'
-import { fold } from './fold.ts'
 
 export interface Sort {
   field: string
@@ -156,3 +154,16 @@ function behind(
   }
   return step(0)
 }
+
+/**
+ * The number of a LIMIT. SQLite plans by a bare parameter there, and so prepares the statement anew whenever it is bound,
+ * which takes longer than to read a page; of a sum it does not know.
+ */
+export const atMost = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
+
+/** Text without regard to case and Unicode form, as search, sort and uniqueness compare it. */
+export const fold = (text: string): string =>
+  ascii.test(text) ? text.toLowerCase() : text.normalize('NFKC').toLowerCase().normalize('NFKC')
+
+/** Such text has one form only. */
+const ascii = /^[\x20-\x7e]*$/

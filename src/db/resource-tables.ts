@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
-import { fold } from './fold.ts'
+import { fold } from './page.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { nextRevision } from './revision.ts'
 import { type Changes, changesOf, type Found, type RecordedColumn } from './table-changes.ts'

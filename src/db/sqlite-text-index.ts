@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
-import { atMost } from './at-most.ts'
 import type { Queryable } from './database.ts'
+import { atMost } from './page.ts'
 import { ScanRefused } from './scan.ts'
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from './text-index.ts'
 import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from './text-index-builder.ts'

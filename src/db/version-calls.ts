@@ -1,5 +1,5 @@
-import { batched } from './batched.ts'
 import type { Database } from './database.ts'
+import { batched } from './request-counts.ts'
 import { sweepBelow } from './sweep.ts'
 
 /** The calls of one client to one version; the client is null for calls without a good token. */

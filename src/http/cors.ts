@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { apiHeaders } from './openapi-components.ts'
+import { apiHeaderNames } from './header-names.ts'
 import { addVary } from './vary.ts'
 
 export interface CorsOptions {
@@ -9,7 +9,7 @@ export interface CorsOptions {
 }
 
 /** What programs read of the answers. */
-const exposed = [...Object.keys(apiHeaders), 'Date']
+const exposed = [...apiHeaderNames, 'Date']
 
 const heeded = [
   ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],

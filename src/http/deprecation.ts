@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { addLink } from './link.ts'
+import { addLink } from './vary.ts'
 import { type Life, placer, successorLink, successorPath } from './version-life.ts'
 
 export interface DeprecationOptions {

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { targetOf } from './link.ts'
+import { targetOf } from './vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

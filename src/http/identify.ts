@@ -90,3 +90,9 @@ export function callerOf(request: FastifyRequest): Caller {
   if (caller && 'caller' in caller) return caller.caller
   throw new Error('The route reads its caller but does not require one')
 }
+
+/** Who sent a request, as the audit log names them; nobody where no token was accepted. */
+export function actorOf({ caller, id, ip }: FastifyRequest) {
+  const known = caller && 'caller' in caller ? caller.caller : undefined
+  return { clientId: known?.clientId ?? null, subject: known?.subject ?? null, address: ip, requestId: id }
+}

@@ -1,3 +1,4 @@
+import type { apiHeaderNames } from './header-names.ts'
 import type { Schema } from './openapi-schemas.ts'
 
 export interface Header {
@@ -90,7 +91,7 @@ export const apiHeaders = {
     'SHA-256 of the whole result (RFC 9530)',
     like('sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:'),
   ),
-} satisfies Record<string, Header>
+} satisfies Record<(typeof apiHeaderNames)[number], Header>
 
 /** Every header an answer of ours is documented with, by its name. */
 export const headers = { ...browserHeaders, ...apiHeaders }

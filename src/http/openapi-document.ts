@@ -1,16 +1,16 @@
-import { headerParameters, headers, type Response } from './openapi-components.ts'
+import { type HeaderName, headerParameters, headers, type Response } from './openapi-components.ts'
 import { errorResponses, errorSchemas } from './openapi-errors.ts'
 import { type EventType, webhooksOf } from './openapi-events.ts'
-import { type Everywhere, withEverywhere } from './openapi-everywhere.ts'
 import { exampleOf, withExamples } from './openapi-examples.ts'
 import { descriptionOf, type ServiceInfo } from './openapi-info.ts'
 import { withNumberFormats } from './openapi-numbers.ts'
-import { isPage, operationOf } from './openapi-operation.ts'
+import { failures, isPage, operationOf } from './openapi-operation.ts'
 import { prune, shareParameters } from './openapi-reuse.ts'
 import type { Operation, Route } from './openapi-route.ts'
 import { capital, namesOf, plain, type Schema, schemaNames, wholeOf } from './openapi-schemas.ts'
 import { type OfferedScopes, securitySchemes } from './openapi-security.ts'
 import { type Selected, type Selection, selected } from './openapi-selection.ts'
+import type { ProblemCode } from './problem.ts'
 
 /** Operations written by hand, by path and method: those whose routes declare no schemas. */
 export interface Written {
@@ -153,3 +153,17 @@ function withExample(schema: Schema, name: string): Schema {
   const example = exampleOf(schema)
   return example ? { ...schema, examples: [example] } : schema
 }
+
+/** What the policies in front of every operation add to it: each new policy adds its own here. */
+export interface Everywhere {
+  /** Headers of every response: the document describes them once, in words. */
+  headers: readonly HeaderName[]
+  /** Codes that any request can be refused with. */
+  problems: readonly ProblemCode[]
+}
+
+/** An operation with the refusals that every operation has; what it says itself comes first. */
+export const withEverywhere = (operation: Operation, { problems }: Everywhere): Operation => ({
+  ...operation,
+  responses: { ...failures(problems), ...operation.responses },
+})

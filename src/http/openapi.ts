@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { type Static, Type } from 'typebox'
-import { judged } from './judged.ts'
+import { judged } from './narrowable.ts'
 import { type DocumentOptions, documentOf } from './openapi-document.ts'
 import type { Route } from './openapi-route.ts'
 import { plain } from './openapi-schemas.ts'

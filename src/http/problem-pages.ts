@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { judged } from './judged.ts'
+import { judged } from './narrowable.ts'
 import { weightOf } from './negotiate.ts'
 import type { Frame } from './pages/frame.ts'
 import { html, type Markup } from './pages/html.ts'

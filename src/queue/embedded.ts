@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
-import { atMost } from '../db/at-most.ts'
 import type { Database, Queryable } from '../db/database.ts'
-import { iso } from '../db/iso.ts'
+import { iso } from '../db/ids.ts'
+import { atMost } from '../db/page.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
 /** The queue in the embedded database: one table, a lease per claimed job, the row's fence as fencing token. */

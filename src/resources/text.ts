@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { judged } from '../http/judged.ts'
+import { judged } from '../http/narrowable.ts'
 import type { FieldError } from '../http/problem.ts'
 
 /** No control characters and no halves of surrogate pairs; the length counts after trimming. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { fold } from '../../src/db/fold.ts'
+import { fold } from '../../src/db/page.ts'
 
 describe('fold', () => {
   it('is the same for texts that differ in case or Unicode form only', () => {

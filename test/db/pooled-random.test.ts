@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import { pooledRandom } from '../../src/db/pooled-random.ts'
+import { pooledRandom } from '../../src/db/ids.ts'
 
 describe('pooled random bytes', () => {
   it('are those of the source, each handed out once', () => {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { Database } from '../../src/db/database.ts'
 import type { Delivery } from '../../src/db/tables.ts'
 import { LeaseLost } from '../../src/queue/queue.ts'
-import { sendSoon } from '../../src/resources/webhooks/send-soon.ts'
+import { sendSoon } from '../../src/resources/webhooks/make-due.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, outcomes } from '../support/webhooks.ts'
 

@@ -1,9 +1,7 @@
-import { goOn } from './go-on.ts'
-import type { Month } from './month.ts'
 import type { Parts } from './parts.ts'
-import { type Allowance, quotaLeft } from './quota.ts'
+import { type Allowance, type Month, quotaLeft } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
-import { quotasOf, refusalOf, type Way } from './way.ts'
+import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
 import { takeHere, tighter } from './windows.ts'
 
 /** A request where this process counts alone: judged in the same turn, once the use of the month is known. */

@@ -1,11 +1,9 @@
 import type { Account } from './account.ts'
-import { goOn } from './go-on.ts'
-import type { Limit } from './limit.ts'
+import type { Counters, Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowance } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
-import type { Counters } from './stores.ts'
-import { quotasOf, refusalOf, type Way } from './way.ts'
+import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
 import { takeHere, tighter, type Window, windowOf } from './windows.ts'
 
 /** A request where several processes count together. */

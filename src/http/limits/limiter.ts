@@ -4,15 +4,12 @@ import { factsOf } from '../facts.ts'
 import { accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
 import { admitShared } from './admit-shared.ts'
-import { giveBack } from './give-back.ts'
-import { type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
-import { calendar } from './month.ts'
+import { type Counters, type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import type { Parts } from './parts.ts'
-import { type QuotaSettings, quotasHere } from './quota.ts'
-import type { Counters } from './stores.ts'
+import { calendar, type QuotaSettings, quotasHere } from './quota.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
 import { type Usage, usages } from './usage.ts'
-import type { Way } from './way.ts'
+import { giveBack, type Way } from './way.ts'
 
 /** What clients may do; null is without a limit. */
 export interface LimitRules extends Record<LimitName, Rate | null> {

@@ -1,8 +1,6 @@
 import type { Accounts } from './account.ts'
-import type { Limit, LimitName } from './limit.ts'
-import type { calendar } from './month.ts'
-import type { quotasHere } from './quota.ts'
-import type { Counters } from './stores.ts'
+import type { Counters, Limit, LimitName } from './limit.ts'
+import type { calendar, quotasHere } from './quota.ts'
 import type { throttle } from './throttle.ts'
 
 /** Everything that the steps of a request's way share. */

@@ -3,8 +3,7 @@ import { putLines } from '../header-section.ts'
 import { Problem } from '../problem.ts'
 import type { Limit } from './limit.ts'
 import { policyEnd } from './lines.ts'
-import type { Month } from './month.ts'
-import { type Allowance, quotaLeft } from './quota.ts'
+import { type Allowance, type Month, quotaLeft } from './quota.ts'
 import { remainingOf, secondsLeft, type Window } from './windows.ts'
 
 /**

@@ -3,8 +3,10 @@ import { factsOf, isNowhere } from '../facts.ts'
 import type { Problem } from '../problem.ts'
 import type { Account } from './account.ts'
 import type { Limit } from './limit.ts'
+import type { Parts } from './parts.ts'
 import type { Allowances } from './quota.ts'
-import { rateExceeded, tellRate } from './rate-headers.ts'
+import { rateExceeded, tellQuota, tellRate } from './rate-headers.ts'
+import { lineIsFull, placeIn } from './throttle.ts'
 import { isExceeded, type Window } from './windows.ts'
 
 /** One request on its way past the limits. */
@@ -36,4 +38,51 @@ export function quotasOf({ request, account }: Pick<Way, 'request' | 'account'>)
   const { scope, limit } = factsOf(request)
   if (request.caller === null && scope !== 'public') return none
   return limit === 'reports' ? quotas : quotas.ofRequests
+}
+
+/**
+ * Gives back what a request has used of its quotas that was admitted and came to nothing, and tells so: all of it where it
+ * was not allowed, else its report.
+ */
+export function giveBack(
+  parts: Parts,
+  way: Pick<Way, 'request' | 'account'>,
+  reply: FastifyReply,
+  what: 'all' | 'report' = 'all',
+): void {
+  const { counters, here, monthAt, now, onError } = parts
+  const { requests, reports } = quotasOf(way)
+  const month = monthAt(now())
+  for (const one of what === 'all' ? [requests, reports] : [reports]) {
+    // A month that has begun since does not know of it.
+    if (one === null || one.period !== month.name) continue
+    if (counters.shared === null) here.use(one, -1)
+    else {
+      one.used--
+      counters.shared.quotas.back(one.key, month.name).catch(onError)
+    }
+  }
+  tellQuota(reply, requests, reports, month)
+}
+
+/** Last step: on to the next policy, now or in turn; a call that finds no place gives back what it has used. */
+export function goOn(parts: Parts, way: Way): void {
+  const { monotonic, lines } = parts
+  const { request, reply, done } = way
+  const { line } = way.account
+  const atMs = monotonic()
+  const place = line === null ? 'free' : placeIn(line, atMs)
+  if (line === null || place === 'free') done()
+  else if (place === 'full') {
+    giveBack(parts, way, reply)
+    done(isNotFound(request) ? undefined : lineIsFull())
+  } else {
+    const leave = lines.wait(line, place.dueMs, () => {
+      reply.raw.off('close', leave)
+      reply.header('server-timing', `throttle;dur=${Math.max(0, Math.round(monotonic() - atMs))}`)
+      done()
+    })
+    // Whoever has hung up makes room for those behind.
+    reply.raw.once('close', leave)
+  }
 }

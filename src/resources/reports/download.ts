@@ -9,7 +9,6 @@ import type { ByteRange, ResultStore } from '../../results/store.ts'
 import type { ReportFormat } from './formats/format.ts'
 import { formats } from './formats.ts'
 import { type Places, takePlace } from './places.ts'
-import { rangeOf } from './ranges.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
 
 export interface DownloadOptions {
@@ -92,4 +91,27 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
     'repr-digest': `sha-256=:${task.sha256}:`,
     ...(range && { 'content-range': `bytes ${start}-${end}/${task.sizeBytes}` }),
   }
+}
+
+const singleRange = /^bytes=[\t ]*(\d*)-(\d*)[\t ]*$/i
+
+/**
+ * The part that a Range header asks for (RFC 9110 §14.1.2). Undefined means all of it: without the header, and for
+ * other units, several ranges and malformed ones, which may be ignored.
+ */
+export function rangeOf(header: string | undefined, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
+  const found = singleRange.exec(header ?? '')
+  if (!found) return undefined
+  const [, first, last] = found
+  if (first === '') return suffix(last as string, sizeBytes)
+  const start = Number(first)
+  const end = last === '' ? sizeBytes - 1 : Math.min(Number(last), sizeBytes - 1)
+  if (last !== '' && Number(last) < start) return undefined
+  return start < sizeBytes ? { start, end } : 'unsatisfiable'
+}
+
+function suffix(length: string, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
+  if (length === '') return undefined
+  const wanted = Math.min(Number(length), sizeBytes)
+  return wanted > 0 ? { start: sizeBytes - wanted, end: sizeBytes - 1 } : 'unsatisfiable'
 }

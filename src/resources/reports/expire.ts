@@ -1,5 +1,5 @@
 import type { Database } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import { type ResultStore, ResultsUnavailable } from '../../results/store.ts'
 import { lastEndOver } from './tasks.ts'
 

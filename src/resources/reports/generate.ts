@@ -1,4 +1,4 @@
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'

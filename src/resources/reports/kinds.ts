@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/database.ts'
-import { fold } from '../../db/fold.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../../db/long-read.ts'
+import { fold } from '../../db/page.ts'
 import { accountOf } from '../../http/requester.ts'
 import type { ReportColumn } from './formats/format.ts'
 

@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import { nextRevision } from '../../db/revision.ts'
 import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { instantOf, isDay } from '../../http/instant.ts'
-import { documentedAs } from '../../http/judged.ts'
+import { documentedAs } from '../../http/narrowable.ts'
 import type { FieldError } from '../../http/problem.ts'
 import { Line } from '../text.ts'
 import type { Asked, FilterValue, ReportFilter, ReportKind } from './kinds.ts'

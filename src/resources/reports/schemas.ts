@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { judged } from '../../http/judged.ts'
-import { narrowable } from '../../http/narrowable.ts'
+import { judged, narrowable } from '../../http/narrowable.ts'
 import { Fields } from '../../http/paging.ts'
 import { formats } from './formats.ts'
 import { ReportParameters } from './parameters.ts'

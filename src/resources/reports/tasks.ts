@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { Database, Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import { firstRevision } from '../../db/revision.ts'
 import type { Task } from '../../db/tables.ts'
 import type { Revised } from '../../http/conditional.ts'

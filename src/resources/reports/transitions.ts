@@ -1,6 +1,5 @@
 import type { Database, Queryable } from '../../db/database.ts'
-import { newOrderedId, type RandomBytes } from '../../db/ids.ts'
-import { iso } from '../../db/iso.ts'
+import { iso, newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import { nextRevision } from '../../db/revision.ts'
 import { demand, type RowPrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'

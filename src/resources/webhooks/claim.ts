@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import { type Called, registrationsOf } from './called.ts'
 import { type Chosen, choose, dueLanes, wantedBy } from './due-lanes.ts'
 import { admit, firstWaiting, type LaneLimits, shortLimitMs } from './lanes.ts'

@@ -2,7 +2,7 @@ import type { Database, Queryable } from '../../db/database.ts'
 import type { Requester } from '../../db/scan.ts'
 import type { Delivery } from '../../db/tables.ts'
 import { instantParameter } from '../../http/instant.ts'
-import { keysetPage, type PageQuery } from '../../http/keyset-page.ts'
+import { keysetPage, type PageQuery } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
 import { deliveriesBy } from './delivery-index.ts'
 

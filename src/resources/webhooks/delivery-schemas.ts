@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { judged } from '../../http/judged.ts'
-import { narrowable } from '../../http/narrowable.ts'
+import { judged, narrowable } from '../../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../../http/paging.ts'
 import type { EventKinds } from './event-types.ts'
 import { ById, EventName } from './schemas.ts'

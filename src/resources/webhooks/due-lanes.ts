@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
-import { atMost } from '../../db/at-most.ts'
 import type { Database, Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
+import { atMost } from '../../db/page.ts'
 import type { Admission, LaneHealth, LaneLimits, LaneState } from './lanes.ts'
 import type { Held, Rank } from './shares.ts'
 

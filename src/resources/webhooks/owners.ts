@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
-import { atMost } from '../../db/at-most.ts'
 import type { Database, Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
+import { atMost } from '../../db/page.ts'
 import { type Rank, ranks, roomFor, type Slots, withoutShare } from './shares.ts'
 
 /** When lanes of one owner and rank are due; null for never. */

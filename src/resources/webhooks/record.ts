@@ -6,7 +6,6 @@ import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from
 import { afterTry, firstWaiting, type LaneHealth, type LaneLimits, rankAfter } from './lanes.ts'
 import type { Tried } from './outcome.ts'
 import { armOwners, type OwnerDue } from './owners.ts'
-import { retryDelayMs } from './schedule.ts'
 import type { Rank } from './shares.ts'
 
 export interface RecordOptions extends HealthOptions {
@@ -152,4 +151,22 @@ async function updateLanes(
   await armOwners(tx, db, armed)
   const before = new Map(found.map(({ lane, failures }) => [lane, failures]))
   return new Map(after.map(({ lane, failures }) => [lane, { before: before.get(lane) ?? 0, after: failures }]))
+}
+
+const longestWaitSeconds = 86_400
+
+/**
+ * How long to wait after the given number of failed tries, in ms: the schedule's delay ±20 %, or longer when the
+ * receiver asked for it, up to a day. Null when the schedule is used up. `jitter` is in [0, 1).
+ */
+export function retryDelayMs(
+  schedule: readonly number[],
+  tries: number,
+  retryAfterSeconds: number | null,
+  jitter: () => number,
+): number | null {
+  const seconds = schedule[tries]
+  if (seconds === undefined) return null
+  const asked = Math.min(retryAfterSeconds ?? 0, longestWaitSeconds)
+  return Math.round(Math.max(seconds * (0.8 + 0.4 * jitter()), asked) * 1_000)
 }

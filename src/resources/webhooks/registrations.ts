@@ -8,6 +8,7 @@ import type { Sealer } from '../../db/seal.ts'
 import type { Tables, Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
+import { keysetPage, type PageQuery } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { RegistrationBody } from './rules.ts'
@@ -160,3 +161,25 @@ export function remove(
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })
   })
 }
+
+/** One page of a caller's registrations, newest first, with the cursors of its neighbours. */
+export const page = (db: Database, caller: Caller, query: PageQuery) =>
+  keysetPage<Webhook>(query, 2, {
+    of: 'webhooks',
+    keyOf: ({ createdAt, id }) => [createdAt, id],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const [createdAt = '', id = ''] = (after ?? []).map(String)
+      return db.read
+        .selectFrom('webhooks')
+        .selectAll()
+        .where(visibleTo(caller))
+        .$if(after !== null, (rows) =>
+          rows.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
+        )
+        .orderBy('createdAt', order)
+        .orderBy('id', order)
+        .limit(count)
+        .execute()
+    },
+  })

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import type { Due } from './claim.ts'
 import { armLanes, firstWaiting } from './lanes.ts'
 import { armOwners } from './owners.ts'

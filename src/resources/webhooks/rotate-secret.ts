@@ -1,6 +1,6 @@
 import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import type { Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import { nextRevision } from '../../db/revision.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'

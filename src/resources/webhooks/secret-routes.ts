@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { actorOf } from '../../http/actor.ts'
 import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
-import { callerOf } from '../../http/identify.ts'
+import { actorOf, callerOf } from '../../http/identify.ts'
 import { once } from '../../http/once.ts'
 import { ownerOf, shownBy } from './registrations.ts'
 import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'

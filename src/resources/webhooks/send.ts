@@ -2,7 +2,7 @@ import { Agent, type Dispatcher } from 'undici'
 import { BLOCKED, type ConnectOptions, guardedConnect, judgeUrl, type Verdict } from '../../http/guard.ts'
 import { exchange } from './exchange.ts'
 import { type Outcome, outcomeOf } from './outcome.ts'
-import { remember } from './remember.ts'
+import { remember } from './secrets.ts'
 
 /** Outbound POSTs: `post` never throws and ends within `timeoutMs`, `close` waits for calls in flight. */
 export interface Sender {

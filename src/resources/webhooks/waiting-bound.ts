@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
-import { iso } from '../../db/iso.ts'
+import { iso } from '../../db/ids.ts'
 import { ScanRefused } from '../../db/scan.ts'
 import type { DeliveryDropsTable } from '../../db/tables.ts'
 import { type Announcing, announceWebhook } from './announce-webhook.ts'

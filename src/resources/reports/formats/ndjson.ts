@@ -1,5 +1,5 @@
 import type { ReportFormat } from './format.ts'
-import { objectWriter } from './json-object.ts'
+import { objectWriter } from './json.ts'
 
 /** An object a line, each ended by a line feed; a field that is null is left out. */
 export const ndjson: ReportFormat = {

@@ -1,5 +1,5 @@
 import type { Sheet } from './format.ts'
-import { xmlText } from './xml-text.ts'
+import { xmlText } from './xlsx-sheet.ts'
 
 export const sheetPath = (at: number): string => `xl/worksheets/sheet${at + 1}.xml`
 
