@@ -23,7 +23,7 @@ import { answerOf, ask, proxied } from '../bench/target.ts'
 import { openWorkplace } from '../bench/workplace.ts'
 
 const [small = 100_000, large = 1_000_000] = process.argv.slice(2).map(Number)
-const mostMiB = 300
+const maxMiB = 300
 const growthMiB = 40
 const slowdown = 2
 
@@ -42,7 +42,7 @@ async function measure(rows: number): Promise<number> {
   for (const format of ['csv', 'ndjson', 'json', 'xlsx']) await oneFormat(service, format, rows, idle)
   const { peakMiB } = memoryOf(service.pid)
   say(`  the service took ${peakMiB.toFixed(0)} MiB at most`)
-  if (peakMiB > mostMiB) failures.push(`${rows} users took ${peakMiB.toFixed(0)} MiB`)
+  if (peakMiB > maxMiB) failures.push(`${rows} users took ${peakMiB.toFixed(0)} MiB`)
   await service.stop()
   return peakMiB
 }

@@ -1,14 +1,14 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { refusals } from './auth/audited-requests.ts'
-import { countEndings, type Endings } from './auth/endings.ts'
+import { type Endings, trackRevocations } from './auth/endings.ts'
 import { interactions } from './auth/interactions.ts'
 import { invitationPage } from './auth/invitation-page.ts'
 import type { CurrentServer } from './auth/key-ring.ts'
-import { mount } from './auth/mount.ts'
+import { mountProvider } from './auth/mount.ts'
 import type { People } from './auth/people.ts'
 import { userinfo } from './auth/userinfo.ts'
-import { keptAnswers } from './db/answers.ts'
+import { storedResponses } from './db/answers.ts'
 import type { Audit } from './db/audit-buffer.ts'
 import type { SharedClock } from './db/clock.ts'
 import type { Definition } from './definition.ts'
@@ -23,7 +23,7 @@ import { conditional } from './http/conditional.ts'
 import { cors } from './http/cors.ts'
 import { deprecation } from './http/deprecation.ts'
 import { docs } from './http/docs.ts'
-import { enclose } from './http/enclose.ts'
+import { listEnvelope } from './http/enclose.ts'
 import { errors } from './http/errors.ts'
 import { fields } from './http/fields.ts'
 import { health } from './http/health.ts'
@@ -44,8 +44,8 @@ import { retirement, versionRefusals } from './http/retirement.ts'
 import { serialize } from './http/serialize.ts'
 import { type ServerSettings, serverOptions } from './http/server-options.ts'
 import { cutStalled } from './http/stalled.ts'
-import { placer } from './http/version-life.ts'
-import { wellFormed } from './http/well-formed.ts'
+import { versionMatcher } from './http/version-life.ts'
+import { requestIntegrity } from './http/well-formed.ts'
 import { webhookKeySet } from './resources/webhooks/secret-routes.ts'
 import type { WebhookKeys } from './resources/webhooks/secrets.ts'
 import { ResultsUnavailable } from './results/store.ts'
@@ -113,7 +113,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(deprecation, { lives })
   await app.register(cors, { corsOrigins })
   if (options.overload) await app.register(overload, { ...options.overload, later: options.later })
-  await app.register(wellFormed, { baseUrl })
+  await app.register(requestIntegrity, { baseUrl })
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
   if (counted) await app.register(limits, { limiter: counted })
   await app.register(retirement, { lives })
@@ -121,16 +121,16 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(methods)
   await app.register(acceptable)
   await app.register(bodies)
-  await app.register(idempotency, { answers: { ...keptAnswers(db, sealer, now), write: db.write } })
+  await app.register(idempotency, { answers: { ...storedResponses(db, sealer, now), write: db.write } })
   await app.register(fields)
-  await app.register(enclose, { prefixes: enclosingPrefixes(definition) })
+  await app.register(listEnvelope, { prefixes: enclosingPrefixes(definition) })
   await app.register(caching, { now })
   await app.register(conditional)
   await app.register(prefer)
   await app.register(compression)
   await app.register(accessLog, { write: access })
 
-  if (options.endings) await app.register(countEndings, { endings: options.endings })
+  if (options.endings) await app.register(trackRevocations, { endings: options.endings })
   await serveUnversioned(app, options)
   await serveAuthorization(app, options, access)
   const versions = { ...options, ...options.people, report: log.fault, ...(counted && { limiter: counted }) }
@@ -161,7 +161,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   const { scopes } = definition
   const answered = (request: FastifyRequest, response: Answered) => access(accessLine(request, response))
   const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
-  await app.register(mount, { provider, issuer: baseUrl, scopes, answered })
+  await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered })
   await app.register(userinfo, { db })
   const about = { provider, scopes, db, sealer, now }
   await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
@@ -176,7 +176,7 @@ function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
 
 /** The access log, which also counts for each client, and who still calls a deprecated version. */
 function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
-  const deprecated = placer(lives, 'deprecated')
+  const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {
     if (line.client !== undefined) count(line.client)
     const placed = deprecated?.(line.path)

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import type { SubjectName } from './certificate-signing.ts'
 import { checkedPair, newKey, type Pair, parsedKey, pem, readText } from './pem.ts'
-import { placeFile } from './place-file.ts'
+import { writeFileAtomically } from './place-file.ts'
 
 const dayMs = 86_400_000
 const renewalDays = 30
@@ -43,7 +43,7 @@ export async function localCertificates(
   const leaf = kept ?? (await (await signing()).newLeaf(authority, names, now()))
   const key = pem(leaf.key)
   const cert = leaf.certificate.toString() + authority.certificate.toString()
-  if (!kept) placeFile(file, key + cert, { mode: 0o600, replace: true })
+  if (!kept) writeFileAtomically(file, key + cert, { mode: 0o600, replace: true })
   return { key, cert, authorityFile: resolve(folder, 'authority.crt'), created: !kept }
 }
 
@@ -63,10 +63,10 @@ async function localAuthority(folder: string, now: number): Promise<Pair> {
   // The key is placed first and by whichever process comes first; the certificate follows from it. Seeing a certificate
   // therefore means its key was there before, so the certificate has to be looked for first.
   if (!existsSync(certFile)) {
-    if (!existsSync(keyFile)) placeFile(keyFile, pem(newKey()), { mode: 0o600, replace: false })
+    if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newKey()), { mode: 0o600, replace: false })
     const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
     const certificate = await (await signing()).authorityCertificate(key, now)
-    placeFile(certFile, certificate.toString(), { mode: 0o644, replace: false })
+    writeFileAtomically(certFile, certificate.toString(), { mode: 0o644, replace: false })
   }
   return authorityFiles(() => checkedAuthority(certFile, keyFile, now))
 }

@@ -3,7 +3,7 @@ import { apiScopes } from './auth/scopes.ts'
 import type { Definition } from './definition.ts'
 import type { DocumentOptions, Everywhere } from './http/openapi-document.ts'
 import { oauthOperations } from './http/openapi-oauth.ts'
-import type { Life } from './http/version-life.ts'
+import type { VersionStatus } from './http/version-life.ts'
 import { TaskView } from './resources/reports/schemas.ts'
 
 /**
@@ -12,12 +12,12 @@ import { TaskView } from './resources/reports/schemas.ts'
  */
 export function documentation(
   definition: Definition,
-  lives: readonly Life[],
+  lives: readonly VersionStatus[],
   about: { baseUrl: string; version: string },
 ): Record<string, DocumentOptions> {
   const common = commonFacts(definition)
   const served = lives.filter(({ status, version }) => status !== 'retired' && definition.versions[version])
-  const one = (life: Life | undefined) => ({ ...common, ...about, deprecated: life?.status === 'deprecated' })
+  const one = (life: VersionStatus | undefined) => ({ ...common, ...about, deprecated: life?.status === 'deprecated' })
   const [first] = served
   const prefixes = definition.versions[first?.version ?? '']?.prefixes ?? ['']
   const ofVersions = served.map((life): [string, DocumentOptions] => [

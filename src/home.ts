@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
-import { weightOf } from './http/negotiate.ts'
+import { quality } from './http/negotiate.ts'
 import type { Frame } from './http/pages/frame.ts'
 import { html, type Markup } from './http/pages/html.ts'
 
@@ -43,7 +43,7 @@ export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
 }
 
 /** JSON unless a page is asked for more, as browsers do: what says nothing of it is a program. */
-const prefersPage = (accept = '*/*') => weightOf(accept, 'text/html') > weightOf(accept, 'application/json')
+const prefersPage = (accept = '*/*') => quality(accept, 'text/html') > quality(accept, 'application/json')
 
 function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {
   const [openapi = '', ...ofVersions] = documents

@@ -5,7 +5,7 @@ const rateForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4})$/
 const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
 /** The path is the number of a database. */
 const redisForm = /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?.*)?$/
-const longestWindowSeconds = 86_400
+const maxWindowSeconds = 86_400
 
 /** `6000/60`: calls in a window of seconds; `off` is null. */
 const rate = (fallback: string, about: string) =>
@@ -13,7 +13,7 @@ const rate = (fallback: string, about: string) =>
     (value) => {
       if (value === 'off') return null
       const [, calls, seconds] = rateForm.exec(value)?.map(Number) ?? []
-      if (calls === undefined || seconds === undefined || seconds > longestWindowSeconds) {
+      if (calls === undefined || seconds === undefined || seconds > maxWindowSeconds) {
         throw new Expected('calls/seconds, such as 6000/60, with at most 86400 seconds, or off')
       }
       return { calls, seconds }

@@ -5,7 +5,7 @@ export interface LogSink {
 }
 
 const gatheredCharacters = 32_768
-const longestWaitMs = 250
+const maxWaitMs = 250
 
 /** Gathers lines for `out` until there are many, or for a quarter of a second. */
 export function logSink(out: { write: (text: string) => unknown }): LogSink {
@@ -26,7 +26,7 @@ export function logSink(out: { write: (text: string) => unknown }): LogSink {
       lines.push(line)
       characters += line.length
       if (characters >= gatheredCharacters) flush()
-      else timer ??= setTimeout(flush, longestWaitMs).unref()
+      else timer ??= setTimeout(flush, maxWaitMs).unref()
     },
     flush,
   }

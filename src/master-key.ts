@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from './config.ts'
-import { placeFile } from './place-file.ts'
+import { writeFileAtomically } from './place-file.ts'
 import { keepPrivate } from './private-files.ts'
 
 const keyBytes = 32
@@ -16,7 +16,8 @@ type Given = Pick<Config, 'masterKey' | 'production'>
 export function masterKey({ masterKey: given, production }: Given, folder: string): Buffer {
   if (given !== null) return Buffer.from(given, given.length === keyBytes * 2 ? 'hex' : 'base64')
   const path = join(folder, 'master.key')
-  if (!existsSync(path)) placeFile(path, randomBytes(keyBytes).toString('base64'), { mode: 0o600, replace: false })
+  if (!existsSync(path))
+    writeFileAtomically(path, randomBytes(keyBytes).toString('base64'), { mode: 0o600, replace: false })
   keepPrivate(production, path)
   const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
   if (key.length !== keyBytes) throw new Error(`${path} does not hold a key of ${keyBytes} bytes`)

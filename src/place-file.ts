@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
 /** Writes a file whole or not at all, synced; `replace: false` keeps a file that is there, so the first writer wins. */
-export function placeFile(file: string, text: string, options: { mode: number; replace: boolean }): void {
+export function writeFileAtomically(file: string, text: string, options: { mode: number; replace: boolean }): void {
   const temporary = `${file}.${randomUUID()}.tmp`
   try {
     writeFileSync(temporary, text, { mode: options.mode, flag: 'wx', flush: true })

@@ -96,14 +96,14 @@ export const scopeList = (about: string) =>
     about,
   )
 
-const longestDelaySeconds = 7 * 86_400
+const maxDelaySeconds = 7 * 86_400
 
 /** Delays in seconds before each try, the first usually 0. */
 export const delays = (fallback: string, about: string) =>
   setting(
     (value) => {
       const parts = split(value)
-      const wrong = parts.find((part) => !/^\d+(\.\d+)?$/.test(part) || Number(part) > longestDelaySeconds)
+      const wrong = parts.find((part) => !/^\d+(\.\d+)?$/.test(part) || Number(part) > maxDelaySeconds)
       if (parts.length === 0 || parts.length > 30 || wrong !== undefined) {
         throw new Expected('1 to 30 delays in seconds, comma-separated, each at most seven days')
       }

@@ -8,7 +8,7 @@ import { type Audit, openAudit } from './db/audit-buffer.ts'
 import { ensureTextIndexes } from './db/postgres-text-index.ts'
 import type { Definition } from './definition.ts'
 import { freePort } from './free-port.ts'
-import type { Life } from './http/version-life.ts'
+import type { VersionStatus } from './http/version-life.ts'
 import { listenersOf } from './listeners.ts'
 import { type Logs, openLogs } from './logs.ts'
 import { type OnClose, openParts } from './parts.ts'
@@ -97,7 +97,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   return { ...stores, baseUrl, log, authorityFile: certificates?.authorityFile ?? null }
 }
 
-type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: Life[] }
+type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: VersionStatus[] }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 

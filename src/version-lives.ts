@@ -1,5 +1,5 @@
 import type { Definition } from './definition.ts'
-import type { Life } from './http/version-life.ts'
+import type { VersionStatus } from './http/version-life.ts'
 import { ConfigError } from './startup-errors.ts'
 import type { VersionPlans } from './version-settings.ts'
 
@@ -7,13 +7,13 @@ import type { VersionPlans } from './version-settings.ts'
  * The life of every version: those that a definition serves, as planned, else active; and those that were served once and
  * are retired. In the order of their numbers. Throws `ConfigError` for plans that do not fit what is served.
  */
-export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): Life[] {
+export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
   const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(
     (one, other) => numberOf(one) - numberOf(other),
   )
   const statusOf = (name: string) => plans[name]?.status ?? 'active'
   const newest = names.findLast((name) => statusOf(name) === 'active')
-  const lives = names.map((version): Life => {
+  const lives = names.map((version): VersionStatus => {
     const { deprecatedAt = null, sunsetAt = null, successor = newest } = plans[version] ?? {}
     const status = statusOf(version)
     if (versions[version] === undefined && status !== 'retired') {
@@ -39,7 +39,11 @@ const bareSegments = (v1: Definition['versions'][string] | undefined): string[] 
   v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
 
 /** From every version that ends, its successors must lead to one that goes on. */
-function refuseDeadEnd({ version, status, successor }: Life, lives: readonly Life[], steps = lives.length): void {
+function refuseDeadEnd(
+  { version, status, successor }: VersionStatus,
+  lives: readonly VersionStatus[],
+  steps = lives.length,
+): void {
   if (status === 'active') return
   const next = lives.find((one) => one.version === successor)
   if (next === undefined || next.status === 'retired' || next.version === version || steps === 0) {

@@ -6,11 +6,11 @@ import { type AdminOptions, clientRoutes } from './auth/client-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './auth/invitation-route.ts'
 import { readVersionCalls } from './db/version-calls.ts'
 import type { Definition } from './definition.ts'
-import { judgeTarget } from './http/guard.ts'
+import { checkTarget } from './http/guard.ts'
 import type { Limiter } from './http/limits/limiter.ts'
 import { usageRoute } from './http/limits/usage.ts'
 import { refuseUnknownParameters } from './http/unknown-parameters.ts'
-import type { Life } from './http/version-life.ts'
+import type { VersionStatus } from './http/version-life.ts'
 import { versionList } from './http/version-list.ts'
 import type { Collection, CollectionOptions } from './resources/declaration.ts'
 import { activity } from './resources/reports/kinds/activity.ts'
@@ -26,7 +26,7 @@ import { reportOf } from './resources/show.ts'
 import { users } from './resources/users.ts'
 import { webhooks } from './resources/webhooks/routes.ts'
 import type { WebhooksOptions } from './resources/webhooks/webhooks-options.ts'
-import { mostDownloads } from './results/store.ts'
+import { maxDownloadsInAll } from './results/store.ts'
 
 /** What every version works with; which events there are is told by the definition. */
 export type VersionOptions = CollectionOptions &
@@ -36,7 +36,7 @@ export type VersionOptions = CollectionOptions &
   Omit<AdminOptions, 'scopes'> & {
     later: Later
     /** Every version there is or was, and what becomes of it. */
-    lives: readonly Life[]
+    lives: readonly VersionStatus[]
     limiter?: Limiter
     /** How many event streams and waiting requests, and how many downloads, an account may have open in this process. */
     maxWaiters?: number
@@ -47,9 +47,9 @@ export type VersionOptions = CollectionOptions &
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
   const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
   const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
-  const downloads = places({ perAccount: maxDownloads, inAll: mostDownloads })
+  const downloads = places({ perAccount: maxDownloads, inAll: maxDownloadsInAll })
   app.addHook('preClose', async () => watch.close())
-  const judgeCallback = (url: string) => judgeTarget(options.policy, url, options.lookup)
+  const judgeCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
   const calls = () => readVersionCalls(options.db)
   const ofAccounts = accountGuard(options.db)
   const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
@@ -76,7 +76,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
 }
 
 /** Where the lists of the first version that is served are, by their names. */
-export function resourcePaths({ versions }: Definition, lives: readonly Life[]): Record<string, string> {
+export function resourcePaths({ versions }: Definition, lives: readonly VersionStatus[]): Record<string, string> {
   const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
   const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
   return Object.fromEntries(

@@ -20,7 +20,7 @@ import { startDispatch } from './resources/webhooks/dispatch.ts'
 import type { DispatchOptions } from './resources/webhooks/dispatch-options.ts'
 import { expireDeliveries } from './resources/webhooks/expire.ts'
 import { fanOut } from './resources/webhooks/fan-out.ts'
-import type { LaneLimits } from './resources/webhooks/lanes.ts'
+import type { EndpointLimits } from './resources/webhooks/lanes.ts'
 import { sendSoon } from './resources/webhooks/make-due.ts'
 import { reviveOwners } from './resources/webhooks/owners.ts'
 import { freeDeliveries } from './resources/webhooks/release.ts'
@@ -46,7 +46,7 @@ export interface WorkerOptions {
   /** Seconds before each try of a delivery. */
   schedule: readonly number[]
   /** What each endpoint is spared of. */
-  lanes: LaneLimits
+  lanes: EndpointLimits
   /** The longest that a call may take, in ms. */
   callMs: number
   /** How many deliveries of one owner may wait. */

@@ -5,8 +5,8 @@ import { algorithmOf, type PublicKeys } from './key-algorithms.ts'
 /** How far clocks may differ, in seconds. */
 export const clockSkewSeconds = 30
 
-const longestToken = 8_192
-const longestKid = 200
+const maxToken = 8_192
+const maxKid = 200
 const types: unknown[] = ['JWT', 'at+jwt']
 
 export interface AccessTokenClaims {
@@ -65,7 +65,7 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
   const algorithms = ['RS256', 'ES256', 'EdDSA', ...(sharedSecret ? ['HS256'] : [])]
   const rules = { algorithms, issuer, audience, clockTolerance: clockSkewSeconds }
   return async (token: string, nowMs: number): Promise<Verified> => {
-    if (token.length > longestToken) throw new Error('The token is too long')
+    if (token.length > maxToken) throw new Error('The token is too long')
     const verified = await jwtVerify(token, keyOf, { ...rules, currentDate: new Date(nowMs) })
     const { payload, protectedHeader: header } = verified
     const times = Number.isSafeInteger(payload.exp) && Number.isSafeInteger(payload.iat)
@@ -93,7 +93,7 @@ function nameCount(value: unknown): number {
 }
 
 async function find(keys: PublicKeys, kid: unknown): Promise<KeyObject | undefined> {
-  if (typeof kid !== 'string' || kid.length > longestKid) return undefined
+  if (typeof kid !== 'string' || kid.length > maxKid) return undefined
   const known = keys.publicKeys.get(kid)
   if (known || !keys.refresh) return known
   await keys.refresh().catch((cause) => {

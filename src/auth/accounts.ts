@@ -3,8 +3,8 @@ import type { FindAccount } from 'oidc-provider'
 import { passwordChanged, type RecordAudit, theService } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/database.ts'
 import type { Engine } from '../db/engine.ts'
-import { sought } from '../db/ids.ts'
-import { fold } from '../db/page.ts'
+import { idOrNone } from '../db/ids.ts'
+import { caseFold } from '../db/page.ts'
 import { firstRevision } from '../db/revision.ts'
 import { Problem } from '../http/problem.ts'
 import type { Passwords } from './passwords.ts'
@@ -28,7 +28,7 @@ const accountsIn = (db: Queryable) =>
 
 /** The account of an e-mail address, without regard to its case and Unicode form. */
 export function accountByEmail(db: Database, email: string): Promise<Account | undefined> {
-  return accountsIn(db.read).where('emailKey', '=', fold(email.trim())).executeTakeFirst()
+  return accountsIn(db.read).where('emailKey', '=', caseFold(email.trim())).executeTakeFirst()
 }
 
 /** The account of a subject (`sub`), which is the user's id. */
@@ -52,7 +52,7 @@ export async function hasAccounts(db: Database): Promise<boolean> {
  * both lock the user first, never run at the same time.
  */
 export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
-  const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', sought(userId))
+  const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', idOrNone(userId))
   return user.modifyEnd(lockRows).executeTakeFirst()
 }
 
@@ -114,7 +114,7 @@ export async function setPasswordHash(tx: Queryable, userId: number, passwordHas
 /** Adds a user of whom nobody is told. Rejects when the e-mail address is in use. */
 export async function addUser(tx: Queryable, name: string, email: string, nowMs: number): Promise<number> {
   const at = new Date(nowMs).toISOString()
-  const keys = { nameKey: fold(name), emailKey: fold(email) }
+  const keys = { nameKey: caseFold(name), emailKey: caseFold(email) }
   const row = { name, email, ...keys, ...firstRevision(at), address: null, phone: null }
   return (await tx.insertInto('users').values(row).returning('id').executeTakeFirstOrThrow()).id
 }

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { judged, narrowable } from '../http/narrowable.ts'
+import { documentedRules, partialResponse } from '../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../http/paging.ts'
 
 const Instant = Type.String({ format: 'date-time' })
@@ -17,7 +17,7 @@ const settings = {
   name: Type.String({
     description: 'What people call it, 1 to 200 characters',
     examples: ['Partner'],
-    ...judged({ maxLength: 200, pattern: line }),
+    ...documentedRules({ maxLength: 200, pattern: line }),
   }),
   scopes: Type.Array(Type.String(), {
     description: 'What its tokens may have',
@@ -42,7 +42,7 @@ const ClientType = Type.String({ enum: ['confidential', 'public'], description: 
 /** The body that registers a client. */
 export const NewClientBody = Type.Object({
   id: Type.Optional(Type.String({ description: 'Its client_id; made up without it', examples: ['partner'] })),
-  type: Type.Optional(Type.String({ ...ClientType, ...judged({ default: 'confidential' }) })),
+  type: Type.Optional(Type.String({ ...ClientType, ...documentedRules({ default: 'confidential' }) })),
   ...{ name, scopes, grants },
   ...Type.Partial(Type.Object(optional)).properties,
 })
@@ -67,7 +67,7 @@ const Secret = Type.String({
 })
 
 /** A client as it is shown. */
-export const ClientView = narrowable(Type.Object(client))
+export const ClientView = partialResponse(Type.Object(client))
 /** The only answers that carry the secret. */
 export const CreatedClient = Type.Object({ ...client, secret: Type.Optional(Secret) })
 
@@ -76,14 +76,14 @@ const limits = {
     Type.String({
       description: 'calls/seconds instead of the usual limit',
       examples: ['600/60'],
-      ...judged({ pattern: '^[1-9][0-9]{0,6}/[1-9][0-9]{0,4}$' }),
+      ...documentedRules({ pattern: '^[1-9][0-9]{0,6}/[1-9][0-9]{0,4}$' }),
     }),
   ),
   quota: OrNull(
     Type.Integer({
       description: 'Requests a calendar month instead of the usual quota',
       examples: [100_000],
-      ...judged({ minimum: 1, maximum: 1_000_000_000 }),
+      ...documentedRules({ minimum: 1, maximum: 1_000_000_000 }),
     }),
   ),
   expiresAt: OrNull(
@@ -106,7 +106,7 @@ const apiKey = {
   updatedAt: Instant,
 }
 
-export const ApiKeyView = narrowable(Type.Object(apiKey))
+export const ApiKeyView = partialResponse(Type.Object(apiKey))
 /** The only answer that carries the key. */
 export const CreatedApiKey = Type.Object({
   ...apiKey,

@@ -3,9 +3,9 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { ApiKey } from '../db/administration-tables.ts'
 import { mergePatch } from '../http/bodies.ts'
-import { judgeAddition, preconditionOf } from '../http/conditional.ts'
-import { actorOf } from '../http/identify.ts'
-import { once } from '../http/once.ts'
+import { checkAddition, preconditionOf } from '../http/conditional.ts'
+import { auditActor } from '../http/identify.ts'
+import { idempotentWrite } from '../http/once.ts'
 import { linkHeader } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
 import { addLink } from '../http/vary.ts'
@@ -28,7 +28,7 @@ export const apiKeyRoutes: Plugin = async (app, options) => {
 
 const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ApiKeyStore => ({
   ...{ db, sealer, now, random },
-  actor: actorOf(request),
+  actor: auditActor(request),
 })
 
 /** A key as administrators see it; the revision stays for the validators. */
@@ -40,8 +40,8 @@ const creating: Plugin = async (app, options) => {
   app.post(path, { config: writes, schema }, async (request, reply) => {
     const store = by(options, request)
     const draft = draftApiKey(store, request.body)
-    judgeAddition(request)
-    return once(request, reply, options.db.write, async (tx) => {
+    checkAddition(request)
+    return idempotentWrite(request, reply, options.db.write, async (tx) => {
       await addApiKey(tx, store, draft)
       const headers = { location: `${app.prefix}${path}/${draft.apiKey.id}` }
       return { status: 201, headers, body: { ...shown(draft.apiKey), key: draft.key } }

@@ -9,7 +9,7 @@ import type { Precondition } from '../http/conditional.ts'
 import { instantOf } from '../http/instant.ts'
 import { type FieldError, Problem } from '../http/problem.ts'
 import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
-import { refuseOutdated } from './demands.ts'
+import { assertPrecondition } from './demands.ts'
 
 /** What can be set of a key; null is the service's own limit, and no end. */
 export interface ApiKeySettings {
@@ -32,8 +32,8 @@ export interface ApiKeyStore {
 }
 
 const ratePattern = /^([1-9][0-9]{0,6})\/([1-9][0-9]{0,4})$/
-const longestWindowSeconds = 86_400
-const mostQuota = 1_000_000_000
+const maxWindowSeconds = 86_400
+const maxQuota = 1_000_000_000
 const namePattern = /^\P{C}{1,200}$/u
 
 /** An instant in the form that the API takes: no day alone, whichever zone that would end in. */
@@ -46,14 +46,14 @@ function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: numb
   const rules: [broken: boolean, field: string, message: string][] = [
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
     [
-      rate !== null && !(seconds <= longestWindowSeconds),
+      rate !== null && !(seconds <= maxWindowSeconds),
       'rate',
-      `must be calls/seconds, such as 600/60, with at most ${longestWindowSeconds} seconds`,
+      `must be calls/seconds, such as 600/60, with at most ${maxWindowSeconds} seconds`,
     ],
     [
-      quota !== null && !(Number.isInteger(quota) && quota >= 1 && quota <= mostQuota),
+      quota !== null && !(Number.isInteger(quota) && quota >= 1 && quota <= maxQuota),
       'quota',
-      `must be a whole number from 1 to ${mostQuota}`,
+      `must be a whole number from 1 to ${maxQuota}`,
     ],
     [!(end > now), 'expiresAt', 'must be an instant in the future, such as 2030-01-31T00:00:00Z'],
   ]
@@ -163,7 +163,7 @@ async function change(
   return db.write(async (tx) => {
     const row = await locked(tx, id)
     if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such key')
-    refuseOutdated(row, demands)
+    assertPrecondition(row, demands)
     const values = decide(row)
     const changing = tx.updateTable('apiKeys').set({ ...values, ...nextRevision('apiKeys', updatedAt) })
     const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()

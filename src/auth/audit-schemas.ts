@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
 import { auditEvents } from '../db/audit.ts'
-import { judged, narrowable } from '../http/narrowable.ts'
+import { documentedRules, partialResponse } from '../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../http/paging.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 
 /** One entry of the audit log. */
-export const AuditEntryView = narrowable(
+export const AuditEntryView = partialResponse(
   Type.Object({
     sequence: Type.Integer({ description: 'Counts from 1 without a gap' }),
     at: Instant,
@@ -24,7 +24,9 @@ export const AuditEntryView = narrowable(
 const equal = (what: string, example: string) =>
   Type.Optional(Type.String({ maxLength: 300, description: `Only entries with this ${what}`, examples: [example] }))
 const bound = (description: string, example: string) =>
-  Type.Optional(Type.String({ maxLength: 40, description, examples: [example], ...judged({ format: 'date-time' }) }))
+  Type.Optional(
+    Type.String({ maxLength: 40, description, examples: [example], ...documentedRules({ format: 'date-time' }) }),
+  )
 
 /** The query of a list of entries. */
 export const AuditQuery = Type.Object({

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Plaintext } from '../http/https.ts'
-import { actorOf } from '../http/identify.ts'
+import { auditActor } from '../http/identify.ts'
 import type { Problem } from '../http/problem.ts'
 
 /** Puts a credential that travelled in the clear into the audit log. */
@@ -14,7 +14,7 @@ export const plaintextTold =
 export function refusals(audit: Pick<Audit, 'tally'> | undefined) {
   const onDenied = (request: FastifyRequest, { code }: Problem) => {
     const target = `${request.method} ${request.routeOptions.url}`
-    audit?.tally({ ...actorOf(request), event: 'access.denied', target, details: { errorCode: code } })
+    audit?.tally({ ...auditActor(request), event: 'access.denied', target, details: { errorCode: code } })
   }
   return { onDenied, onPlaintext: audit && plaintextTold(audit) }
 }

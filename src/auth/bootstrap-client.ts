@@ -3,9 +3,9 @@ import type { Database } from '../db/database.ts'
 import { firstRevision, nextRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
-import { packed } from './client-rows.ts'
-import { type Sources, secretPlace, told } from './clients.ts'
-import { refuseWrong, wholeSettings } from './new-client.ts'
+import { toRow } from './client-rows.ts'
+import { auditDetails, type ClientDeps, secretPlace } from './clients.ts'
+import { validateClient, withDefaults } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
 
 /**
@@ -18,12 +18,12 @@ export async function ensureBootstrapClient(
   known: Scopes,
   id: string,
   secret: string,
-  { now = Date.now }: Sources = {},
+  { now = Date.now }: ClientDeps = {},
 ): Promise<void> {
   const grants = ['client_credentials']
-  const settings = wholeSettings({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
-  refuseWrong({ ...settings, id, secret }, known)
-  const values = { ...packed(settings), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
+  const settings = withDefaults({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
+  validateClient({ ...settings, id, secret }, known)
+  const values = { ...toRow(settings), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
   const at = new Date(now()).toISOString()
   const record = auditRecorder(sealer, now)
   await db.write(async (tx) => {
@@ -35,7 +35,7 @@ export async function ensureBootstrapClient(
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...values, ...nextRevision('clients', at) }))
       .execute()
     const event = before ? 'client.updated' : 'client.created'
-    await record(tx, { ...theService, event, target: id, details: told(settings) })
+    await record(tx, { ...theService, event, target: id, details: auditDetails(settings) })
   })
 }
 

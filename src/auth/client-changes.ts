@@ -6,14 +6,14 @@ import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import type { Precondition } from '../http/conditional.ts'
 import { Problem } from '../http/problem.ts'
-import { packed, type RegisteredClient, unpacked } from './client-rows.ts'
-import { randomToken, type Sources, secretPlace, told } from './clients.ts'
-import { refuseOutdated } from './demands.ts'
+import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
+import { auditDetails, type ClientDeps, randomToken, secretPlace } from './clients.ts'
+import { assertPrecondition } from './demands.ts'
 import { type ClientSettings, refuseWrongSettings } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
 
 /** Where clients are kept, and who changes them. */
-export interface ClientChange extends Sources {
+export interface ClientChange extends ClientDeps {
   db: Database
   sealer: Sealer
   actor: AuditActor
@@ -31,9 +31,9 @@ export async function updateClient(
   demands: Precondition = {},
 ): Promise<RegisteredClient> {
   return change(options.db.write, options, id, demands, (row) => {
-    const wanted: ClientSettings = { ...unpacked(row), ...settings }
+    const wanted: ClientSettings = { ...fromRow(row), ...settings }
     refuseWrongSettings(wanted, row.secretHash === null, known)
-    return { values: packed(wanted), entry: { event: 'client.updated', details: told(wanted) } }
+    return { values: toRow(wanted), entry: { event: 'client.updated', details: auditDetails(wanted) } }
   })
 }
 
@@ -67,7 +67,7 @@ export async function revokeClient(options: ClientChange, id: string, demands: P
   }))
 }
 
-const instant = ({ now = Date.now }: Sources) => new Date(now()).toISOString()
+const instant = ({ now = Date.now }: ClientDeps) => new Date(now()).toISOString()
 
 /** A transaction: of its own, or one that does something besides. */
 type Write = Database['write']
@@ -91,12 +91,12 @@ async function change(
   return write(async (tx) => {
     const row = await locked(tx, id)
     if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
-    refuseOutdated(row, demands)
+    assertPrecondition(row, demands)
     const { values, entry } = decide(row)
     const changing = tx.updateTable('clients').set({ ...values, ...nextRevision('clients', updatedAt) })
     const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
     await record(tx, { ...actor, ...entry, target: id })
-    return unpacked(changed)
+    return fromRow(changed)
   })
 }
 

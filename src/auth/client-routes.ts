@@ -6,16 +6,16 @@ import type { RandomBytes } from '../db/ids.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import { mergePatch } from '../http/bodies.ts'
-import { judgeAddition, preconditionOf } from '../http/conditional.ts'
-import { actorOf } from '../http/identify.ts'
-import { once, type Write } from '../http/once.ts'
+import { checkAddition, preconditionOf } from '../http/conditional.ts'
+import { auditActor } from '../http/identify.ts'
+import { idempotentWrite, type Write } from '../http/once.ts'
 import { linkHeader } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
 import { addLink } from '../http/vary.ts'
 import * as schemas from './admin-schemas.ts'
 import { type ClientChange, revokeClient, rotateSecret, updateClient } from './client-changes.ts'
 import { responseTypesOf } from './client-records.ts'
-import { type RegisteredClient, unpacked } from './client-rows.ts'
+import { fromRow, type RegisteredClient } from './client-rows.ts'
 import { addClient, draftClient, findClient, refuseDuplicate } from './clients.ts'
 import type { ClientSettings } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
@@ -46,7 +46,7 @@ export const clientRoutes: Plugin = async (app, options) => {
 
 const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ClientChange => ({
   ...{ db, sealer, now, random },
-  actor: actorOf(request),
+  actor: auditActor(request),
 })
 
 const demandsOf = (request: FastifyRequest, { requireIfMatch }: AdminOptions) => preconditionOf(request, requireIfMatch)
@@ -67,11 +67,11 @@ const creating: Plugin = async (app, options) => {
     const asked = { ...wanted, ...(type === 'public' && { secret: null }) }
     const draft = draftClient(sealer, options.scopes, asked, sources)
     const { row, secret } = draft
-    judgeAddition(request)
+    checkAddition(request)
     const write: Write<Queryable> = (unit) => db.write(unit).catch((error) => refuseDuplicate(db, row.id, error))
-    return once(request, reply, write, async (tx) => {
+    return idempotentWrite(request, reply, write, async (tx) => {
       await addClient(tx, sealer, draft, sources)
-      const body = { ...shown(unpacked(row)), ...(secret !== null && { secret }) }
+      const body = { ...shown(fromRow(row)), ...(secret !== null && { secret }) }
       return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body }
     })
   })
@@ -83,7 +83,7 @@ const listing: Plugin = async (app, { db }) => {
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<Client>(db, 'clients', 'clients', request.query)
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
-    return rows.map((row) => shown(unpacked(row)))
+    return rows.map((row) => shown(fromRow(row)))
   })
 }
 
@@ -142,7 +142,7 @@ const rotating: Plugin = async (app, options) => {
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'] } as const
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
     const demands = demandsOf(request, options)
-    return once(request, reply, options.db.write, async (tx) => {
+    return idempotentWrite(request, reply, options.db.write, async (tx) => {
       const within: typeof options.db.write = (unit) => unit(tx)
       const { client, secret } = await rotateSecret(by(options, request), request.params.id, demands, within)
       return { status: 200, headers: {}, body: { ...shown(client), secret } }

@@ -20,7 +20,7 @@ const words = (text: string) => text.split(' ').filter(Boolean)
 const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
 
 /** Settings as the table keeps them. */
-export function packed(settings: ClientSettings) {
+export function toRow(settings: ClientSettings) {
   const { name, scopes, grants, redirectUris, postLogoutRedirectUris, ...flags } = settings
   return {
     name,
@@ -35,7 +35,7 @@ export function packed(settings: ClientSettings) {
 }
 
 /** A row as the client it keeps. */
-export function unpacked(row: Client): RegisteredClient {
+export function fromRow(row: Client): RegisteredClient {
   return {
     ...row,
     scopes: words(row.scopes),

@@ -7,12 +7,12 @@ import { firstRevision } from '../db/revision.ts'
 import type { Sealer } from '../db/seal.ts'
 import type { Client } from '../db/tables.ts'
 import { Problem } from '../http/problem.ts'
-import { packed, type RegisteredClient, unpacked } from './client-rows.ts'
-import { type ClientSettings, type NewClient, refuseWrong, wholeSettings } from './new-client.ts'
+import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
+import { type ClientSettings, type NewClient, validateClient, withDefaults } from './new-client.ts'
 import type { Scopes } from './scopes.ts'
 
 /** Clock (milliseconds since the epoch) and randomness, for tests to drive; and whom the audit log names. */
-export interface Sources {
+export interface ClientDeps {
   now?: () => number
   random?: (size: number) => Uint8Array
   actor?: AuditActor
@@ -36,15 +36,15 @@ export function draftClient(
   sealer: Sealer,
   known: Scopes,
   { secret: given, ...wanted }: NewClient,
-  { now = Date.now, random = randomBytes }: Sources = {},
+  { now = Date.now, random = randomBytes }: ClientDeps = {},
 ): DraftClient {
   const id = wanted.id ?? `cli_${randomToken(random, 16)}`
   const secret = given === undefined ? randomToken(random, 32) : given
-  const settings = wholeSettings(wanted)
-  refuseWrong({ ...settings, id, secret }, known)
+  const settings = withDefaults(wanted)
+  validateClient({ ...settings, id, secret }, known)
   const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
   const at = new Date(now()).toISOString()
-  const row = { ...packed(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
+  const row = { ...toRow(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
   return { row, settings, secret }
 }
 
@@ -53,10 +53,10 @@ export async function addClient(
   tx: Queryable,
   sealer: Sealer,
   { row, settings }: DraftClient,
-  { now = Date.now, actor = theService }: Sources,
+  { now = Date.now, actor = theService }: ClientDeps,
 ): Promise<void> {
   await tx.insertInto('clients').values(row).execute()
-  const entry = { ...actor, event: 'client.created', target: row.id, details: told(settings) } as const
+  const entry = { ...actor, event: 'client.created', target: row.id, details: auditDetails(settings) } as const
   await auditRecorder(sealer, now)(tx, entry)
 }
 
@@ -69,12 +69,12 @@ export async function createClient(
   sealer: Sealer,
   known: Scopes,
   wanted: NewClient,
-  sources: Sources = {},
+  sources: ClientDeps = {},
 ): Promise<{ client: RegisteredClient; secret: string | null }> {
   const draft = draftClient(sealer, known, wanted, sources)
   const add = db.write((tx) => addClient(tx, sealer, draft, sources))
   await add.catch((error) => refuseDuplicate(db, draft.row.id, error))
-  return { client: unpacked(draft.row), secret: draft.secret }
+  return { client: fromRow(draft.row), secret: draft.secret }
 }
 
 /** What a failed registration means: DUPLICATE_RESOURCE, or the error itself. */
@@ -85,7 +85,7 @@ export function refuseDuplicate(db: Database, id: string, error: unknown): never
 }
 
 /** What the audit log says of a client's settings. */
-export const told = (settings: ClientSettings) => {
+export const auditDetails = (settings: ClientSettings) => {
   const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
   return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers }
 }
@@ -93,7 +93,7 @@ export const told = (settings: ClientSettings) => {
 /** All clients, oldest first, the revoked ones included. */
 export async function listClients(db: Database): Promise<RegisteredClient[]> {
   const rows = await db.read.selectFrom('clients').selectAll().orderBy('createdAt').orderBy('id').execute()
-  return rows.map(unpacked)
+  return rows.map(fromRow)
 }
 
 const columns: (keyof Client)[] = [
@@ -111,7 +111,7 @@ export function clientFinder({ read, prepare }: Database): (id: string) => Promi
   )
   return async (id) => {
     const [row] = await find.all([id])
-    return row && unpacked(row)
+    return row && fromRow(row)
   }
 }
 

@@ -12,12 +12,12 @@ import type { Endings } from './endings.ts'
 import { endpoints, interactionPath } from './endpoints.ts'
 import { errorRenderer, showPage } from './failures.ts'
 import { whenToAsk } from './interaction-policy.ts'
-import { isPresented, recordIssued } from './issued.ts'
+import { isPresented, storeIssuedToken } from './issued.ts'
 import type { SigningKeys } from './keys.ts'
 import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from './pages/logout.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 import { records } from './records.ts'
-import { presentScope, type Scopes } from './scopes.ts'
+import { intersectScopes, type Scopes } from './scopes.ts'
 import type { SigningKey } from './signing-key.ts'
 
 export interface AuthorizationServerOptions {
@@ -70,7 +70,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     // Otherwise a code could be redeemed without the address that it was sent to (RFC 6749 §4.1.3).
     allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
-    formats: { customizers: { jwt: recordIssued(adapter, accessTokenType) } },
+    formats: { customizers: { jwt: storeIssuedToken(adapter, accessTokenType) } },
     interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
     discovery: {
       userinfo_endpoint: issuer + endpoints.userinfo,
@@ -150,7 +150,7 @@ async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Tok
   const isOwn = token.clientId === client.clientId
   if (!(isPresented(ctx, token) && (isOwn || client.introspects_others === true))) return false
   const owner = await ctx.oidc.provider.Client.find(String(token.clientId))
-  if (owner) token.scope = presentScope(token.scope ?? '', owner.scope ?? '')
+  if (owner) token.scope = intersectScopes(token.scope ?? '', owner.scope ?? '')
   return owner !== undefined
 }
 

@@ -1,14 +1,14 @@
 import type { Configuration, Grant } from 'oidc-provider'
 import type { Database, Queryable } from '../db/database.ts'
 import type { Role } from './accounts.ts'
-import { mayGive } from './scopes.ts'
+import { grantableScopes } from './scopes.ts'
 
 type LoadGrant = NonNullable<Configuration['loadExistingGrant']>
 
 /** Puts into a grant what a person of that role can give of the scopes, and notes the others as refused. */
 export function fillGrant(grant: Grant, resources: readonly string[], scopes: readonly string[], role: Role): void {
-  const given = scopes.filter((scope) => mayGive(role, scope))
-  const refused = scopes.filter((scope) => !mayGive(role, scope))
+  const given = scopes.filter((scope) => grantableScopes(role, scope))
+  const refused = scopes.filter((scope) => !grantableScopes(role, scope))
   if (given.length > 0) grant.addOIDCScope([...given])
   if (refused.length > 0) grant.rejectOIDCScope([...refused])
   for (const resource of resources) {
@@ -32,7 +32,7 @@ export function grantLoader(db: Database): LoadGrant {
     const resources = Object.keys(resourceServers ?? {})
     if (prompts.has('consent') || (grant && covers(grant, resources, scopes))) return grant
     const role = account.role as Role
-    const given = scopes.filter((scope) => mayGive(role, scope))
+    const given = scopes.filter((scope) => grantableScopes(role, scope))
     const asked = { userId: Number(account.accountId), clientId: client.clientId, scopes: given }
     const isVain = given.length === 0
     if (!(isVain || client.is_first_party || (await isRemembered(db, asked)))) return grant

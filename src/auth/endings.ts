@@ -16,7 +16,7 @@ const ending = new RegExp(
 )
 
 /** Counts the requests that may end tokens once they are done and before they are answered. */
-export const countEndings = fastifyPlugin<{ endings: Endings }>(
+export const trackRevocations = fastifyPlugin<{ endings: Endings }>(
   async (app, { endings }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {
       if (reply.statusCode < 400) endings.count++

@@ -15,7 +15,7 @@ import { deviceCookie } from './login-tries.ts'
 import { type FormRequest, type PageFailures, sendPage, servePages } from './page-routes.ts'
 import { consentBody, consentTitle } from './pages/consent.ts'
 import { loginBody, loginTitle } from './pages/login.ts'
-import { inPlainWords, knownScopes, mayGive, type Scopes } from './scopes.ts'
+import { grantableScopes, inPlainWords, knownScopes, type Scopes } from './scopes.ts'
 
 export interface InteractionOptions extends PageFailures {
   provider: CurrentServer
@@ -136,7 +136,7 @@ async function asked({ db, scopes: known }: InteractionOptions, { params, sessio
   const account = session && (await accountBySubject(db, session.accountId))
   if (prompt.name !== 'consent' || !account) throw new errors.SessionNotFound('nothing is asked of anybody')
   const requested = knownScopes(known, String(params.scope).split(' '))
-  const scopes = requested.filter((scope) => mayGive(account.role, scope))
+  const scopes = requested.filter((scope) => grantableScopes(account.role, scope))
   return { account, requested, scopes, redirectUri: String(params.redirect_uri) }
 }
 

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
-import { actorOf } from '../http/identify.ts'
+import { auditActor } from '../http/identify.ts'
 import { invitationPath } from './endpoints.ts'
 import type { Invitations } from './invitations.ts'
 import { type FormRequest, type PageFailures, sendPage, servePages } from './page-routes.ts'
@@ -23,7 +23,7 @@ export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (
   app.post(invitationPath, { config }, async (request, reply) => {
     const { token = '', password = '', repeated = '' } = (request as FormRequest).body ?? {}
     if (password !== repeated) return showForm(options, reply, 422, token, different)
-    const outcome = await options.invitations.accept(token, password, actorOf(request))
+    const outcome = await options.invitations.accept(token, password, auditActor(request))
     if (outcome === 'set') return sendPage(reply, 200, options.frame(passwordSetTitle, passwordSetBody))
     if (outcome === 'void') return showForm(options, reply, 422, token)
     return showForm(options, reply, 422, token, `The password ${outcome.mistake}.`)

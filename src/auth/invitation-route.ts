@@ -1,9 +1,9 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
 import type { Database } from '../db/database.ts'
-import { actorOf } from '../http/identify.ts'
-import { judged } from '../http/narrowable.ts'
-import { once } from '../http/once.ts'
+import { auditActor } from '../http/identify.ts'
+import { documentedRules } from '../http/narrowable.ts'
+import { idempotentWrite } from '../http/once.ts'
 import type { Role } from './accounts.ts'
 import type { Invitation, Invitations } from './invitations.ts'
 import type { SendInvitation } from './mail.ts'
@@ -33,7 +33,7 @@ const Wanted = Type.Object({
   role: Type.Optional(
     Type.Union([Type.Literal('user'), Type.Literal('admin')], {
       description: 'What they may do',
-      ...judged({ default: 'user' }),
+      ...documentedRules({ default: 'user' }),
       examples: ['admin'],
     }),
   ),
@@ -52,8 +52,8 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
     },
     async (request, reply) => {
       const made: Invitation[] = []
-      const answer = await once(request, reply, db.write, async (tx) => {
-        const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, actorOf(request))
+      const answer = await idempotentWrite(request, reply, db.write, async (tx) => {
+        const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, auditActor(request))
         made.push(invitation)
         const { url, expiresAt, email } = invitation
         // What becomes of the mail is known only after the answer is kept.

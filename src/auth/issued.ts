@@ -32,7 +32,7 @@ const unknown = '-'
  * introspected, revoked, and revoked together with its grant. A token that a client got for itself has no grant: it is
  * recorded when it is first presented, as hardly any ever is, and costs no write until then.
  */
-export function recordIssued(adapter: AdapterFactory, typ: string) {
+export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
   return async (
     _ctx: KoaContextWithOIDC,
     token: AccessToken | ClientCredentials,
@@ -50,7 +50,7 @@ export function recordIssued(adapter: AdapterFactory, typ: string) {
  * Lets JWT access tokens be introspected (RFC 7662) and revoked (RFC 7009), which the provider does for opaque ones only:
  * at these paths a JWT that is ours is replaced by its record's id, any other by an id that nothing has.
  */
-export function presentByRecord(paths: readonly string[], presented: Presented): Middleware {
+export function introspectJwt(paths: readonly string[], presented: Presented): Middleware {
   const replace: Middleware = async (ctx, next) => {
     const form = new URLSearchParams((await buffer(ctx.req)).toString())
     const tokens = form.getAll('token')

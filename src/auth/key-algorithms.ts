@@ -8,7 +8,7 @@ export interface PublicKeys {
   refresh?: () => Promise<void>
 }
 
-const leastModulusBits = 2_048
+const minModulusBits = 2_048
 
 /** The one algorithm a key is good for (RFC 8725 §3.1), undefined for a key that is good for none of ours. */
 export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
@@ -16,7 +16,7 @@ export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: K
   if (asymmetricKeyType === 'ed25519') return 'EdDSA'
   if (asymmetricKeyType === 'ec') return asymmetricKeyDetails?.namedCurve === 'prime256v1' ? 'ES256' : undefined
   const bits = asymmetricKeyType === 'rsa' ? (asymmetricKeyDetails?.modulusLength ?? 0) : 0
-  return bits >= leastModulusBits ? 'RS256' : undefined
+  return bits >= minModulusBits ? 'RS256' : undefined
 }
 
 /** The usable keys of a JWK set (RFC 7517 §5) by `kid`: those for signatures, of a kind and size we accept. */

@@ -9,7 +9,7 @@ import { secretPlace } from './clients.ts'
  * The provider tells clients apart by a digest of all their metadata, made for each request: here a record that has not
  * been read anew since (`clientRecords`) is the client it was.
  */
-export function recallClients({ Client: clients }: Provider, { generation }: Pick<Database, 'generation'>): void {
+export function cacheClients({ Client: clients }: Provider, { generation }: Pick<Database, 'generation'>): void {
   const { adapter } = clients as unknown as { adapter: Adapter }
   const find = clients.find.bind(clients)
   const known = new WeakMap<object, Client>()
@@ -31,7 +31,7 @@ const secretsKept = 1_000
  * A client's secret is kept as a digest, so the one presented is digested before the two are compared. One that was right
  * is remembered for as long as the digest stays, and then only compared.
  */
-export function recallSecrets({ Client: clients }: Provider, sealer: Sealer): void {
+export function cacheSecretChecks({ Client: clients }: Provider, sealer: Sealer): void {
   const proven = new Map<string, { kept: string; secret: Buffer }>()
   clients.prototype.compareClientSecret = function (presented) {
     const { clientId, clientSecret: kept = '' } = this

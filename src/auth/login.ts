@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import type { AuditActor } from '../db/audit.ts'
 import type { Audit } from '../db/audit-buffer.ts'
 import type { Database } from '../db/database.ts'
-import { fold } from '../db/page.ts'
+import { caseFold } from '../db/page.ts'
 import type { Sealer } from '../db/seal.ts'
 import { type Account, accountByEmail } from './accounts.ts'
 import type { LoginTries } from './login-tries.ts'
@@ -36,7 +36,7 @@ export interface LoginOptions {
   audit?: Pick<Audit, 'note' | 'tally'>
 }
 
-const longestEmail = 254
+const maxEmail = 254
 
 /**
  * Makes the one way in, for the login page and the password grant alike. Unknown address, no password yet, wrong password:
@@ -48,7 +48,7 @@ export function loginJudge({ db, sealer, passwords, tries, random, audit }: Logi
     const from = { ...by, address }
     const failed = (account?: Account) =>
       audit?.tally({ ...from, event: 'login.failed', target: account ? String(account.userId) : null })
-    const emailKey = fold(email.trim())
+    const emailKey = caseFold(email.trim())
     const attempt = { emailKey, address, device: devices.read(deviceToken, emailKey) }
     const waitSeconds = await tries.count(attempt)
     if (waitSeconds > 0) {
@@ -56,7 +56,7 @@ export function loginJudge({ db, sealer, passwords, tries, random, audit }: Logi
       return { waitSeconds }
     }
     // Nobody has such a password or address; hashing it would only cost.
-    if (isTooLong(password) || emailKey.length > longestEmail) {
+    if (isTooLong(password) || emailKey.length > maxEmail) {
       failed()
       return { waitSeconds: 0 }
     }

@@ -48,7 +48,7 @@ const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oaut
  * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Headers that
  * earlier hooks put on the reply go out with its answers; bodies over 56 KiB get 413, both in the form of RFC 6749 §5.2.
  */
-export const mount: FastifyPluginAsync<MountOptions> = async (
+export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   app,
   { provider, issuer, scopes, audience = issuer, answered },
 ) => {

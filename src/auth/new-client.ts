@@ -33,13 +33,13 @@ export interface NewClient extends Partial<ClientSettings> {
 export const grantTypes = ['client_credentials', 'authorization_code', 'refresh_token', 'password', 'implicit']
 /** Those that send a person's browser back to the client. */
 const redirectGrants = ['authorization_code', 'implicit']
-const mostAddresses = 20
-const longestAddress = 2_048
+const maxAddresses = 20
+const maxAddress = 2_048
 const namePattern = /^\P{C}{1,200}$/u
 const secretPattern = /^[\x20-\x7e]{1,256}$/
 
 /** The settings in full: what was not said is empty. */
-export function wholeSettings({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
+export function withDefaults({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
   const { redirectUris = [], postLogoutRedirectUris = [] } = rest
   const { firstParty = false, trusted = false, introspectsOthers = false } = rest
   const flags = { firstParty, trusted, introspectsOthers }
@@ -47,7 +47,7 @@ export function wholeSettings({ name, scopes, grants, ...rest }: NewClient): Cli
 }
 
 /** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
-export function refuseWrong(client: ClientSettings & { id: string; secret: string | null }, known: Scopes): void {
+export function validateClient(client: ClientSettings & { id: string; secret: string | null }, known: Scopes): void {
   const { id, secret } = client
   const identity = broken([
     [!clientIdPattern.test(id), 'id', `must be ${clientIdRule}`],
@@ -95,14 +95,14 @@ function mistakes(client: ClientSettings, isPublic: boolean, known: Scopes): Fie
 function addressRules({ grants, redirectUris, postLogoutRedirectUris }: ClientSettings, isPublic: boolean): Rule[] {
   const addresses: [string, readonly string[]][] = Object.entries({ redirectUris, postLogoutRedirectUris })
   const perField = addresses.flatMap(([field, uris]): Rule[] => {
-    const wrong = uris.filter((uri) => uri.length > longestAddress || !isRedirectUri(uri))
+    const wrong = uris.filter((uri) => uri.length > maxAddress || !isRedirectUri(uri))
     const apps = isPublic ? [] : uris.filter((uri) => isRedirectUri(uri) && isPrivateUse(uri))
     const open = grants.includes('implicit') ? uris.filter((uri) => isRedirectUri(uri) && !isPublicHttps(uri)) : []
     return [
       [wrong.length > 0, field, `must be https, loopback http or private-use addresses, not ${shown(wrong)}`],
       [apps.length > 0, field, `must not name the scheme of an app for a client with a secret: ${shown(apps)}`],
       [open.length > 0, field, `must be https addresses of other hosts for the implicit grant, not ${shown(open)}`],
-      [uris.length > mostAddresses, field, `must hold ${mostAddresses} addresses at most`],
+      [uris.length > maxAddresses, field, `must hold ${maxAddresses} addresses at most`],
     ]
   })
   const needsAddress = grants.some((grant) => redirectGrants.includes(grant))

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import { Agent, request } from 'undici'
-import { type AddressPolicy, guardedConnect, judgeUrl, type LookupAll } from '../http/guard.ts'
+import { type AddressPolicy, judgeUrl, type LookupAll, ssrfSafeConnect } from '../http/guard.ts'
 import { Problem } from '../http/problem.ts'
 import { type PublicKeys, usableKeys } from './key-algorithms.ts'
 
@@ -29,14 +29,14 @@ const freshMs = 600_000
 /** Keys that could not be fetched again for that long are believed no more: their issuer may have withdrawn them. */
 const staleMs = 24 * 3_600_000
 const timeoutMs = 5_000
-const mostBytes = 262_144
+const maxBytes = 262_144
 
 /**
  * The keys of a trusted issuer, by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3): fetched when the
  * first token asks for them, and again for an unknown `kid`, at most once in 30 seconds. Redirects are not followed.
  */
 export function outsideKeys({ issuer, policy, now, onError, lookup }: OutsideKeysOptions): OutsideKeys {
-  const agent = new Agent({ connect: guardedConnect({ policy, ...(lookup && { lookup }) }), connections: 1 })
+  const agent = new Agent({ connect: ssrfSafeConnect({ policy, ...(lookup && { lookup }) }), connections: 1 })
   let keys: ReadonlyMap<string, KeyObject> = new Map()
   let [fetchedAt, triedAt] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
   let fetching: Promise<void> | undefined
@@ -103,7 +103,7 @@ async function jsonAt(agent: Agent, policy: AddressPolicy, url: string): Promise
   let bytes = 0
   for await (const chunk of answer.body as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > mostBytes) throw new Error(`${url} answered with more than ${mostBytes} bytes`)
+    if (bytes > maxBytes) throw new Error(`${url} answered with more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   if (answer.statusCode !== 200) throw new Error(`${url} answered with ${answer.statusCode}`)

@@ -1,13 +1,13 @@
 import type { ZxcvbnFactory } from '@zxcvbn-ts/core'
-import { fold } from '../db/page.ts'
+import { caseFold } from '../db/page.ts'
 
-const leastCharacters = 12
-const mostBytes = 256
+const minCharacters = 12
+const maxBytes = 256
 
 /** As much of a password as is weighed; that takes longer with its square. */
 const weighedCharacters = 32
 /** 10^8 guesses: less is found by whoever can try unhindered (zxcvbn's own scale). */
-const leastScore = 3
+const minScore = 3
 
 /** What people build guessable passwords of: the words at the top of the lists of leaked ones. */
 const commonWords = `password passwort passwd pass admin administrator root user guest login welcome letmein access
@@ -49,8 +49,8 @@ export interface Owner {
  * estimate of zxcvbn what its list of 49,000 leaked passwords, runs of keyboards, dates and repetitions make up.
  */
 export async function passwordMistake(password: string, { name, email }: Owner): Promise<string | undefined> {
-  if ([...password].length < leastCharacters) return `must have at least ${leastCharacters} characters`
-  if (isTooLong(password)) return `must have at most ${mostBytes} bytes`
+  if ([...password].length < minCharacters) return `must have at least ${minCharacters} characters`
+  if (isTooLong(password)) return `must have at most ${maxBytes} bytes`
   const own = [name, email, ...email.split('@'), ...name.split(/\s+/)]
   if (isWorded(password, own) || (await isWeak(password, own))) {
     return 'is easy to guess; several unrelated words make a good one'
@@ -60,7 +60,7 @@ export async function passwordMistake(password: string, { name, email }: Owner):
 
 /** Whether a text is longer than any password; told before anything costly is done with it. */
 export function isTooLong(password: string): boolean {
-  return Buffer.byteLength(password) > mostBytes
+  return Buffer.byteLength(password) > maxBytes
 }
 
 let estimator: Promise<ZxcvbnFactory> | undefined
@@ -78,13 +78,13 @@ async function loadEstimator(): Promise<ZxcvbnFactory> {
 async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
   estimator ??= loadEstimator()
   const beginning = [...password].slice(0, weighedCharacters).join('')
-  return (await estimator).check(beginning, [...own]).score < leastScore
+  return (await estimator).check(beginning, [...own]).score < minScore
 }
 
 /** Words that everybody knows, or the owner's, and little besides. */
 function isWorded(password: string, own: readonly string[]): boolean {
-  const text = fold(password)
-  const ownWords = own.map(fold).filter((word) => word.length > 2)
+  const text = caseFold(password)
+  const ownWords = own.map(caseFold).filter((word) => word.length > 2)
   // A few digits and signs do not save a word; look-alike signs inside one are the letters they look like.
   const core = text.replace(/^[^\p{L}]+|[^\p{L}]+$/gu, '')
   const spellings = [core, plain(core), plain(text)].map((spelling) => spelling.replace(/[^\p{L}]/gu, ''))

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
 import type { AuthRecordsTable } from '../db/auth-tables.ts'
 import type { Database, Queryable } from '../db/database.ts'
-import { iso, largestId } from '../db/ids.ts'
+import { iso, maxId } from '../db/ids.ts'
 import { clientRecords } from './client-records.ts'
 import type { Endings } from './endings.ts'
 
@@ -138,7 +138,7 @@ function storedText({ session, ...payload }: AdapterPayload): string {
 
 function userIdOf(accountId: string | undefined): number | null {
   const id = /^[1-9]\d{0,9}$/.test(accountId ?? '') ? Number(accountId) : Number.POSITIVE_INFINITY
-  return id <= largestId ? id : null
+  return id <= maxId ? id : null
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { AdapterFactory, Configuration } from 'oidc-provider'
 import { SigningKey } from './signing-key.ts'
 
-const leastKeyLength = 32
-const leastModulusBits = 2_048
+const minKeyLength = 32
+const minModulusBits = 2_048
 
 /**
  * Throws for the mistakes that make a server of oidc-provider unsafe: each of its defaults that is meant for trying it
@@ -19,9 +19,9 @@ function mistakes({ adapter, cookies, jwks, features, pkce, clientBasedCORS }: C
   const bits = (modulus = '') => Buffer.from(modulus, 'base64url').length * 8
   const rules: [broken: boolean, mistake: string][] = [
     [keys.length === 0, 'cookies would not be signed'],
-    [keys.some((key) => String(key).length < leastKeyLength), 'a cookie key is too short'],
+    [keys.some((key) => String(key).length < minKeyLength), 'a cookie key is too short'],
     [signing.length === 0, 'tokens would be signed with keys that everybody knows'],
-    [signing.some((key) => !isPrivate(key) || bits(key.n) < leastModulusBits), 'a signing key is weak or not private'],
+    [signing.some((key) => !isPrivate(key) || bits(key.n) < minModulusBits), 'a signing key is weak or not private'],
     [typeof adapter !== 'function', 'everything would be kept in memory'],
     [typeof adapter === 'function' && !isWhole(adapter as AdapterFactory), 'the store cannot consume or revoke'],
     [features?.devInteractions?.enabled !== false, 'any password would do'],

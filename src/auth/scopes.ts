@@ -52,12 +52,12 @@ export function unknownScopes(scopes: Scopes, names: readonly string[]): string[
 const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit:read', 'admin']
 
 /** Whether a person of that role can pass a scope on to a client; what nobody can is not asked for in vain, but left out. */
-export function mayGive(role: 'user' | 'admin', scope: string): boolean {
+export function grantableScopes(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
 
 /** What a token has now: of the scopes it was given those that its client still may have. */
-export function presentScope(given: string, ofClient: string): string {
+export function intersectScopes(given: string, ofClient: string): string {
   const allowed = ofClient.split(' ')
   return given
     .split(' ')

@@ -7,8 +7,8 @@ import { type AuthorizationServerOptions, configuration } from './configuration.
 import { endpoints } from './endpoints.ts'
 import { errorRenderer, handleFailures, showPage } from './failures.ts'
 import { typeIdTokens } from './id-token-type.ts'
-import { deriveSuccessors, presentByRecord } from './issued.ts'
-import { recallClients, recallSecrets } from './known-clients.ts'
+import { deriveSuccessors, introspectJwt } from './issued.ts'
+import { cacheClients, cacheSecretChecks } from './known-clients.ts'
 import { loggedOutBody, loggedOutTitle } from './pages/logout.ts'
 import { allowPassword } from './password-grant.ts'
 import { records } from './records.ts'
@@ -27,8 +27,8 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   refuseMistakes(settings)
   const provider = new Provider(issuer, settings)
   answerAs(provider, new URL(issuer))
-  recallClients(provider, db)
-  recallSecrets(provider, sealer)
+  cacheClients(provider, db)
+  cacheSecretChecks(provider, sealer)
   nameRefusals(provider)
   deriveSuccessors(provider, sealer)
   narrowScopes(provider)
@@ -44,7 +44,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
   const read = accessTokenReader({ issuer, audience, keys: options.keys, sharedSecret: options.sharedSecret ?? null })
   const presented = { read, scopeNow: scopeFinder(options), adapter: records({ db, now }), now }
-  provider.use(presentByRecord(jwtEndpoints, presented))
+  provider.use(introspectJwt(jwtEndpoints, presented))
   return provider
 }
 

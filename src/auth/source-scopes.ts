@@ -1,5 +1,5 @@
 import Provider, { errors } from 'oidc-provider'
-import { presentScope } from './scopes.ts'
+import { intersectScopes } from './scopes.ts'
 
 /**
  * What follows from a code or a refresh token has no scope that the client lost since (RFC 6749 §5.1 tells the rest);
@@ -10,7 +10,7 @@ export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): voi
     Object.defineProperty(prototype, 'scopes', {
       get(this: { scope?: string }) {
         const { client } = (Provider.ctx as NonNullable<typeof Provider.ctx>).oidc
-        const scope = presentScope(this.scope ?? '', client?.scope ?? '')
+        const scope = intersectScopes(this.scope ?? '', client?.scope ?? '')
         if (scope === '') throw new errors.InvalidScope('the client may have none of the granted scopes any more', '')
         return new Set(scope.split(' '))
       },

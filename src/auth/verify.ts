@@ -11,7 +11,7 @@ import {
 import type { Endings } from './endings.ts'
 import { claimedIssuer, outsideTokenReader, type TrustedIssuer } from './outside-tokens.ts'
 import { accessTokenKinds } from './records.ts'
-import { presentScope } from './scopes.ts'
+import { intersectScopes } from './scopes.ts'
 
 export interface VerifierOptions extends TokenRules {
   db: Database
@@ -116,7 +116,7 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
  * The scopes a token has at this moment: those it was given and its client still may have. None at all when the client, the
  * token, the grant behind it or the user it speaks for is gone, or the key that signed it was withdrawn.
  *
- * A token that this service issued for a user was recorded as it was issued (`recordIssued`), so without its record it is
+ * A token that this service issued for a user was recorded as it was issued (`storeIssuedToken`), so without its record it is
  * refused: whatever became of the record, no revocation is forgotten. Of other tokens only a revocation makes a record, which
  * stays longer than the token can be accepted (`sweepExpired`).
  */
@@ -137,7 +137,7 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
     const found = sub === client_id ? ofClient : kid === null ? ofUserElsewhere : ofUser
     const [row] = await found.all([...named, ...(sub === client_id ? [] : [Number(sub)])])
     if (row === undefined) return undefined
-    return presentScope(scope, row.scopes)
+    return intersectScopes(scope, row.scopes)
   }
 }
 

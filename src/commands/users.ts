@@ -8,12 +8,12 @@ import { passwords } from '../auth/passwords.ts'
 import { baseUrlOf, type Config } from '../config.ts'
 import { auditRecorder, operator, passwordChanged } from '../db/audit.ts'
 import type { Database, Queryable } from '../db/database.ts'
-import { fold } from '../db/page.ts'
+import { caseFold } from '../db/page.ts'
 import { rowsOf } from '../db/rows.ts'
 import { inputValidator } from '../http/bodies.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { openQueue } from '../queue/open.ts'
-import { announcer, heardOf } from '../resources/announce.ts'
+import { eventPublisher, hasSubscriber } from '../resources/announce.ts'
 import { users } from '../resources/users.ts'
 import { openStores, type Stores } from '../stores.ts'
 import { readSecret } from './read-secret.ts'
@@ -78,7 +78,10 @@ type User = NewUser & { id?: number }
 
 /** The user with that address; one to be added where there is none and a name for it is given. */
 async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
-  const find = db.read.selectFrom('users').select(['id', 'name', 'email']).where('emailKey', '=', fold(email.trim()))
+  const find = db.read
+    .selectFrom('users')
+    .select(['id', 'name', 'email'])
+    .where('emailKey', '=', caseFold(email.trim()))
   const found = await find.executeTakeFirst()
   if (found) return found
   if (name === undefined) throw new Error(`There is no user ${email}; give a --name to add one`)
@@ -139,9 +142,9 @@ export function newUser(wanted: NewUser): NewUser {
 export async function userAdder(db: Database, now: () => number) {
   const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
   const queue = await openQueue({ db, now, random: Math.random, onError })
-  const announce = announcer({ queue, random: randomBytes }, declaration)
+  const announce = eventPublisher({ queue, random: randomBytes }, declaration)
   const { table, folded, kinds } = declaration
-  const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), heard: heardOf(declaration) })
+  const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), heard: hasSubscriber(declaration) })
   const who = operator.subject as string
   const caller = { clientId: who, subject: who, scopes: new Set<string>() }
   const add = async (tx: Queryable, user: NewUser): Promise<number> => {

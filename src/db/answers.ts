@@ -1,9 +1,9 @@
 import type { Database, Queryable } from './database.ts'
 import type { Sealer } from './seal.ts'
-import { inSteps, sweptAtOnce } from './sweep.ts'
+import { inSteps, maxSwept } from './sweep.ts'
 
 /** An answer as it was kept, and a digest of the request it answers. */
-export interface Kept {
+export interface StoredResponse {
   digest: string
   answer: unknown
 }
@@ -12,12 +12,12 @@ export interface Kept {
 export interface Answers {
   /** A keyed digest of any value that JSON can tell. */
   digest: (value: unknown) => string
-  find: (id: string) => Promise<Kept | undefined>
+  find: (id: string) => Promise<StoredResponse | undefined>
   /**
    * Takes an id inside the transaction that will keep its answer: undefined when it was free, else what is kept
    * there. Waits for a transaction that holds it; `busy`, after which only a rollback is left, when that takes long.
    */
-  claim: (tx: Queryable, id: string, digest: string) => Promise<Kept | 'busy' | undefined>
+  claim: (tx: Queryable, id: string, digest: string) => Promise<StoredResponse | 'busy' | undefined>
   keep: (tx: Queryable, id: string, answer: unknown) => Promise<void>
 }
 
@@ -25,10 +25,10 @@ const keptMs = 24 * 3_600_000
 const place = (id: string) => `answers:${id}`
 
 /** The table of kept answers. They are sealed, for some hold a secret that is shown once; after 24 hours they are gone. */
-export function keptAnswers(db: Database, sealer: Sealer, now: () => number): Answers {
+export function storedResponses(db: Database, sealer: Sealer, now: () => number): Answers {
   const { select, take, fill } = statements(db)
   const forgotten = () => new Date(now() - keptMs).toISOString()
-  const opened = (id: string, rows: Row[]): Kept | undefined =>
+  const opened = (id: string, rows: Row[]): StoredResponse | undefined =>
     rows[0] && { digest: rows[0].digest, answer: JSON.parse(sealer.open(rows[0].sealed, place(id))) }
   return {
     digest: (value) => sealer.digest(JSON.stringify(value), 'answers'),
@@ -77,7 +77,7 @@ const statements = (db: Database) => ({
 export async function sweepAnswers(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
   return inSteps(db, async (tx) => {
-    const old = tx.selectFrom('answers').select('id').where('createdAt', '<=', before).limit(sweptAtOnce)
+    const old = tx.selectFrom('answers').select('id').where('createdAt', '<=', before).limit(maxSwept)
     return Number((await tx.deleteFrom('answers').where('id', 'in', old).executeTakeFirst()).numDeletedRows)
   })
 }

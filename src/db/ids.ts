@@ -14,24 +14,24 @@ export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: str
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
 
 /** The largest integer id that PostgreSQL's columns can hold. */
-export const largestId = 2_147_483_647
+export const maxId = 2_147_483_647
 
 /** An integer id to look for: larger ones, which PostgreSQL refuses to compare, become 0, which no row has either. */
-export const sought = (id: number): number => (id <= largestId ? id : 0)
+export const idOrNone = (id: number): number => (id <= maxId ? id : 0)
 
 /** An instant, in ms since the epoch, as tables keep it: fixed-width ISO 8601 text in UTC, which sorts by time. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
 const poolBytes = 4_096
 /** As many as an id takes; secrets are longer, and come from the source itself. */
-const mostPooled = 16
+const maxPooled = 16
 
 /** Random bytes of ids, taken from the source many at a time, since asking it costs more than the bytes do; none is handed out twice. */
 export function pooledRandom(source: RandomBytes): RandomBytes {
   let pool: Buffer = Buffer.alloc(0)
   let used = 0
   return (size) => {
-    if (size > mostPooled) return source(size)
+    if (size > maxPooled) return source(size)
     if (used + size > pool.length) {
       pool = source(poolBytes)
       used = 0

@@ -1,16 +1,16 @@
 import { type Compilable, CompiledQuery, sql } from 'kysely'
 import type { Database, Prepared } from './database.ts'
 import {
+  bindParameter,
+  caseFold,
   countSql,
   type Filter,
-  fold,
-  isBound,
   type ListQuery,
   type PageSource,
   type Plan,
   pageSql,
+  planKey,
   type ScanPlan,
-  shapeOf,
   snake,
   valuesOf,
 } from './page.ts'
@@ -84,7 +84,7 @@ function boundedReader(db: Database, source: PageSource, columns: readonly strin
   const known = new Map<string, Statement>()
   const plain = db.read.withoutPlugins()
   return (query: ListQuery): unknown[] | Promise<unknown[]> => {
-    const shape = shapeOf(query)
+    const shape = planKey(query)
     const given = valuesOf(query, source)
     const statement = known.get(shape)
     if (statement) return statement.prepared.all(statement.places.map((place) => given[place]))
@@ -139,7 +139,7 @@ async function scanPlan(
   const searched = filters.find(({ op }) => op === 'contains')
   if (searched?.op !== 'contains') return { plan, also: [goesOn] }
   const columns = searched.field.map((field) => snake(`${field}Key`))
-  const found = await db.textIndex.candidates({ table: source.table, columns }, fold(searched.value), requester)
+  const found = await db.textIndex.candidates({ table: source.table, columns }, caseFold(searched.value), requester)
   if (found === undefined) return { plan, also: [goesOn] }
   const place = given.push(found.match) - 1
   return { plan: 'found', also: [sql<boolean>`id in (${found.ids(place)})`, goesOn] }
@@ -157,6 +157,6 @@ const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, given: readonl
 /** The range that alone decides which rows there are, while the order by id asks for another index. */
 function divertingRange({ filters, order }: ListQuery): Filter[] {
   if (order.length > 1 || filters.some(({ op }) => op === '=')) return []
-  const first = filters.find(({ op }) => isBound(op))
-  return first ? filters.filter(({ field, op }) => field === first.field && isBound(op)) : []
+  const first = filters.find(({ op }) => bindParameter(op))
+  return first ? filters.filter(({ field, op }) => field === first.field && bindParameter(op)) : []
 }

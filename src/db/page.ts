@@ -43,10 +43,10 @@ export interface PageSource {
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? fold(value) : value)
+export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
 
 /** Everything but the values: pages of one shape are one statement. */
-export function shapeOf({ filters, order, after, backwards }: ListQuery): string {
+export function planKey({ filters, order, after, backwards }: ListQuery): string {
   let shape = `${backwards} ${after !== null}`
   for (const { field, op } of filters) shape += ` ${field}${op}`
   for (const { field, descending } of order) shape += descending ? ` -${field}` : ` ${field}`
@@ -56,7 +56,7 @@ export function shapeOf({ filters, order, after, backwards }: ListQuery): string
 /** The values of a page, at the places that the parameters of its statement name. */
 export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageSource): unknown[] {
   const values: unknown[] = filters.map((filter) => {
-    if (filter.op === 'contains') return likePattern(fold(filter.value))
+    if (filter.op === 'contains') return likePattern(caseFold(filter.value))
     return folded.includes(filter.field) ? foldValue(filter.value) : filter.value
   })
   if (after) values.push(...after)
@@ -91,7 +91,7 @@ export function pageSql(
   const limit = filters.length + (after?.length ?? 0)
   const table = sql.table(source.table)
   const shown = sql.join(columns.map((field) => sql`${sql.ref(snake(field))} as ${sql.ref(field)}`))
-  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(directed)} limit ${atMost(limit)}`
+  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(directed)} limit ${limitExpression(limit)}`
   if (plan !== 'sort') return sql`select ${shown} ${page}`
   // The ids are sorted within the index, and only the rows of the page are looked up.
   const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
@@ -101,7 +101,7 @@ export function pageSql(
 /** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */
 export function countSql(filters: readonly Filter[], source: PageSource, { plan, also }: ScanPlan) {
   const passing = whereAll([...also, ...conditionsOf(filters, source, plan)])
-  const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${atMost(filters.length)}`
+  const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${limitExpression(filters.length)}`
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
 
@@ -118,7 +118,7 @@ const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
 function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
   return filters.map((filter, at) => {
     if (filter.op !== 'contains') {
-      const isLeft = plan === 'found' || (plan === 'walk' && isBound(filter.op))
+      const isLeft = plan === 'found' || (plan === 'walk' && bindParameter(filter.op))
       const column = columnOf(filter.field, source, isLeft)
       return sql`${column} ${sql.raw(filter.op)} ${at}`
     }
@@ -127,7 +127,7 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
   })
 }
 
-export const isBound = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
+export const bindParameter = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
 /**
  * Behind a row in an order. Where all directions agree this is one comparison of rows, which both engines look up in
@@ -159,10 +159,10 @@ function behind(
  * The number of a LIMIT. SQLite plans by a bare parameter there, and so prepares the statement anew whenever it is bound,
  * which takes longer than to read a page; of a sum it does not know.
  */
-export const atMost = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
+export const limitExpression = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
 
 /** Text without regard to case and Unicode form, as search, sort and uniqueness compare it. */
-export const fold = (text: string): string =>
+export const caseFold = (text: string): string =>
   ascii.test(text) ? text.toLowerCase() : text.normalize('NFKC').toLowerCase().normalize('NFKC')
 
 /** Such text has one form only. */

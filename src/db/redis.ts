@@ -34,7 +34,7 @@ export interface RedisOptions {
 }
 
 const usualTimeoutMs = 50
-const longestRetryMs = 1_000
+const maxRetryMs = 1_000
 
 const quotaScript = `
 local floor = tonumber(ARGV[4])
@@ -65,7 +65,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     connectTimeout: 1_000,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
-    retryStrategy: (times) => Math.min(times * 50, longestRetryMs),
+    retryStrategy: (times) => Math.min(times * 50, maxRetryMs),
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
@@ -99,7 +99,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
 /** Waits for the first connection, not for long: a service starts without Redis, too. */
 async function connected(redis: Redis, later: RedisOptions['later']): Promise<void> {
   await new Promise<void>((resolve) => {
-    const giveUp = later(longestRetryMs, resolve)
+    const giveUp = later(maxRetryMs, resolve)
     for (const event of ['ready', 'close']) redis.once(event, resolve)
     redis.once('ready', giveUp)
   })

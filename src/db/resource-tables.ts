@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
-import { fold } from './page.ts'
+import { caseFold } from './page.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { nextRevision } from './revision.ts'
 import { type Changes, changesOf, type Found, type RecordedColumn } from './table-changes.ts'
@@ -66,7 +66,7 @@ async function apply(tx: Queryable, table: string, changes: Changes, now: string
 /** Stores the default in the rows without a value, each with a new revision: what is served of them changes. */
 async function fillDefault(tx: Queryable, table: string, column: ResourceColumn, now: string): Promise<number> {
   const value = column.default
-  const key = column.folded ? { [`${column.name}_key`]: fold(String(value)) } : {}
+  const key = column.folded ? { [`${column.name}_key`]: caseFold(String(value)) } : {}
   const set = { [column.name]: value, ...key, ...nextRevision(table, now) }
   // The type only names the columns every such table has.
   const query = tx
@@ -131,7 +131,7 @@ async function fillKeys(tx: Queryable, table: string, column: string): Promise<v
     const { rows } = await page.execute(tx)
     for (const row of rows) {
       if (row.text === null) continue
-      await sql`update ${place} set ${key} = ${fold(row.text)} where id = ${row.id}`.execute(tx)
+      await sql`update ${place} set ${key} = ${caseFold(row.text)} where id = ${row.id}`.execute(tx)
     }
     if (rows.length < pageRows) return
     after = rows.at(-1)?.id as number

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Coding, codecsOf } from './coding.ts'
 import type { Database, Queryable } from './database.ts'
-import { sought } from './ids.ts'
+import { idOrNone } from './ids.ts'
 import { type Lists, listsOf } from './list.ts'
 import { foldValue, snake } from './page.ts'
 import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
@@ -79,7 +79,7 @@ export function rowsOf(
   const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
     find: (id) => {
-      const rows = byId.all([sought(id)])
+      const rows = byId.all([idOrNone(id)])
       return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
     },
     ...(isCoded
@@ -89,7 +89,7 @@ export function rowsOf(
     update: async (tx, id, values, demands, now) => {
       const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
       const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
-      const met = demand(query.where('id', '=', sought(id)), demands)
+      const met = wherePrecondition(query.where('id', '=', idOrNone(id)), demands)
       const returning = met.returning(kept as never).returning(heard.updated.as('heard'))
       const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
       if (changed === undefined) return undefined
@@ -97,7 +97,7 @@ export function rowsOf(
       return { row: decode(row as Row) as Row, heard: Boolean(isHeard) }
     },
     remove: async (tx, id, demands) => {
-      const met = demand(tx.deleteFrom(name).where('id', '=', sought(id)), demands)
+      const met = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), demands)
       const gone = await met.returning(heard.deleted.as('heard')).executeTakeFirst()
       return gone && { heard: Boolean(gone.heard) }
     },
@@ -146,7 +146,7 @@ interface Filterable {
 }
 
 /** The demands as conditions of the statement: the check cannot be separated from the change. */
-export function demand<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
+export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
   let met = query as Filterable
   if (matches !== undefined && matches !== 'any') met = met.where('revision', 'in', matches.length > 0 ? matches : [-1])
   if (differs === 'any') met = met.where('revision', '<', 0)

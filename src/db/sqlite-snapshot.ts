@@ -50,7 +50,7 @@ function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: Lon
 }
 
 /** After a page that must be read as rows, one more is; after the next such page two more, and so on up to this many. */
-const mostUntried = 64
+const maxUntried = 64
 
 /** Pages as records where these are sure to be right, else as rows. */
 async function* csvPages(
@@ -71,7 +71,7 @@ async function* csvPages(
       continue
     }
     if (skipped < untried) skipped += 1
-    else [untried, skipped] = [Math.min(untried * 2 || 1, mostUntried), 0]
+    else [untried, skipped] = [Math.min(untried * 2 || 1, maxUntried), 0]
     const { rows, keys: last } = rowsAfter(keys)
     count = rows.length
     keys = last

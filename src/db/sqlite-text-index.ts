@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from './database.ts'
-import { atMost } from './page.ts'
+import { limitExpression } from './page.ts'
 import { ScanRefused } from './scan.ts'
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from './text-index.ts'
 import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from './text-index-builder.ts'
@@ -80,7 +80,7 @@ async function stateOf(read: Queryable, { table }: Searched, most: number): Prom
       (select indexed_to from search_indexes where name = ${table}) as indexed_to,
       (select max(id) from ${sql.table(table)}) as newest,
       (select count(*) from (select 1 from search_changes where name = ${table}
-        limit ${atMost(most + 1)})) as changed`.execute(read)
+        limit ${limitExpression(most + 1)})) as changed`.execute(read)
   const { token = null, newest = 0, indexedTo = 0, changed = 0 } = rows[0] ?? {}
   return { token, newRows: Number(newest) - (token === null ? 0 : indexedTo), changed }
 }
@@ -108,4 +108,4 @@ interface Counted {
 
 const countingOf = (searched: Searched, match: string) => sql<Counted>`
   select count(*) as count, ${indexedTo(searched)} is not null as belongs
-  from (select id from (${idsOf(searched, sql`${match}`)}) limit ${atMost(fewCandidates)})`
+  from (select id from (${idsOf(searched, sql`${match}`)}) limit ${limitExpression(fewCandidates)})`

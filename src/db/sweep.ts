@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 
 /** How many rows one transaction of a sweep removes. */
-export const sweptAtOnce = 500
+export const maxSwept = 500
 
 /**
  * Runs a step in one transaction after the other, as long as each removes as many rows as it may; others come between.
@@ -11,7 +11,7 @@ export const sweptAtOnce = 500
 export async function inSteps(
   { write }: Database,
   remove: (tx: Queryable) => Promise<number>,
-  atOnce: number = sweptAtOnce,
+  atOnce: number = maxSwept,
 ): Promise<number> {
   for (let count = 0; ; ) {
     const removed = await write(remove)
@@ -35,6 +35,6 @@ export function sweepBelow(db: Database, { table, key, column }: Swept, value: s
   const isOver = sql`${sql.ref(column)} < ${value}`
   const remove = sql`
     delete from ${sql.table(table)} where ${isOver} and (${columns}) in (
-      select ${columns} from ${sql.table(table)} where ${isOver} limit ${sql.lit(sweptAtOnce)})`
+      select ${columns} from ${sql.table(table)} where ${isOver} limit ${sql.lit(maxSwept)})`
   return inSteps(db, async (tx) => Number((await remove.execute(tx)).numAffectedRows ?? 0))
 }

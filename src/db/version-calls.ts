@@ -78,12 +78,12 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
 }
 
 /** More than that nobody reads; an operator who wants them all has the table. */
-const mostShown = 1_000
+const maxShown = 1_000
 
 /** Who has called which version, the latest 1,000 of them first. */
 export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
-  return (await calls.limit(mostShown).execute()).map(({ clientId, ...row }) => ({
+  return (await calls.limit(maxShown).execute()).map(({ clientId, ...row }) => ({
     ...row,
     clientId: clientId || null,
   }))

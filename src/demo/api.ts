@@ -56,7 +56,7 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
 /** Sends one request that must succeed, waiting as told where the service asks for patience. */
 export type Call = Send
 
-const mostTries = 8
+const maxTries = 8
 
 /** The same client with headers of its own, which waits out 429 and 503 and throws on every other refusal. */
 export function caller(send: Send, signal: AbortSignal, common: Record<string, string>): Call {
@@ -65,7 +65,7 @@ export function caller(send: Send, signal: AbortSignal, common: Record<string, s
       const answer = await send(method, path, { ...options, headers: { ...common, ...options.headers } })
       if (answer.status < 300) return answer
       const patience = answer.status === 429 || answer.status === 503
-      if (!patience || tried === mostTries) throw await refusal(`${method} ${path}`, answer)
+      if (!patience || tried === maxTries) throw await refusal(`${method} ${path}`, answer)
       await answer.body.resume()
       await sleep(retryAfterMs(answer) ?? 1_000, undefined, { signal })
     }

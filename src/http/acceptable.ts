@@ -1,7 +1,7 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { codingOf } from './codings.ts'
-import { factsOf } from './facts.ts'
+import { routeConfig } from './facts.ts'
 import { accepts } from './negotiate.ts'
 import { Problem } from './problem.ts'
 
@@ -40,7 +40,7 @@ export const acceptable = fastifyPlugin(
       }
       const { accept } = headers
       if (accept === undefined || accept === '*/*') return done()
-      const config = factsOf(request)
+      const config = routeConfig(request)
       if (config.scope === 'own' || (accept === json && config.produces === undefined)) return done()
       done(judge(accept, config.produces))
     })

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { factsOf, isNowhere } from './facts.ts'
+import { isUnrouted, routeConfig } from './facts.ts'
 import { Problem, type ProblemCode } from './problem.ts'
 
 declare module 'fastify' {
@@ -39,9 +39,9 @@ export const authorize = fastifyPlugin<AuthorizeOptions>(
 )
 
 function judge(request: FastifyRequest): Problem | undefined {
-  if (isNowhere(request)) return
+  if (isUnrouted(request)) return
   const { caller, url } = request
-  const { scope, orScope } = factsOf(request)
+  const { scope, orScope } = routeConfig(request)
   if (scope === 'own') return
   if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
   if ('refused' in caller) return unauthorized(caller.refused)

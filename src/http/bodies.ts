@@ -114,7 +114,7 @@ export function inputValidator(schema: TSchema, part: string) {
  * For a route whose body also has rules that no schema tells: they are judged once its types are right, and all that is
  * broken is named at once.
  */
-export const judgedBy =
+export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>
   ({ schema, httpPart = 'body' }: { schema: unknown; httpPart?: string | undefined }) => {
     const check = inputValidator(schema as TSchema, httpPart)

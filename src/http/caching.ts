@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { factsOf } from './facts.ts'
-import { putLines } from './header-section.ts'
+import { routeConfig } from './facts.ts'
+import { setRawHeaderLines } from './header-section.ts'
 import { addVary } from './vary.ts'
 
 declare module 'fastify' {
@@ -40,9 +40,9 @@ export const caching = fastifyPlugin<{ now: () => number }>(
     app.addHook('onSend', (request, reply, payload, done) => {
       if (reply.hasHeader('cache-control')) return done(null, payload)
       const isRead = request.method === 'GET' || request.method === 'HEAD'
-      const cache = (isRead && factsOf(request).cache) || 'none'
+      const cache = (isRead && routeConfig(request).cache) || 'none'
       if (cache === 'none') reply.header('cache-control', noStore)
-      else putLines(reply, 'caching', (cache === 'public' ? publicLines(request) : privateLine) + vary(reply))
+      else setRawHeaderLines(reply, 'caching', (cache === 'public' ? publicLines(request) : privateLine) + vary(reply))
       done(null, payload)
     })
   },

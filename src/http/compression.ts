@@ -6,9 +6,9 @@ import { type Choice, type Coding, codedTag, codingOf } from './codings.ts'
 type Compressed = (error: Error | null, content: Buffer) => void
 
 /** Smaller answers fit into a packet or two anyway. */
-const leastBytes = 1_024
+const minBytes = 1_024
 /** Up to here compressing takes less than handing the work to another thread. */
-const mostBytesAtOnce = 16_384
+const maxBytesAtOnce = 16_384
 const choicesKept = 100
 
 /**
@@ -25,7 +25,7 @@ export const compression = fastifyPlugin(
       const { coding, identity } = choose(accepted)
       if (coding === null) return done(null, payload)
       const bytes = Buffer.byteLength(payload)
-      if ((bytes < leastBytes && identity) || !isCompressible(reply)) return done(null, payload)
+      if ((bytes < minBytes && identity) || !isCompressible(reply)) return done(null, payload)
       compress(payload, bytes, coding, (error, content) => {
         if (error) return done(error)
         label(reply, coding)
@@ -63,7 +63,7 @@ const brotli = (bytes: number): BrotliOptions => ({
 })
 
 function compress(text: string, bytes: number, coding: Coding, compressed: Compressed): void {
-  if (bytes <= mostBytesAtOnce) {
+  if (bytes <= maxBytesAtOnce) {
     compressed(null, coding === 'br' ? brotliCompressSync(text, brotli(bytes)) : gzipSync(text))
   } else if (coding === 'br') brotliCompress(text, brotli(bytes), compressed)
   else gzip(text, compressed)

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { plainTag, takesCoding } from './codings.ts'
 import { namesTag, tagsOf } from './entity-tags.ts'
-import { factsOf } from './facts.ts'
+import { routeConfig } from './facts.ts'
 import { isNarrowed } from './fields.ts'
 import { httpDate, parseHttpDate } from './http-date.ts'
 import { Problem } from './problem.ts'
@@ -59,7 +59,7 @@ export const conditional = fastifyPlugin(
       const known = reply.getHeader('etag') as string | undefined
       // A strong tag was judged before its representation was made.
       if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
-      const isKept = (factsOf(request).cache ?? 'none') !== 'none'
+      const isKept = (routeConfig(request).cache ?? 'none') !== 'none'
       const etag = known ?? (isKept ? weakTag(payload) : undefined)
       if (etag !== undefined) reply.header('etag', etag)
       const match = request.headers['if-match']
@@ -189,7 +189,7 @@ function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
  * Judges a POST by the collection it adds to, which exists and has no date: `If-None-Match: *` fails, and so does every
  * If-Match but `*`, since the tags of lists are weak. Throws PRECONDITION_FAILED.
  */
-export function judgeAddition({ headers }: FastifyRequest): void {
+export function checkAddition({ headers }: FastifyRequest): void {
   const match = headers['if-match']
   const noneMatch = headers['if-none-match']
   if (match === undefined && noneMatch === undefined) return

@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { addLink } from './vary.ts'
-import { type Life, placer, successorLink, successorPath } from './version-life.ts'
+import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-life.ts'
 
 export interface DeprecationOptions {
   /** Every version there is or was; where none is deprecated the policy costs nothing. */
-  lives: readonly Life[]
+  lives: readonly VersionStatus[]
 }
 
 /**
@@ -14,7 +14,7 @@ export interface DeprecationOptions {
  */
 export const deprecation = fastifyPlugin<DeprecationOptions>(
   async (app, { lives }) => {
-    const tell = deprecationTold(lives)
+    const tell = announceDeprecation(lives)
     if (tell === undefined) return
     app.addHook('onRequest', (request, reply, done) => {
       tell(request, reply)
@@ -25,8 +25,8 @@ export const deprecation = fastifyPlugin<DeprecationOptions>(
 )
 
 /** Puts the headers on the answers of deprecated versions; undefined where there is none. */
-export function deprecationTold(lives: readonly Life[]) {
-  const place = placer(lives, 'deprecated')
+export function announceDeprecation(lives: readonly VersionStatus[]) {
+  const place = versionMatcher(lives, 'deprecated')
   if (place === undefined) return undefined
   const headers = new Map(lives.map((life) => [life, headersOf(life)]))
   return ({ raw }: Pick<FastifyRequest, 'raw'>, reply: FastifyReply): void => {
@@ -38,7 +38,7 @@ export function deprecationTold(lives: readonly Life[]) {
   }
 }
 
-function headersOf({ deprecation, deprecatedAt, sunsetAt }: Life): Record<string, string> {
+function headersOf({ deprecation, deprecatedAt, sunsetAt }: VersionStatus): Record<string, string> {
   const since = deprecatedAt === null ? 'true' : `@${Math.floor(Date.parse(deprecatedAt) / 1_000)}`
   return {
     deprecation: deprecation === 'true' ? 'true' : since,

@@ -4,7 +4,7 @@ import { targetOf } from './vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Set by `enclose`: the answer is an object around the list that the route declares. */
+    /** Set by `listEnvelope`: the answer is an object around the list that the route declares. */
     enclosed?: boolean
   }
 }
@@ -26,7 +26,7 @@ export interface EncloseOptions {
  * Every list of some versions as `{ items, next, prev }`: routes declare and return arrays, whatever the version. `fields`
  * has narrowed the items by then.
  */
-export const enclose = fastifyPlugin<EncloseOptions>(
+export const listEnvelope = fastifyPlugin<EncloseOptions>(
   async (app, { prefixes }) => {
     if (prefixes.length === 0) return
     app.addHook('onRoute', (route) => {
@@ -42,7 +42,7 @@ export const enclose = fastifyPlugin<EncloseOptions>(
 )
 
 /** An answer that its handler has made into text itself, as its version has it. */
-export const asListed = ({ routeOptions }: FastifyRequest, items: unknown, links: string): unknown =>
+export const withListEnvelope = ({ routeOptions }: FastifyRequest, items: unknown, links: string): unknown =>
   routeOptions.config.enclosed ? enclosed(items, links) : items
 
 function encloseList(

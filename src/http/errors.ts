@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { fromFramework } from './framework-errors.ts'
-import { putLines } from './header-section.ts'
-import { names, weightOf } from './negotiate.ts'
+import { setRawHeaderLines } from './header-section.ts'
+import { parseAccept, quality } from './negotiate.ts'
 import { Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 import { addVary } from './vary.ts'
 
@@ -52,8 +52,8 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
 
 /** True when the client prefers the code form: it names application/json and weighs problem+json less. */
 export function prefersCodeForm(accept: string | undefined): boolean {
-  if (accept === undefined || !names(accept, 'application/json')) return false
-  return weightOf(accept, 'application/problem+json') < weightOf(accept, 'application/json')
+  if (accept === undefined || !parseAccept(accept, 'application/json')) return false
+  return quality(accept, 'application/problem+json') < quality(accept, 'application/json')
 }
 
 /** One problem as the answer, in the form that Accept prefers. */
@@ -68,7 +68,7 @@ export function render(
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   leaveConnection(request.raw, reply)
   // What was said of the answer that this one takes the place of.
-  putLines(reply, 'caching', '')
+  setRawHeaderLines(reply, 'caching', '')
   reply
     .code(problem.status)
     .headers({ 'cache-control': 'no-store', 'x-error-code': problem.code, ...problem.headers })
@@ -81,7 +81,7 @@ export function render(
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
 
-const mostBytesLeft = 1_048_576
+const maxBytesLeft = 1_048_576
 
 /**
  * A body nobody will read is read past, so that the next request can follow; where that may take long the connection is
@@ -90,7 +90,7 @@ const mostBytesLeft = 1_048_576
  */
 function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply
-  const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > mostBytesLeft
+  const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBytesLeft
   if (!complete && isLong) reply.header('connection', 'close')
   else if (raw.shouldKeepAlive && reply.hasHeader('connection') && !raw.hasHeader('connection')) {
     reply.removeHeader('connection')

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { factsOf } from './facts.ts'
+import { routeConfig } from './facts.ts'
 import { Problem } from './problem.ts'
 
 declare module 'fastify' {
@@ -28,7 +28,7 @@ export const fields = fastifyPlugin(
 
 /** True when the answer will hold only some of its fields. */
 export const isNarrowed = (request: FastifyRequest): boolean =>
-  Boolean((request.query as { fields?: unknown }).fields && factsOf(request).fields)
+  Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
 
 /** The tree of names in a `fields` parameter; throws INVALID_INPUT when it is repeated or names too many. */
 export function wanted(asked: unknown): Tree {

@@ -69,7 +69,7 @@ export function addressAllowed(policy: AddressPolicy, address: string): boolean 
 }
 
 /** Judges a URL and every address of its name; a name that does not resolve passes, as delivery judges again. */
-export async function judgeTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
+export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
   const verdict = judgeUrl(policy, text)
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
   const found = await resolved(lookup, verdict.url.hostname)
@@ -77,7 +77,7 @@ export async function judgeTarget(policy: AddressPolicy, text: string, lookup = 
 }
 
 /** A connector for an undici Agent: resolves once, connects only to vetted addresses, checks the peer too. */
-export function guardedConnect(options: ConnectOptions): buildConnector.connector {
+export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connector {
   const { policy, lookup = lookupAll, connectTimeoutMs = 5000, ca } = options
   const connect = buildConnector({
     allowH2: false,

@@ -68,7 +68,7 @@ export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResp
  * Puts lines on an answer that go out as they are: whole, well-formed, and of fields that nobody else sets. They replace
  * those that the same policy wrote before. A usual answer has a dozen of this kind, and each would take longer as a field.
  */
-export function putLines(reply: FastifyReply, author: Author, lines: string): void {
+export function setRawHeaderLines(reply: FastifyReply, author: Author, lines: string): void {
   const { raw } = reply
   if (raw instanceof HeadedResponse) raw[author] = lines
   else putFields(reply, author, lines)

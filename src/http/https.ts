@@ -3,7 +3,7 @@ import { BlockList, isIP, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { putLines } from './header-section.ts'
+import { setRawHeaderLines } from './header-section.ts'
 import { isHealthPath } from './health.ts'
 
 export interface HttpsOptions {
@@ -68,7 +68,7 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
       const isOverHttps = isSecure(request, isTrusted)
       const lines = isOverHttps ? securityLines : isPlain ? plainLines : '\r\n'
-      putLines(reply, 'transport', `x-request-id: ${request.id}${lines}`)
+      setRawHeaderLines(reply, 'transport', `x-request-id: ${request.id}${lines}`)
       return isOverHttps || isPlain
     },
     /** 301 to the same path and query over HTTPS. */

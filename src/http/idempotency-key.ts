@@ -7,7 +7,7 @@ const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 /**
  * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, bare or as the structured string that
- * draft-ietf-httpapi-idempotency-key-header asks for; both forms of a key are the same key. `wellFormed` has
+ * draft-ietf-httpapi-idempotency-key-header asks for; both forms of a key are the same key. `requestIntegrity` has
  * refused what was sent in two lines. Throws INVALID_INPUT.
  */
 export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {

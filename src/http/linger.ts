@@ -9,8 +9,8 @@ export interface LingerOptions {
 type Parsed = Socket & { parser?: { incoming?: IncomingMessage | null } | null }
 
 const lookEveryMs = 2_000
-const mostLooks = 15
-const mostBytes = 67_108_864
+const maxLooks = 15
+const maxBytes = 67_108_864
 
 /**
  * Makes a server linger wherever it closes a connection on which a request is still arriving, whoever refused that
@@ -37,7 +37,7 @@ export function linger(socket: Socket, { later }: LingerOptions): void {
   let cancel = () => {}
   const watch = (looks: number, before: number) => {
     cancel = later(lookEveryMs, () => {
-      if (looks === mostLooks || bytes === before) socket.destroy()
+      if (looks === maxLooks || bytes === before) socket.destroy()
       else watch(looks + 1, bytes)
     })
   }
@@ -46,7 +46,7 @@ export function linger(socket: Socket, { later }: LingerOptions): void {
   socket.removeAllListeners('data')
   socket.on('data', ({ length }: Buffer) => {
     bytes += length
-    if (bytes > mostBytes) socket.destroy()
+    if (bytes > maxBytes) socket.destroy()
   })
   socket.once('close', () => cancel())
   socket.resume()

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { factsOf } from './facts.ts'
+import { routeConfig } from './facts.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -128,7 +128,7 @@ export function accessLine(request: FastifyRequest, { status, bytes, errorCode }
     requestId: id,
     method,
     path: query < 0 ? url : url.slice(0, query),
-    route: (factsOf(request) as { url?: string }).url,
+    route: (routeConfig(request) as { url?: string }).url,
     status,
     ms: Math.round((performance.now() - arrivedAt) * 100) / 100,
     bytes: method === 'HEAD' ? 0 : bytes,

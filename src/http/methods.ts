@@ -1,5 +1,5 @@
 import fastifyPlugin from 'fastify-plugin'
-import { isNowhere } from './facts.ts'
+import { isUnrouted } from './facts.ts'
 import { Problem } from './problem.ts'
 
 interface Path {
@@ -23,7 +23,7 @@ export const methods = fastifyPlugin(
       paths.set(url, path)
     })
     app.addHook('onRequest', (request, reply, done) => {
-      if (!isNowhere(request)) return done()
+      if (!isUnrouted(request)) return done()
       const target = request.url.split('?', 1)[0] as string
       const found = pathsAt(paths, target)
       if (found.length === 0) return done(new Problem('RESOURCE_NOT_FOUND', 'There is nothing at this path'))

@@ -6,7 +6,7 @@ type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name
  * An answer that `fields` may narrow: it is sent with the members it has, at any depth, and no default is added to them; the
  * OpenAPI document still says which of them a whole answer always has.
  */
-export const narrowable = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
+export const partialResponse = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
   ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
 
 const maps = ['properties', 'patternProperties', '$defs']
@@ -38,7 +38,7 @@ const hasSeveralShapes = (choices: unknown): boolean =>
  * OpenAPI document tells them as if they stood in the schema. They stand among its definitions, which every validator
  * leaves alone.
  */
-export const judged = (rules: Rules) => ({ $defs: { judged: rules } })
+export const documentedRules = (rules: Rules) => ({ $defs: { judged: rules } })
 
 /** A schema that the document states otherwise: what is accepted besides has no place in it. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })

@@ -17,7 +17,7 @@ export const weightedList = (header: string): Weighted[] =>
   })
 
 /** The weight an Accept header gives a media type: the most specific range that covers it decides, 0 when none does. */
-export function weightOf(accept: string, mediaType: string): number {
+export function quality(accept: string, mediaType: string): number {
   const ranges = weightedList(accept)
   for (const type of [mediaType, `${mediaType.slice(0, mediaType.indexOf('/'))}/*`, '*/*']) {
     const covering = ranges.filter(({ name }) => name === type)
@@ -27,9 +27,9 @@ export function weightOf(accept: string, mediaType: string): number {
 }
 
 /** True when Accept names this very type with a weight above 0, not through a wildcard. */
-export const names = (accept: string, mediaType: string): boolean =>
+export const parseAccept = (accept: string, mediaType: string): boolean =>
   weightedList(accept).some(({ name, q }) => name === mediaType && q > 0)
 
 /** Whether an answer of this media type, given without its parameters, may be sent (RFC 9110 §12.5.1). */
 export const accepts = (accept: string | undefined, mediaType: string): boolean =>
-  accept === undefined || accept === '*/*' || accept.trim() === '' || weightOf(accept, mediaType) > 0
+  accept === undefined || accept === '*/*' || accept.trim() === '' || quality(accept, mediaType) > 0

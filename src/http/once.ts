@@ -45,7 +45,7 @@ declare module 'fastify' {
  * The one write of a POST: the unit makes the effect and the answer in one transaction, and under an Idempotency-Key
  * the answer is kept in it too. Nothing of the answer is on the reply before the commit.
  */
-export async function once<Tx, Body extends object>(
+export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,
   reply: Pick<FastifyReply, 'code' | 'headers'>,
   write: Write<Tx>,

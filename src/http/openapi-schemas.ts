@@ -13,7 +13,7 @@ export function plain<T>(schema: T): T {
   return JSON.parse(JSON.stringify(schema), (_key, value) => withJudged(isMap(value) ? asMap(value) : value))
 }
 
-/** What a handler judges (`judged`) becomes a part of the schema, what is documented instead of it (`documentedAs`) the whole. */
+/** What a handler judges (`documentedRules`) becomes a part of the schema, what is documented instead of it (`documentedAs`) the whole. */
 function withJudged(value: unknown): unknown {
   const { judged, documented } = (value as { $defs?: { judged?: object; documented?: object } } | null)?.$defs ?? {}
   if (documented !== undefined) return documented

@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { type Static, Type } from 'typebox'
-import { judged } from './narrowable.ts'
+import { documentedRules } from './narrowable.ts'
 import { type DocumentOptions, documentOf } from './openapi-document.ts'
 import type { Route } from './openapi-route.ts'
 import { plain } from './openapi-schemas.ts'
@@ -46,7 +46,7 @@ const Variant = Type.Object({
     Type.String({
       enum: ['true', 'false'],
       description: '`false` leaves the webhooks out, for generators that cannot read them',
-      ...judged({ default: 'true' }),
+      ...documentedRules({ default: 'true' }),
     }),
   ),
 })

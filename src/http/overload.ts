@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { factsOf } from './facts.ts'
+import { routeConfig } from './facts.ts'
 import { Problem } from './problem.ts'
 
 /** What is given up first comes first; `never` is what tells others how the service is. */
@@ -35,7 +35,7 @@ export interface OverloadOptions {
   /** Runs something after so many ms; returns how to call it off. */
   later: (ms: number, run: () => void) => () => void
   /** Requests under way at most; those that wait for something to happen are not among them. */
-  mostUnderWay?: number
+  maxUnderWay?: number
   random: () => number
 }
 
@@ -62,21 +62,21 @@ export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
  * are the delay of the event loop while it is busy, and the number of requests under way.
  */
 export const overload = fastifyPlugin<OverloadOptions>(
-  async (app, { measure = measuring(), later, mostUnderWay = 1_000, random }) => {
+  async (app, { measure = measuring(), later, maxUnderWay = 1_000, random }) => {
     let level = 0
     let underWay = 0
     app.decorateRequest('isUnderWay', false)
     app.addHook('onRoute', (route) => {
       route.config = { ...route.config, shed: route.config?.shed ?? shedOf(route) }
     })
-    const bounds = shares.map((share) => share * mostUnderWay)
+    const bounds = shares.map((share) => share * maxUnderWay)
     app.addHook('onRequest', (request, _reply, done) => {
       const rank = rankOf(request)
       const isTooMuch = rank < level || underWay >= (bounds[rank] ?? Number.POSITIVE_INFINITY)
       isTooMuch ? done(overloaded(random)) : done()
     })
     app.addHook('preHandler', (request, _reply, done) => {
-      const { waits, scope, shed } = factsOf(request)
+      const { waits, scope, shed } = routeConfig(request)
       if (!waits && scope !== 'own' && shed !== 'never') {
         request.isUnderWay = true
         underWay++
@@ -106,7 +106,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
 )
 
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
-const rankOf = (request: FastifyRequest): number => ranks[factsOf(request).shed ?? 'read']
+const rankOf = (request: FastifyRequest): number => ranks[routeConfig(request).shed ?? 'read']
 
 /** A list is what is paged through; all that does not read writes. */
 function shedOf({ method, schema, config }: RouteOptions): Shed {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { Type } from 'typebox'
-import { judged } from './narrowable.ts'
+import { documentedRules } from './narrowable.ts'
 import { Problem } from './problem.ts'
 
 /** Where a page starts: the sort values of the row it starts behind, and the direction it is walked in. */
@@ -17,7 +17,7 @@ export const Limit = Type.Optional(
     minimum: 1,
     description: `Items to return, ${pageSize.most} at most`,
     // The Link header repeats what the request named, so the validator adds nothing.
-    ...judged({ default: pageSize.default }),
+    ...documentedRules({ default: pageSize.default }),
   }),
 )
 

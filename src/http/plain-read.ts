@@ -20,7 +20,7 @@ export const representationOf = (resource: Revised, serialize: (resource: Revise
 })
 
 /** True for a plain GET: one whose only condition may be If-None-Match, and which wants everything. */
-export function isPlainRead(request: FastifyRequest): boolean {
+export function isUnconditionalRead(request: FastifyRequest): boolean {
   const { headers, method } = request
   if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
     return false

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { type Preferences, parsePrefer } from './preferences.ts'
-import { refuseIgnored } from './strict.ts'
+import { rejectUnknownMembers } from './strict.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -33,7 +33,7 @@ export const prefer = fastifyPlugin(
       const preferences = parsePrefer(String(prefer))
       request.preferences = preferences
       if (preferences.handling) applied(reply, `handling=${preferences.handling}`)
-      if (preferences.handling === 'strict') refuseIgnored(request)
+      if (preferences.handling === 'strict') rejectUnknownMembers(request)
       done()
     })
   },

@@ -7,7 +7,7 @@ export interface Preferences {
   count?: 'exact'
 }
 
-const longestWaitSeconds = 30
+const maxWaitSeconds = 30
 
 /** An element of the list; an open quote takes the rest of the header with it. */
 const element = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
@@ -39,7 +39,7 @@ export function parsePrefer(header: string): Preferences {
   }
   const preferences: Preferences = {}
   const wait = stated.get('wait') ?? ''
-  if (/^\d+$/.test(wait)) preferences.wait = Math.min(Number(wait), longestWaitSeconds)
+  if (/^\d+$/.test(wait)) preferences.wait = Math.min(Number(wait), maxWaitSeconds)
   preferences.return = oneOf(stated.get('return'), ['minimal', 'representation'])
   preferences.handling = oneOf(stated.get('handling'), ['strict', 'lenient'])
   preferences.count = oneOf(stated.get('count'), ['exact'])

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { judged } from './narrowable.ts'
-import { weightOf } from './negotiate.ts'
+import { documentedRules } from './narrowable.ts'
+import { quality } from './negotiate.ts'
 import type { Frame } from './pages/frame.ts'
 import { html, type Markup } from './pages/html.ts'
 import { kebabOf, Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
@@ -45,7 +45,7 @@ export const problemPages: FastifyPluginAsync<ProblemPagesOptions> = async (app,
 
   const read = { operationId: 'readProblemType', summary: 'What an error code means', tags: ['meta'] }
   const params = Type.Object({
-    code: Type.String({ description: 'An errorCode in kebab case', ...judged({ enum: [...byName.keys()] }) }),
+    code: Type.String({ description: 'An errorCode in kebab case', ...documentedRules({ enum: [...byName.keys()] }) }),
   })
   const one = { schema: { ...read, params, response: answer('The explanation', ProblemType) }, config }
   app.get<{ Params: { code: string } }>('/problems/:code', one, async (request, reply) => {
@@ -61,7 +61,7 @@ const answer = (description: string, schema: object) => ({
 })
 
 /** A page unless JSON is asked for more: the address stands in error bodies, from where people open it. */
-const prefersJson = (accept = '*/*') => weightOf(accept, 'application/json') > weightOf(accept, 'text/html')
+const prefersJson = (accept = '*/*') => quality(accept, 'application/json') > quality(accept, 'text/html')
 
 const path = (code: ProblemCode) => `/problems/${kebabOf(code)}`
 

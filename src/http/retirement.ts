@@ -1,16 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { deprecationTold } from './deprecation.ts'
+import { announceDeprecation } from './deprecation.ts'
 import { Problem } from './problem.ts'
-import { type Life, placer, successorLink, successorPath } from './version-life.ts'
+import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-life.ts'
 
 /**
  * 410 to everything under a version that was retired, whatever the method and whoever asks, with a Link to the same path
- * of its successor (RFC 9110 §15.5.11). Behind `wellFormed`: what reads in two ways is refused as such.
+ * of its successor (RFC 9110 §15.5.11). Behind `requestIntegrity`: what reads in two ways is refused as such.
  */
-export const retirement = fastifyPlugin<{ lives: readonly Life[] }>(
+export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   async (app, { lives }) => {
-    const gone = retired(lives)
+    const gone = retiredProblem(lives)
     if (gone === undefined) return
     app.addHook('onRequest', ({ raw }, _reply, done) => done(gone(raw.url as string)))
   },
@@ -18,8 +18,8 @@ export const retirement = fastifyPlugin<{ lives: readonly Life[] }>(
 )
 
 /** The refusal of a request target whose version was retired; undefined where none was. */
-export function retired(lives: readonly Life[]): ((target: string) => Problem | undefined) | undefined {
-  const place = placer(lives, 'retired')
+export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
+  const place = versionMatcher(lives, 'retired')
   if (place === undefined) return undefined
   return (target) => {
     const placed = place(target)
@@ -27,14 +27,14 @@ export function retired(lives: readonly Life[]): ((target: string) => Problem | 
   }
 }
 
-function refusal({ version, successor }: Life, path: string | null): Problem {
+function refusal({ version, successor }: VersionStatus, path: string | null): Problem {
   const detail = `Version ${version} of the interface is not served any more: use ${successor}`
   return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
 }
 
 /** What the policies of versions do, for requests that the router could not read. */
-export function versionRefusals(lives: readonly Life[]) {
-  const [deprecated, gone] = [deprecationTold(lives), retired(lives)]
+export function versionRefusals(lives: readonly VersionStatus[]) {
+  const [deprecated, gone] = [announceDeprecation(lives), retiredProblem(lives)]
   return (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {
     deprecated?.(request, reply)
     return gone?.(request.url)

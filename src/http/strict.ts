@@ -18,7 +18,7 @@ interface Schema {
  * `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT naming every member of the body and every query parameter
  * that would otherwise be ignored, because nobody knows it or because only the service sets it.
  */
-export function refuseIgnored(request: FastifyRequest): void {
+export function rejectUnknownMembers(request: FastifyRequest): void {
   const { body, routeOptions } = request
   const { config, schema = {} } = routeOptions
   const { body: bodySchema, response } = schema as Record<string, Schema | undefined>

@@ -1,5 +1,5 @@
 /** What becomes of a version of the interface, as the operator has set it. */
-export interface Life {
+export interface VersionStatus {
   /** `v1`, which is also the prefix of its paths. */
   version: string
   status: 'active' | 'deprecated' | 'retired'
@@ -17,7 +17,7 @@ export interface Life {
 
 /** The version of a request target, and its path there without a prefix. */
 interface Placed {
-  life: Life
+  life: VersionStatus
   path: string
 }
 
@@ -28,8 +28,8 @@ type Place = (target: string) => Placed | undefined
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
 /** Finds the version of a request target among those with the status; undefined where there is none of them. */
-export function placer(lives: readonly Life[], status: Life['status']): Place | undefined {
-  const ofSegment = new Map<string, { life: Life; isBare: boolean }>()
+export function versionMatcher(lives: readonly VersionStatus[], status: VersionStatus['status']): Place | undefined {
+  const ofSegment = new Map<string, { life: VersionStatus; isBare: boolean }>()
   for (const life of lives.filter((one) => one.status === status)) {
     ofSegment.set(life.version, { life, isBare: false })
     for (const segment of life.bare) ofSegment.set(segment, { life, isBare: true })

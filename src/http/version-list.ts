@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { narrowable } from './narrowable.ts'
+import { partialResponse } from './narrowable.ts'
 import { Fields } from './paging.ts'
-import type { Life } from './version-life.ts'
+import type { VersionStatus } from './version-life.ts'
 
 /** How often somebody has called a version, and when last. */
 export interface Calls {
@@ -14,7 +14,7 @@ export interface Calls {
 }
 
 export interface VersionListOptions {
-  lives: readonly Life[]
+  lives: readonly VersionStatus[]
   /** Who has called which of the deprecated versions, the latest first. */
   calls: () => Promise<readonly Calls[]>
 }
@@ -36,7 +36,7 @@ const Callers = Type.Array(
   { description: 'Who has called it since it is deprecated, the latest first; counted every few seconds' },
 )
 
-const VersionView = narrowable(
+const VersionView = partialResponse(
   Type.Object({
     version: Type.String({ examples: ['v1'] }),
     status: Type.String({ enum: ['active', 'deprecated', 'retired'], examples: ['deprecated'] }),
@@ -61,7 +61,7 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
 const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
 
 /** Each version with its callers, absent values left out. */
-export function versionViews(lives: readonly Life[], calls: readonly Calls[]) {
+export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },
     ...(deprecatedAt !== null && { deprecatedAt }),

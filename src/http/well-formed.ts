@@ -26,7 +26,7 @@ const single = new Set([
  * not decode; 414 and 431 for more than is read; 501 for unknown transfer codings. A target in absolute form is taken as
  * its path (§3.2.2).
  */
-export const wellFormed = fastifyPlugin<{ baseUrl: string }>(
+export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
     const isHost = hostJudge()

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../db/database.ts'
 import { iso } from '../db/ids.ts'
-import { atMost } from '../db/page.ts'
+import { limitExpression } from '../db/page.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
 /** The queue in the embedded database: one table, a lease per claimed job, the row's fence as fencing token. */
@@ -105,7 +105,7 @@ function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
     .where('leaseUntil', 'is', null)
     .where('runAt', '<=', instant)
   const { perGroup } = queues[queue]
-  if (perGroup === null) return waiting.select('id').orderBy('runAt').orderBy('id').limit(atMost(limit))
+  if (perGroup === null) return waiting.select('id').orderBy('runAt').orderBy('id').limit(limitExpression(limit))
   const running = sql`(select count(*) from jobs as r where r.queue = jobs.queue and r.group_id = jobs.group_id
     and r.lease_until is not null)`
   const place = sql<number>`row_number() over (partition by group_id order by turn, run_at, id) + ${running}`
@@ -117,7 +117,7 @@ function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
     .orderBy('turn')
     .orderBy('runAt')
     .orderBy('id')
-    .limit(atMost(limit))
+    .limit(limitExpression(limit))
 }
 
 async function nextDue(db: Database, queue: QueueName): Promise<number | null> {

@@ -52,7 +52,7 @@ export const patternsOf = (type: string): string[] => [type, familyOf(type), '*'
  * An expression for a statement that changes something: whether any active registration hears of an event of this type.
  * As a part of that statement it costs a look into an index, and no way to the database of its own.
  */
-export const isHeard = (type: string): RawBuilder<boolean> =>
+export const isSubscribed = (type: string): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(patternsOf(type).map(isNamed), sql` or `)})`
 
 const isNamed = (pattern: string) => sql`exists (

@@ -105,8 +105,8 @@ async function fill(loop: Loop): Promise<number> {
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
   // What is due and was not claimed waits for its group, and will until one of the group's jobs ends.
-  const leastMs = queues[queue].perGroup === null ? 0 : heldBackMs
-  return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), leastMs), store.idlePollMs)
+  const minMs = queues[queue].perGroup === null ? 0 : heldBackMs
+  return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), minMs), store.idlePollMs)
 }
 
 function start(loop: Loop, leases: Lease[]): void {

@@ -1,14 +1,14 @@
 import { newOrderedId, type RandomBytes } from '../db/ids.ts'
 import type { Row } from '../db/rows.ts'
-import { isHeard, recordEvent } from '../queue/events.ts'
+import { isSubscribed, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Announce, Declaration, Link } from './declaration.ts'
 
 /** For the statement of each change: whether anybody listens. */
-export const heardOf = ({ noun }: Pick<Declaration, 'noun'>) => ({
-  created: isHeard(`${noun}.created`),
-  updated: isHeard(`${noun}.updated`),
-  deleted: isHeard(`${noun}.deleted`),
+export const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
+  created: isSubscribed(`${noun}.created`),
+  updated: isSubscribed(`${noun}.updated`),
+  deleted: isSubscribed(`${noun}.deleted`),
 })
 
 interface Sources {
@@ -20,7 +20,7 @@ interface Sources {
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
 /** The announcer of one resource. */
-export function announcer({ queue, random }: Sources, declaration: Declaration): Announce {
+export function eventPublisher({ queue, random }: Sources, declaration: Declaration): Announce {
   const audience = audienceOf(declaration)
   return (tx, happening, row, { clientId, subject }, now) =>
     recordEvent(tx, queue, {

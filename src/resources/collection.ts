@@ -4,9 +4,9 @@ import type { Coding } from '../db/coding.ts'
 import { type Row, rowsOf } from '../db/rows.ts'
 import { inputValidator, mergePatch } from '../http/bodies.ts'
 import { Fields } from '../http/paging.ts'
-import { answerPlainRead, isPlainRead, representationOf } from '../http/plain-read.ts'
+import { answerPlainRead, isUnconditionalRead, representationOf } from '../http/plain-read.ts'
 import type { ProblemCode } from '../http/problem.ts'
-import { announcer, heardOf } from './announce.ts'
+import { eventPublisher, hasSubscriber } from './announce.ts'
 import type {
   Collection,
   CollectionOptions,
@@ -16,12 +16,12 @@ import type {
   ResourceOptions,
   Served,
 } from './declaration.ts'
-import { declare } from './declare.ts'
+import { defineResource } from './declare.ts'
 import { completerOf } from './defaults.ts'
 import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
-import { representationsKept } from './representations.ts'
-import { listShow, representation, shower } from './show.ts'
+import { representationCache } from './representations.ts'
+import { listShow, representation, serializer } from './show.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
 /**
@@ -29,7 +29,7 @@ import { type ById, create, notFound, patch, remove, replace, type Written } fro
  * Throws `DefinitionError`, which names every mistake in the declaration.
  */
 export function collection<B extends TObject>(options: ResourceOptions<B>): Collection {
-  const declaration = declare(options)
+  const declaration = defineResource(options)
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {
@@ -50,15 +50,15 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
     ...options,
     ...{ declaration, prefix, fieldNames },
     rows: rowsOf(options.db, {
-      ...{ table, fields: fieldNames, folded, blank, listed, heard: heardOf(declaration) },
+      ...{ table, fields: fieldNames, folded, blank, listed, heard: hasSubscriber(declaration) },
       coded: Object.fromEntries(coded) as Coded,
     }),
     instants: fieldNames.filter((name) => kinds[name] === 'instant'),
-    representations: representationsKept(options.db),
+    representations: representationCache(options.db),
     complete: completerOf(body),
     check: inputValidator(input, 'body'),
-    show: shower(declaration, prefix),
-    announce: announcer(options, declaration),
+    show: serializer(declaration, prefix),
+    announce: eventPublisher(options, declaration),
   }
 }
 
@@ -138,7 +138,7 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
 /** Answers in the same turn where the engine does: the hottest path waits for no promise. */
 function read(served: Served, request: ById, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
-  const plain = isPlainRead(request)
+  const plain = isUnconditionalRead(request)
   const known = plain ? served.representations.of(id) : undefined
   if (known) {
     answerPlainRead(request, reply, known)

@@ -4,7 +4,7 @@ import { nearest } from '../http/nearest.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultMistakes } from './defaults.ts'
 import { queryNames } from './list-query.ts'
-import { columnName, kindOf, storableBody } from './stored.ts'
+import { columnName, columnTypeOf, withStorageRules } from './stored.ts'
 
 const pathForm = /^\/[a-z][a-z0-9]*(-[a-z0-9]+)*$/
 const nounForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$/
@@ -20,9 +20,9 @@ const takenPaths = [
 ]
 const takenNouns = ['report', 'webhook']
 const takenFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']
-const longestName = 40
+const maxName = 40
 /** PostgreSQL cuts the names of indexes at 63 bytes: `resource_<path>_<field>_key`. */
-const longestTogether = 49
+const maxTogether = 49
 
 /** Every option of `collection()`. */
 const optionNames = Object.keys({
@@ -31,9 +31,9 @@ const optionNames = Object.keys({
 } satisfies Record<keyof ResourceOptions, true>)
 
 /** Every mistake in what an author wrote of one resource. */
-export function mistakesOf(options: ResourceOptions): string[] {
+export function definitionErrors(options: ResourceOptions): string[] {
   const { path, noun, body } = options ?? {}
-  if (typeof path !== 'string' || !pathForm.test(path) || path.length > longestName) {
+  if (typeof path !== 'string' || !pathForm.test(path) || path.length > maxName) {
     return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${shown(path)}`]
   }
   const wrong = [...unknownOptions(options), ...headMistakes(path, noun, options)]
@@ -41,7 +41,7 @@ export function mistakesOf(options: ResourceOptions): string[] {
     wrong.push('body must be made by Type.Object()')
   } else {
     wrong.push(...fieldMistakes(body, path.length), ...listMistakes(options), ...queryMistakes(options))
-    wrong.push(...defaultMistakes(storableBody(body), options.unique ?? []))
+    wrong.push(...defaultMistakes(withStorageRules(body), options.unique ?? []))
   }
   return wrong.map((mistake) => `${path}: ${mistake}`)
 }
@@ -60,7 +60,7 @@ function headMistakes(path: string, noun: unknown, options: ResourceOptions): st
   const wrong: string[] = []
   const name = path.slice(1)
   if (takenPaths.includes(name) || /^v\d+$/.test(name)) wrong.push('this path belongs to the service itself')
-  if (typeof noun !== 'string' || !nounForm.test(noun) || noun.length > longestName) {
+  if (typeof noun !== 'string' || !nounForm.test(noun) || noun.length > maxName) {
     wrong.push(`noun must be the singular in camelCase, such as 'note', not ${shown(noun)}`)
   } else if (takenNouns.includes(noun)) wrong.push(`the noun '${noun}' belongs to the service itself`)
   const unknown = (options.operations ?? []).filter((operation) => !operations.includes(operation))
@@ -83,16 +83,14 @@ function fieldMistakes(body: TObject, pathLength: number): string[] {
   for (const name of names) {
     const schema = body.properties[name] as TSchema
     if (takenFields.includes(name) || name in Object.prototype) wrong.push(`the field name ${name} is taken`)
-    else if (!fieldForm.test(name) || columnName(name).length > longestName) {
-      wrong.push(
-        `the field name ${name} must be camelCase without two capitals in a row, ${longestName} letters at most`,
-      )
-    } else if (kindOf(schema) === undefined) {
+    else if (!fieldForm.test(name) || columnName(name).length > maxName) {
+      wrong.push(`the field name ${name} must be camelCase without two capitals in a row, ${maxName} letters at most`)
+    } else if (columnTypeOf(schema) === undefined) {
       const types = 'strings, integers, numbers, booleans, enumerations of them, objects and arrays can'
       wrong.push(`the field ${name} has a type that cannot be kept: ${types}; for absent values use Type.Optional()`)
     }
-    if (pathLength + columnName(name).length > longestTogether) {
-      wrong.push(`the path and the field name ${name} are too long together: ${longestTogether} letters at most`)
+    if (pathLength + columnName(name).length > maxTogether) {
+      wrong.push(`the path and the field name ${name} are too long together: ${maxTogether} letters at most`)
     }
     if (name.endsWith('Key') && names.includes(name.slice(0, -3))) {
       wrong.push(`the field name ${name} is taken by what the field ${name.slice(0, -3)} is compared by`)
@@ -127,7 +125,7 @@ function listMistakes(options: ResourceOptions): string[] {
     for (const field of options[list as keyof typeof rules] ?? []) {
       if (!known(list, field)) continue
       const schema = body.properties[field] as TSchema & { maxLength?: number; format?: string }
-      const kind = kindOf(schema)
+      const kind = columnTypeOf(schema)
       if (kind === undefined) continue
       const isRange = list !== 'ranges' || kind !== 'exact' || schema.format === 'date'
       if (!kinds.includes(kind) || !isRange) wrong.push(`${list} cannot take ${field}: ${because}`)
@@ -157,7 +155,7 @@ const hasPlace = ({ body, unique = [] }: ResourceOptions, field: string, kind: C
 
 /** Whether lists can be sorted by a field of this schema. */
 export function canSort(schema: TSchema): boolean {
-  const kind = kindOf(schema)
+  const kind = columnTypeOf(schema)
   return kind !== undefined && rules.sorts.kinds.includes(kind)
 }
 

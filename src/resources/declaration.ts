@@ -117,12 +117,12 @@ export interface Collection {
 }
 
 /** What happens to a row of a resource, as its events name it. */
-export type Happening = 'created' | 'updated' | 'deleted'
+export type ChangeType = 'created' | 'updated' | 'deleted'
 
 /** Tells of a change in the transaction that makes it; meant to be asked only when somebody listens. */
 export type Announce = (
   tx: Queryable,
-  happening: Happening,
+  happening: ChangeType,
   row: Row | { id: number },
   caller: Caller,
   now: string,

@@ -2,9 +2,9 @@ import type { TObject, TSchema } from 'typebox'
 import type { ColumnKind } from '../db/resource-columns.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
-import { canSort, mistakesOf } from './declaration-rules.ts'
+import { canSort, definitionErrors } from './declaration-rules.ts'
 import { inputOf } from './defaults.ts'
-import { columnName, kindOf, storableBody } from './stored.ts'
+import { columnName, columnTypeOf, withStorageRules } from './stored.ts'
 
 const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
@@ -12,16 +12,16 @@ const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace
 const firstTables = ['users', 'products', 'books']
 
 /** What an author wrote as what the service works with. Throws `DefinitionError`, which names every mistake. */
-export function declare<B extends TObject>(written: ResourceOptions<B>): Declaration {
+export function defineResource<B extends TObject>(written: ResourceOptions<B>): Declaration {
   const options = written as unknown as ResourceOptions
-  const mistakes = mistakesOf(options)
+  const mistakes = definitionErrors(options)
   if (mistakes.length > 0) throw new DefinitionError(mistakes)
   const { path, noun, publicRead = false, operations = everyOperation, body, listed, hides, links } = options
   const { filters = [], ranges = [], search = [], unique = [] } = options
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
-  const storable = storableBody(body)
-  const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, kindOf(schema as TSchema)]))
+  const storable = withStorageRules(body)
+  const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, columnTypeOf(schema as TSchema)]))
   const sorts = sortsOf(options)
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
   const folded = [...compared].filter((field) => kinds[field] === 'text')

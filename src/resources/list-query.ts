@@ -1,10 +1,10 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { largestId } from '../db/ids.ts'
-import { type Filter, fold, type ListQuery, orderOf, type Sort } from '../db/page.ts'
+import { maxId } from '../db/ids.ts'
+import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
 import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Row } from '../db/rows.ts'
 import { instantFrom } from '../http/instant.ts'
-import { judged } from '../http/narrowable.ts'
+import { documentedRules } from '../http/narrowable.ts'
 import { type Cursor, CursorText, decodeCursor, Fields, Limit, limitOf, listMark } from '../http/paging.ts'
 import { Problem } from '../http/problem.ts'
 import { amended } from './amended.ts'
@@ -78,13 +78,14 @@ const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGE
 function parameterOf(kind: ColumnKind | undefined, description: string): TSchema {
   if (kind === 'integer') return Type.Optional(Type.Integer({ ...safe, description }))
   if (kind === 'number') return Type.Optional(Type.Number({ description }))
-  if (kind === 'boolean') return Type.Optional(Type.String({ description, ...judged({ enum: ['true', 'false'] }) }))
+  if (kind === 'boolean')
+    return Type.Optional(Type.String({ description, ...documentedRules({ enum: ['true', 'false'] }) }))
   if (kind === 'instant') return instantAfter(description)
   return text(description)
 }
 
 const instantAfter = (description: string) =>
-  Type.Optional(Type.String({ maxLength: 40, description, ...judged({ format: 'date-time' }) }))
+  Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
 
 /** Fields, each with or without a minus sign; that each is named once takes words. */
 const sortPattern = (sorts: readonly string[]) => {
@@ -105,7 +106,7 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
         maxLength: 300,
         description: `Fields to sort by, each once, descending with a minus sign: ${sorts.join(', ')}`,
         examples: ['-createdAt'],
-        ...judged({ pattern: sortPattern(sorts), default: 'id' }),
+        ...documentedRules({ pattern: sortPattern(sorts), default: 'id' }),
       }),
     ),
     fields: Fields,
@@ -125,7 +126,7 @@ const malformed = (field: string, message: string) =>
   new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
 
 /** What a request asks of a list, and the mark its cursors carry; throws INVALID_INPUT for what is not offered. */
-export function askedOf(query: Query, rules: ListRules): { asked: ListQuery; mark: string } {
+export function parseListQuery(query: Query, rules: ListRules): { asked: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
   const filters = filtersOf(query, rules)
   const mark = listMark([filters, order])
@@ -136,17 +137,17 @@ export function askedOf(query: Query, rules: ListRules): { asked: ListQuery; mar
 }
 
 /** The values that place a row in an order. */
-export const placeOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
+export const cursorOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
   order.map(({ field }) => {
     const value = row[field] as string | number
-    return folded.includes(field) ? fold(String(value ?? '')) : value
+    return folded.includes(field) ? caseFold(String(value ?? '')) : value
   })
 
 /** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
 function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
   return order.every(({ field }, at) => {
     const value = after[at]
-    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= largestId
+    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= maxId
     if (kinds[field] === 'integer') return Number.isSafeInteger(value)
     return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
   })

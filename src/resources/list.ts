@@ -3,24 +3,24 @@ import type { Mark } from '../db/list.ts'
 import type { ListQuery } from '../db/page.ts'
 import type { Row, Rows } from '../db/rows.ts'
 import { weakTag } from '../http/conditional.ts'
-import { asListed } from '../http/enclose.ts'
+import { withListEnvelope } from '../http/enclose.ts'
 import { isNarrowed, pick, wanted } from '../http/fields.ts'
 import { encodeCursor, linkHeader } from '../http/paging.ts'
 import { applied } from '../http/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import { addLink, addVary } from '../http/vary.ts'
-import { askedOf, type ListRules, placeOf, type Query } from './list-query.ts'
-import { type Page, pagesKept } from './pages.ts'
+import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
+import { type Page, pageCache } from './pages.ts'
 
 /**
  * Answers with pages of a list and their Link header; rows neither skip nor repeat while others are written. A page
  * whose rows have not changed since it was made is sent again as it is.
  */
 export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
-  const pages = pagesKept()
+  const pages = pageCache()
   const make = (request: FastifyRequest, reply: FastifyReply): Page | Promise<Page> => {
     const query = request.query as Query
-    const { asked, mark } = askedOf(query, rules)
+    const { asked, mark } = parseListQuery(query, rules)
     const tree = isNarrowed(request) ? wanted(query.fields) : null
     const generation = rows.generation()
     // One row more than is shown tells whether there are more.
@@ -28,10 +28,10 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
     return whenRead(rows.page(reading, requesterFor(request, reply)), (read) => {
       const shown = shownOf(read, asked)
       const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
-        encodeCursor(mark, { after: placeOf(row, asked.order, rules), backwards }),
+        encodeCursor(mark, { after: cursorOf(row, asked.order, rules), backwards }),
       )
       const link = linkHeader(rules.path, query, cursors)
-      const text = JSON.stringify(asListed(request, pick(shown.map(show), tree), link))
+      const text = JSON.stringify(withListEnvelope(request, pick(shown.map(show), tree), link))
       const marks = read.map(markOf)
       return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks, generation })
     })

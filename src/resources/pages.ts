@@ -24,7 +24,7 @@ export interface Pages {
 const charactersKept = 2_000_000
 
 /** Keeps about two megabytes of pages. Whether one is still right is for the reader to find out: it compares generation or marks. */
-export function pagesKept(): Pages {
+export function pageCache(): Pages {
   const pages = new Map<string, Page>()
   let characters = 0
   const drop = (url: string, page: Page) => {

@@ -12,7 +12,7 @@ export interface Representations {
 const charactersKept = 4_000_000
 
 /** Keeps about four megabytes for as long as nothing at all is written; nothing where the engine cannot tell that. */
-export function representationsKept({ generation }: Pick<Database, 'generation'>): Representations {
+export function representationCache({ generation }: Pick<Database, 'generation'>): Representations {
   const kept = new Map<number, Representation>()
   let characters = 0
   let current: number | null = null

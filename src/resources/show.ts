@@ -3,11 +3,11 @@ import type { ColumnKind } from '../db/resource-columns.ts'
 import type { Row } from '../db/rows.ts'
 import type { Revised } from '../http/conditional.ts'
 import { callerOf } from '../http/identify.ts'
-import { narrowable } from '../http/narrowable.ts'
+import { partialResponse } from '../http/narrowable.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: links added, absent fields and hidden ones left out. */
-export function shower({ body, hides, links }: Declaration, prefix: string): Served['show'] {
+export function serializer({ body, hides, links }: Declaration, prefix: string): Served['show'] {
   const complete = Object.keys(body.properties).every((name) => body.required?.includes(name))
   // Nothing can be absent, hidden or added: the row is its own representation.
   if (complete && !hides && !links) return (row) => row
@@ -44,7 +44,7 @@ export function representation(
   const pick = (of: Record<string, unknown>) =>
     Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
   const examples = examplesOf({ body, links }).map(pick)
-  return narrowable(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
+  return partialResponse(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
 }
 
 const instant = '2026-03-01T12:00:00.000Z'

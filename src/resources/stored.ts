@@ -29,7 +29,7 @@ const kindOfType: Readonly<Record<string, ColumnKind>> = {
 const exactFormats = ['date', 'time', 'uri', 'url', 'uuid', 'ipv4', 'ipv6']
 
 /** How the values of a schema are kept; undefined where they have no one type. */
-export function kindOf(schema: TSchema): ColumnKind | undefined {
+export function columnTypeOf(schema: TSchema): ColumnKind | undefined {
   const { type, format = '', enum: allowed, const: only, anyOf } = schema as Shape
   const choices = allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
   if (choices !== undefined) return kindOfChoices(choices)
@@ -51,7 +51,7 @@ function kindOfChoices(choices: readonly unknown[]): ColumnKind | undefined {
 const storable = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
 
 /** The body with the rules that its columns need besides its own: text and numbers that both engines can keep. */
-export function storableBody(body: TObject): TObject {
+export function withStorageRules(body: TObject): TObject {
   const properties = Object.entries(body.properties).map(([name, schema]) => [name, withRule(schema as TSchema)])
   return amended(body, { properties: Object.fromEntries(properties) })
 }
@@ -64,7 +64,7 @@ function withRule(schema: TSchema): TSchema {
     minimum = Number.MIN_SAFE_INTEGER,
     maximum = Number.MAX_SAFE_INTEGER,
   } = schema as Shape
-  const kind = kindOf(schema)
+  const kind = columnTypeOf(schema)
   if (kind === 'instant') return Type.Refine(schema, isInstant, () => 'must be a date and time of the calendar')
   if (kind === 'integer' && type === 'integer') return amended(schema, { minimum, maximum })
   if (kind !== 'text' || format === 'email' || pattern === noControls || pattern === lines) return schema

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { judged } from '../http/narrowable.ts'
+import { documentedRules } from '../http/narrowable.ts'
 import type { FieldError } from '../http/problem.ts'
 
 /** No control characters and no halves of surrogate pairs; the length counts after trimming. */
@@ -14,11 +14,13 @@ export const lines = noControls.replace('\\u0000-\\u001f', '\\u0000-\\u0008\\u00
  */
 const documented = (minLength: number) => {
   const allowed = '[^\\x00-\\x1f\\x7f-\\x9f]'
-  return judged({ pattern: minLength > 0 ? `^${allowed}*[^\\x00-\\x20\\x7f-\\xa0]${allowed}*$` : `^${allowed}*$` })
+  return documentedRules({
+    pattern: minLength > 0 ? `^${allowed}*[^\\x00-\\x20\\x7f-\\xa0]${allowed}*$` : `^${allowed}*$`,
+  })
 }
 
 /** `lines` as the document says it. */
-export const documentedLines: ReturnType<typeof judged> = judged({
+export const documentedLines: ReturnType<typeof documentedRules> = documentedRules({
   pattern: '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$',
 })
 

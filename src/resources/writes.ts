@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
 import type { Row } from '../db/rows.ts'
-import { judgeAddition, meets, preconditionOf } from '../http/conditional.ts'
+import { checkAddition, meets, preconditionOf } from '../http/conditional.ts'
 import { fromValidation } from '../http/framework-errors.ts'
 import { callerOf } from '../http/identify.ts'
-import { once, type Write } from '../http/once.ts'
+import { idempotentWrite, type Write } from '../http/once.ts'
 import { Problem } from '../http/problem.ts'
 import type { GuardedChange, Served } from './declaration.ts'
 import { applyMergePatch } from './merge-patch.ts'
@@ -31,11 +31,11 @@ function valuesOf({ fieldNames, instants, complete }: Served, body: Record<strin
 
 /** 201 with the new resource, its place and its validators. */
 export function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
-  judgeAddition(request)
+  checkAddition(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
-  return once(request, reply, writer(served), async (tx) => {
+  return idempotentWrite(request, reply, writer(served), async (tx) => {
     const { row, heard } = await served.rows.insert(tx, values, now)
     if (heard) await served.announce(tx, 'created', row, caller, now)
     const location = `${served.prefix}${served.declaration.path}/${row.id}`

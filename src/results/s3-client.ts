@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { S3Client } from '@aws-sdk/client-s3'
-import { mostDownloads, ResultsUnavailable } from './store.ts'
+import { maxDownloadsInAll, ResultsUnavailable } from './store.ts'
 
 /** How long the store may take, and how many connections to it there may be. */
 export interface S3Limits {
@@ -17,7 +17,7 @@ export interface S3Limits {
 
 export const s3Limits: S3Limits = {
   ...{ connectMs: 3_000, silentMs: 10_000 },
-  ...{ requestSockets: 32, downloadSockets: mostDownloads },
+  ...{ requestSockets: 32, downloadSockets: maxDownloadsInAll },
 }
 
 export interface S3Clients {

@@ -25,7 +25,7 @@ export interface ResultWriter {
 }
 
 /** Results that a process reads for clients at once: a store must be able to open so many. */
-export const mostDownloads = 256
+export const maxDownloadsInAll = 256
 
 /** The store does not answer, or says that it cannot take requests now: trying again later may do. */
 export class ResultsUnavailable extends Error {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { AuthorizationServerOptions } from '../../src/auth/configuration.ts'
 import { signingKeys } from '../../src/auth/keys.ts'
-import { type MountOptions, mount } from '../../src/auth/mount.ts'
+import { type MountOptions, mountProvider } from '../../src/auth/mount.ts'
 import { people } from '../../src/auth/people.ts'
 import { authorizationServer } from '../../src/auth/server.ts'
 import { builtIn } from '../../src/built-in.ts'
@@ -47,7 +47,7 @@ export async function servedBy(provider: MountOptions['provider']) {
     if (request.headers['x-refuse']) throw Object.assign(new Error('refused before'), { statusCode: 429 })
     reply.header('strict-transport-security', 'max-age=31536000').header('x-request-id', 'request-1')
   })
-  await app.register(mount, { provider, issuer, scopes: builtIn.scopes })
+  await app.register(mountProvider, { provider, issuer, scopes: builtIn.scopes })
   const base = await app.listen({ host: '127.0.0.1', port: 0 })
   const post = (
     path: string,

@@ -7,12 +7,12 @@ import type { Database } from '../../src/db/database.ts'
 import { expireLimitWindows } from '../../src/db/limit-windows.ts'
 import { expireQuotaUses } from '../../src/db/quota-uses.ts'
 import { expireRequestCounts } from '../../src/db/request-counts.ts'
-import { sweptAtOnce } from '../../src/db/sweep.ts'
+import { maxSwept } from '../../src/db/sweep.ts'
 import { expireVersionCalls } from '../../src/db/version-calls.ts'
 import { expireDeliveries } from '../../src/resources/webhooks/expire.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-const rows = sweptAtOnce * 2 + 100
+const rows = maxSwept * 2 + 100
 const old = '2020-01-01T00:00:00.000Z'
 const now = () => Date.parse('2026-03-01T12:00:00.000Z')
 
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     }
 
     for (const [table, columns, over, lasting, sweep] of cases) {
-      it(`of ${table} removes at most ${sweptAtOnce} in a transaction, and only what is over`, async () => {
+      it(`of ${table} removes at most ${maxSwept} in a transaction, and only what is over`, async () => {
         await insert(table, columns, over, rows)
         await insert(table, columns, lasting, 1)
         if (table === 'delivery_lanes')
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
         await sweep({ ...db, write })
         assert.equal(await countOf(table), 1)
         assert.ok(
-          removed.every((count) => count <= sweptAtOnce),
+          removed.every((count) => count <= maxSwept),
           removed.join(),
         )
       })

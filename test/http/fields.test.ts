@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Type } from 'typebox'
-import { narrowable } from '../../src/http/narrowable.ts'
+import { partialResponse } from '../../src/http/narrowable.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const book = {
@@ -16,7 +16,7 @@ const book = {
 }
 const config = { scope: 'public', fields: true } as const
 
-const Shapes = narrowable(
+const Shapes = partialResponse(
   Type.Object({
     size: Type.Object({ width: Type.Number(), height: Type.Number() }),
     all: Type.Array(

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
-import { putLines } from '../../src/http/header-section.ts'
+import { setRawHeaderLines } from '../../src/http/header-section.ts'
 import { Problem } from '../../src/http/problem.ts'
 import { type Mounted, mount, send } from './support.ts'
 
@@ -40,8 +40,8 @@ describe('the lines that policies write beside the fields', () => {
         reply.type('text/plain').send(new Blob(['a']).stream()),
       )
       app.get('/twice', { config: { scope: 'public' } }, async (_request, reply) => {
-        putLines(reply, 'rate', 'x-left: 7\r\nx-all: 9\r\n')
-        putLines(reply, 'rate', 'x-left: 6\r\nx-all: 9\r\n')
+        setRawHeaderLines(reply, 'rate', 'x-left: 7\r\nx-all: 9\r\n')
+        setRawHeaderLines(reply, 'rate', 'x-left: 6\r\nx-all: 9\r\n')
         return {}
       })
     })

@@ -5,7 +5,7 @@ import type { Database } from '../../src/db/database.ts'
 import { quotaUses } from '../../src/db/quota-uses.ts'
 import type { ApiKeyIdentity } from '../../src/http/identify.ts'
 import type { LimitRules } from '../../src/http/limits/limiter.ts'
-import { mostWaiting } from '../../src/resources/reports/turns.ts'
+import { maxWaiting } from '../../src/resources/reports/turns.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { rulesOf } from '../support/limits.ts'
@@ -96,10 +96,10 @@ forEachEngine((engine) => {
 
       it('429 with a hundred waiting uses nothing at all, nor does 403 for what the body asks', async () => {
         const me = somebody()
-        for (let task = 0; task < mostWaiting; task++) assert.equal((await ask(me)).statusCode, 202)
+        for (let task = 0; task < maxWaiting; task++) assert.equal((await ask(me)).statusCode, 202)
         const refused = await Promise.all(Array.from({ length: 20 }, () => ask(me)))
         assert.deepEqual([...new Set(refused.map(({ statusCode }) => statusCode))], [429])
-        await becomes(me, [mostWaiting, mostWaiting])
+        await becomes(me, [maxWaiting, maxWaiting])
         const other = { token: token('reports:write reports:read', `cli_refused_${++people}`) }
         assert.equal((await ask(other, { reportType: 'users', format: 'csv' })).statusCode, 403)
         await becomes(other, [0, 0])

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { names, weightOf } from '../../src/http/negotiate.ts'
+import { parseAccept, quality } from '../../src/http/negotiate.ts'
 
 describe('weightOf (RFC 9110 §12.5.1)', () => {
   const weights: [accept: string, type: string, weight: number][] = [
@@ -25,15 +25,15 @@ describe('weightOf (RFC 9110 §12.5.1)', () => {
     ['text/html;note="never closed, text/plain', 'text/plain', 0],
   ]
   for (const [accept, type, weight] of weights) {
-    it(`${weight} for ${type} in "${accept}"`, () => assert.equal(weightOf(accept, type), weight))
+    it(`${weight} for ${type} in "${accept}"`, () => assert.equal(quality(accept, type), weight))
   }
 })
 
 describe('names', () => {
   it('is true for the very type only, not for a wildcard or a weight of 0', () => {
-    assert.equal(names('text/html, application/json;q=0.1', 'application/json'), true)
+    assert.equal(parseAccept('text/html, application/json;q=0.1', 'application/json'), true)
     for (const accept of ['*/*', 'application/*', 'application/json;q=0', 'application/json5', '']) {
-      assert.equal(names(accept, 'application/json'), false, accept)
+      assert.equal(parseAccept(accept, 'application/json'), false, accept)
     }
   })
 })

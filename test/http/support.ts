@@ -17,7 +17,7 @@ import { type AccessLine, accessLog, arrival } from '../../src/http/log.ts'
 import { methods } from '../../src/http/methods.ts'
 import { answerUnrouted } from '../../src/http/parser-errors.ts'
 import { type ServerSettings, serverOptions } from '../../src/http/server-options.ts'
-import { wellFormed } from '../../src/http/well-formed.ts'
+import { requestIntegrity } from '../../src/http/well-formed.ts'
 import { later as realLater } from '../support/timers.ts'
 
 export const baseUrl = 'https://plinth.test'
@@ -66,7 +66,7 @@ const policies = {
     needs: ['https'],
     register: ({ app }, { corsOrigins = [] }) => app.register(cors, { corsOrigins }),
   },
-  wellFormed: { needs: ['errors', 'https'], register: ({ app }) => app.register(wellFormed, { baseUrl }) },
+  wellFormed: { needs: ['errors', 'https'], register: ({ app }) => app.register(requestIntegrity, { baseUrl }) },
   identify: { needs: ['https'], register: ({ app }, settings) => app.register(identify, { verify, ...settings }) },
   authorize: { needs: ['identify'], register: ({ app }) => app.register(authorize) },
   methods: { needs: ['errors'], register: ({ app }) => app.register(methods) },

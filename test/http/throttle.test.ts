@@ -6,7 +6,7 @@ import type { Database } from '../../src/db/database.ts'
 import type { ApiKeyIdentity } from '../../src/http/identify.ts'
 import { limitOf } from '../../src/http/limits/limit.ts'
 import { monthOf } from '../../src/http/limits/quota.ts'
-import { lineOf, longestWaitMs, mostWaiting, placeIn, throttle } from '../../src/http/limits/throttle.ts'
+import { lineOf, maxWaiting, maxWaitMs, reserve, throttle } from '../../src/http/limits/throttle.ts'
 import { isExceeded, remainingOf, secondsLeft, takeHere, type Window } from '../../src/http/limits/windows.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
@@ -110,20 +110,20 @@ describe('the line', () => {
               now++
               timers.pass(1)
             }
-            const place = placeIn(line, now)
+            const place = reserve(line, now)
             const goOn = () => {
               wentOn.push(call)
               times.push(now)
             }
             if (place === 'free') goOn()
             else if (place !== 'full') {
-              assert.ok(place.dueMs - now <= longestWaitMs)
+              assert.ok(place.dueMs - now <= maxWaitMs)
               lines.wait(line, place.dueMs, goOn)
             }
-            assert.ok(line.waiting.length <= mostWaiting)
+            assert.ok(line.waiting.length <= maxWaiting)
           })
           for (let ms = 0; line.waiting.length > 0; ms++) {
-            assert.ok(ms <= longestWaitMs + 2)
+            assert.ok(ms <= maxWaitMs + 2)
             now++
             timers.pass(1)
           }
@@ -152,17 +152,17 @@ describe('the line', () => {
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const line = lineOf({ calls: 1_000, seconds: 1, burst: 1 }, null)
     const wentOn: number[] = []
-    assert.equal(placeIn(line, 0), 'free')
-    const leaves = Array.from({ length: mostWaiting }, (_, call) => {
-      const place = placeIn(line, 0)
+    assert.equal(reserve(line, 0), 'free')
+    const leaves = Array.from({ length: maxWaiting }, (_, call) => {
+      const place = reserve(line, 0)
       assert.ok(typeof place === 'object')
       return lines.wait(line, place.dueMs, () => wentOn.push(call))
     })
-    assert.equal(placeIn(line, 0), 'full')
+    assert.equal(reserve(line, 0), 'full')
     leaves[7]?.()
-    assert.notEqual(placeIn(line, 0), 'full')
+    assert.notEqual(reserve(line, 0), 'full')
     lines.release()
-    assert.equal(wentOn.length, mostWaiting - 1)
+    assert.equal(wentOn.length, maxWaiting - 1)
     assert.ok(!wentOn.includes(7) && timers.pending().length === 0)
   })
 })
@@ -222,7 +222,7 @@ onSqlite((engine) => {
         }
         const timing = /^throttle;dur=(\d+)$/.exec(String(headers['server-timing'] ?? ''))?.[1]
         assert.equal(timing !== undefined, call >= 5 && call < 105)
-        assert.ok(Number(timing ?? 0) <= longestWaitMs)
+        assert.ok(Number(timing ?? 0) <= maxWaitMs)
       }
       const { quotas } = (await service.send({ url: '/api/usage', ...me })).json()
       assert.equal(quotas[0].used, 105)

@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import type { Database } from '../../src/db/database.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
-import { fold } from '../../src/db/page.ts'
+import { caseFold } from '../../src/db/page.ts'
 import { service as define } from '../../src/definition.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Text, Title } from '../../src/resources/fields.ts'
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       return found
     }
     const holds = ({ title, text: more = '' }: Note, text: string) =>
-      [title, more].some((field) => fold(field).includes(fold(text)))
+      [title, more].some((field) => caseFold(field).includes(caseFold(text)))
     const isCaughtUp = async () => {
       const { rows } = await sql<{ left: number }>`
         select (select count(*) from search_changes) + (select max(id) from ${sql.table(table)}) -

@@ -8,7 +8,7 @@ import { service } from '../../src/definition.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Day, Email, Instant, Price, Text, Title } from '../../src/resources/fields.ts'
 import { formats } from '../../src/resources/reports/formats.ts'
-import { type Asked, type ReportKind, readOf } from '../../src/resources/reports/kinds.ts'
+import { type ReportKind, type ReportQuery, readOf } from '../../src/resources/reports/kinds.ts'
 import { Line } from '../../src/resources/text.ts'
 import { reportKinds } from '../../src/versions.ts'
 import { type TestApp, testApp } from '../support/app.ts'
@@ -263,14 +263,14 @@ forEachEngine((engine) => {
       })
       assert.equal(refused.statusCode, 403)
       const viewer = { clientId: '', subject: '', isAdmin: false }
-      const pages = async (asked: Asked) => {
+      const pages = async (asked: ReportQuery) => {
         const snapshot = await openSnapshot(db.url)
         return Array.fromAsync(snapshot.pages(readOf(db, kind, asked, viewer))).finally(snapshot.close)
       }
       const [cells] = (await pages({})).flat()
       const of = (name: string) => cells?.[kind.columns.findIndex((column) => column.name === name)]
       assert.deepEqual([of('isOpen'), of('tags'), of('count')], [false, '["a","\\"b\\""]', whole.count])
-      const found = async (filter: Asked['filter'] = {}) =>
+      const found = async (filter: ReportQuery['filter'] = {}) =>
         (await pages({ filter: { title: whole.title, ...filter } })).flat().length
       assert.equal(await found({ isOpen: true }), 0)
       assert.equal(await found({ isOpen: false, dueAfter: '2026-02-28', dueBefore: '2026-03-02' }), 1)

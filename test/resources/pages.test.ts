@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Page, pagesKept } from '../../src/resources/pages.ts'
+import { type Page, pageCache } from '../../src/resources/pages.ts'
 
 const page = (characters: number): Page => ({
   text: 'x'.repeat(characters),
@@ -13,7 +13,7 @@ const page = (characters: number): Page => ({
 
 describe('pagesKept', () => {
   it('gives back what was kept under its URL, the newest of several', () => {
-    const pages = pagesKept()
+    const pages = pageCache()
     const [first, second] = [page(1), page(2)]
     assert.equal(pages.keep('/a', first), first)
     assert.equal(pages.of('/a'), first)
@@ -23,7 +23,7 @@ describe('pagesKept', () => {
   })
 
   it('drops the page not asked for the longest when there are more than two million characters', () => {
-    const pages = pagesKept()
+    const pages = pageCache()
     for (const name of ['/a', '/b', '/c']) pages.keep(name, page(600_000))
     pages.of('/a')
     pages.keep('/d', page(600_000))
@@ -34,7 +34,7 @@ describe('pagesKept', () => {
   })
 
   it('counts a page once however often it is kept, and the URL too', () => {
-    const pages = pagesKept()
+    const pages = pageCache()
     pages.keep('/other', page(600_000))
     for (let turn = 0; turn < 10; turn++) pages.keep('/same', page(600_000))
     assert.ok(pages.of('/other') && pages.of('/same'))
@@ -43,7 +43,7 @@ describe('pagesKept', () => {
   })
 
   it('keeps nothing that is larger than all pages together', () => {
-    const pages = pagesKept()
+    const pages = pageCache()
     const large = page(2_100_000)
     assert.equal(pages.keep('/large', large), large)
     assert.equal(pages.of('/large'), undefined)

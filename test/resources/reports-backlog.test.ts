@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { longestBacklog } from '../../src/resources/reports/turns.ts'
+import { maxBacklog } from '../../src/resources/reports/turns.ts'
 import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -15,7 +15,7 @@ forEachEngine((engine) => {
     })
     before(async () => {
       await service.db.write(async (tx) => {
-        for (let first = 0; first < longestBacklog; first += 500) {
+        for (let first = 0; first < maxBacklog; first += 500) {
           const rows = Array.from({ length: 500 }, (_, number) => row(first + number))
           await tx.insertInto('tasks').values(rows).execute()
         }
@@ -34,7 +34,7 @@ forEachEngine((engine) => {
         .selectFrom('tasks')
         .select((tasks) => tasks.fn.countAll<number>().as('count'))
         .executeTakeFirstOrThrow()
-      assert.equal(Number(count), longestBacklog)
+      assert.equal(Number(count), maxBacklog)
     })
 
     it('202 as soon as one has ended', async () => {

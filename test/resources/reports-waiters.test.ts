@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import type { Database } from '../../src/db/database.ts'
-import { lookEveryMs, mostWaiters } from '../../src/resources/reports/watch.ts'
+import { lookEveryMs, maxWaiters } from '../../src/resources/reports/watch.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { drivenTimers, until } from '../support/timers.ts'
@@ -124,17 +124,17 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it(`503 with Retry-After for the newcomer when ${mostWaiters} wait, and nobody who waits is ended`, async () => {
+    it(`503 with Retry-After for the newcomer when ${maxWaiters} wait, and nobody who waits is ended`, async () => {
       const answers: Promise<unknown>[] = []
       let ended = 0
       const watched = []
-      for (let client = 0; client < mostWaiters / perAccount; client++) {
+      for (let client = 0; client < maxWaiters / perAccount; client++) {
         const id = await created(`cli_${client}`)
         if (client < 2) watched.push(await listen(id, `cli_${client}`))
         const rest = client < 2 ? perAccount - 1 : perAccount
         for (let n = 0; n < rest; n++) answers.push(wait(id, `cli_${client}`).then(() => ended++))
       }
-      await until(() => waiting(30_000) === mostWaiters - 2)
+      await until(() => waiting(30_000) === maxWaiters - 2)
       const id = await created('cli_newcomer')
       const { status, received } = await listen(id, 'cli_newcomer')
       assert.equal(status, 503)

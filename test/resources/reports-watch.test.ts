@@ -3,7 +3,7 @@ import { beforeEach, describe, it } from 'node:test'
 import { places } from '../../src/resources/reports/places.ts'
 import {
   lookEveryMs,
-  mostWaiters,
+  maxWaiters,
   type TaskState,
   type TaskWatch,
   watchTasks,
@@ -156,7 +156,7 @@ describe('places', () => {
     assert.equal(places.take(caller('a', 'another subject'), signal), undefined)
     for (let n = 0; n < 979; n++) assert.equal(places.take(caller(`client ${n}`), signal), undefined)
     assert.equal(places.take(caller('b'), signal), 'process')
-    assert.equal(mostWaiters, 1_000)
+    assert.equal(maxWaiters, 1_000)
   })
 
   it('are free again when the signal is aborted, also before they were taken', () => {

@@ -3,7 +3,7 @@ import { channel } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { judgeTarget } from '../../src/http/guard.ts'
+import { checkTarget } from '../../src/http/guard.ts'
 import type { Outcome } from '../../src/resources/webhooks/outcome.ts'
 import { type SenderOptions, sender } from '../../src/resources/webhooks/send.ts'
 
@@ -139,7 +139,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
       const answers = ['93.184.215.14', address]
       const lookup = async () => [{ address: answers.shift() ?? address }]
       const url = `http://rebind.test:${port}/hook`
-      assert.equal((await judgeTarget(shut, url, lookup)).ok, true)
+      assert.equal((await checkTarget(shut, url, lookup)).ok, true)
       const before = packets
       const outcome = await post(url, { lookup })
       assert.deepEqual([outcome.blocked, shown(outcome)], [true, unreachable], address)
@@ -155,7 +155,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
         [address, '2606:4700::1111'],
       ]) {
         const lookup = async () => both.map((one) => ({ address: one }))
-        assert.equal((await judgeTarget(shut, 'https://mixed.test/', lookup)).ok, false)
+        assert.equal((await checkTarget(shut, 'https://mixed.test/', lookup)).ok, false)
         assert.deepEqual(shown(await post(`http://mixed.test:${port}/`, { lookup })), unreachable)
       }
     }

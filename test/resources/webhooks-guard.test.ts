@@ -3,7 +3,7 @@ import { BlockList } from 'node:net'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Agent, request } from 'undici'
-import { addressAllowed, guardedConnect, judgeTarget, judgeUrl } from '../../src/http/guard.ts'
+import { addressAllowed, checkTarget, judgeUrl, ssrfSafeConnect } from '../../src/http/guard.ts'
 
 const production = { allowHttp: false, allowCidrs: [] }
 const plain = { allowHttp: true, allowCidrs: [] }
@@ -383,7 +383,7 @@ describe('judgeTarget', () => {
 
   it('accepts a name whose addresses are all public, after one resolution of the parsed name', async () => {
     const asked: string[] = []
-    const verdict = await judgeTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
+    const verdict = await checkTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
       asked.push(name)
       return [{ address: '93.184.215.14' }, { address: '2606:2800:21f::1' }]
     })
@@ -399,39 +399,39 @@ describe('judgeTarget', () => {
     ['fe80::1%eth0'],
   ]) {
     it(`T-SSRF-04 refuses a name that resolves to ${addresses.join(' and ')}`, async () => {
-      const verdict = await judgeTarget(production, 'https://hooks.example/', answering(...addresses))
+      const verdict = await checkTarget(production, 'https://hooks.example/', answering(...addresses))
       assert.deepEqual(verdict, { ok: false, reason: 'must not point to a private or reserved address' })
     })
   }
 
   it('accepts a name that does not resolve, because delivery judges again', async () => {
     const failing = async () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
-    assert.equal((await judgeTarget(production, 'https://hooks.example/', failing)).ok, true)
-    assert.equal((await judgeTarget(production, 'https://hooks.example/', answering())).ok, true)
+    assert.equal((await checkTarget(production, 'https://hooks.example/', failing)).ok, true)
+    assert.equal((await checkTarget(production, 'https://hooks.example/', answering())).ok, true)
   })
 
   it('accepts a name whose resolution takes longer than three seconds', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const judged = judgeTarget(production, 'https://hooks.example/', () => new Promise(() => {}))
+    const judged = checkTarget(production, 'https://hooks.example/', () => new Promise(() => {}))
     t.mock.timers.tick(3000)
     assert.equal((await judged).ok, true)
   })
 
   it('looks up neither a refused URL nor a literal address nor localhost', async () => {
-    assert.equal((await judgeTarget(production, 'http://hooks.example/', never)).ok, false)
-    assert.equal((await judgeTarget(production, 'https://8.8.8.8/', never)).ok, true)
-    assert.equal((await judgeTarget(production, 'https://localhost./', never)).ok, false)
-    assert.equal((await judgeTarget(development, 'http://localhost/', never)).ok, true)
+    assert.equal((await checkTarget(production, 'http://hooks.example/', never)).ok, false)
+    assert.equal((await checkTarget(production, 'https://8.8.8.8/', never)).ok, true)
+    assert.equal((await checkTarget(production, 'https://localhost./', never)).ok, false)
+    assert.equal((await checkTarget(development, 'http://localhost/', never)).ok, true)
   })
 
   it("T-SSRF-04 resolves with the operating system's resolver by default", async () => {
-    assert.equal((await judgeTarget(production, 'https://does-not-exist.invalid/')).ok, true)
+    assert.equal((await checkTarget(production, 'https://does-not-exist.invalid/')).ok, true)
   })
 })
 
 describe('guardedConnect', () => {
   it('T-SSRF-03 refuses a literal address even when nobody judged the URL', async (t) => {
-    const dispatcher = new Agent({ connect: guardedConnect({ policy: plain }) })
+    const dispatcher = new Agent({ connect: ssrfSafeConnect({ policy: plain }) })
     t.after(() => dispatcher.close())
     for (const host of ['127.0.0.1', '127.1', '[::1]', '[::ffff:7f00:1]']) {
       await assert.rejects(request(`http://${host}:9/`, { dispatcher }), { code: 'CALLBACK_URL_BLOCKED' })

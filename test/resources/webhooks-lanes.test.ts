@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { Database } from '../../src/db/database.ts'
 import { claimDue } from '../../src/resources/webhooks/claim.ts'
-import { admit, afterTry, laneLimits, laneOf } from '../../src/resources/webhooks/lanes.ts'
+import { grant, laneLimits, laneOf, nextHealth } from '../../src/resources/webhooks/lanes.ts'
 import type { OutboundPost } from '../../src/resources/webhooks/send.ts'
 import { slotsOf } from '../../src/resources/webhooks/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -18,8 +18,8 @@ const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 1
 
 describe('admit', () => {
   it('lets four calls be under way, and looks again when one of them ends or lapses', () => {
-    assert.equal(admit(well, now, laneLimits, leaseMs).count, 4)
-    const { count, floorMs } = admit({ ...well, inFlight: 4 }, now, laneLimits, leaseMs)
+    assert.equal(grant(well, now, laneLimits, leaseMs).count, 4)
+    const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, laneLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
@@ -34,7 +34,7 @@ describe('admit', () => {
         let at = now
         for (const { pauseMs, waiting, inFlight } of looks) {
           at += pauseMs
-          const admitted = admit({ ...well, recent, waiting, inFlight }, at, laneLimits, leaseMs)
+          const admitted = grant({ ...well, recent, waiting, inFlight }, at, laneLimits, leaseMs)
           begun.push(...Array<number>(admitted.count).fill(at))
           recent = admitted.recent
         }
@@ -45,28 +45,28 @@ describe('admit', () => {
 
   it('looks again when the first of ten is a second old', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
-    const { count, floorMs } = admit({ ...well, recent }, now, laneLimits, leaseMs)
+    const { count, floorMs } = grant({ ...well, recent }, now, laneLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
   })
 
   it('lets one call find out whether an endpoint that failed ten times is back, after a pause', () => {
     const openUntil = new Date(now + 3_000).toISOString()
     const open = { ...well, failures: 10, openUntil }
-    assert.deepEqual(admit(open, now, laneLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
-    assert.equal(admit(open, now + 3_000, laneLimits, leaseMs).count, 1)
-    assert.equal(admit({ ...open, inFlight: 1 }, now + 3_000, laneLimits, leaseMs).count, 0)
+    assert.deepEqual(grant(open, now, laneLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
+    assert.equal(grant(open, now + 3_000, laneLimits, leaseMs).count, 1)
+    assert.equal(grant({ ...open, inFlight: 1 }, now + 3_000, laneLimits, leaseMs).count, 0)
   })
 
   it('keeps no endpoint closed for longer than the longest pause when the clock is put back', () => {
     const openUntil = new Date(now + 3_600_000).toISOString()
-    const { floorMs } = admit({ ...well, failures: 10, openUntil, recent: [now + 3_600_000] }, now, laneLimits, leaseMs)
+    const { floorMs } = grant({ ...well, failures: 10, openUntil, recent: [now + 3_600_000] }, now, laneLimits, leaseMs)
     assert.equal(floorMs, now + 60_000)
-    assert.equal(admit({ ...well, recent: Array(10).fill(now + 3_600_000) }, now, laneLimits, leaseMs).count, 4)
+    assert.equal(grant({ ...well, recent: Array(10).fill(now + 3_600_000) }, now, laneLimits, leaseMs).count, 4)
   })
 
   it('has no limit of calls a second where it is switched off', () => {
     const limits = { ...laneLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
-    assert.deepEqual(admit(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
+    assert.deepEqual(grant(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
   })
 })
 
@@ -74,11 +74,11 @@ describe('afterTry', () => {
   it('counts failures in a row, pauses from the tenth on, twice as long each time up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {
-      health = afterTry(health, false, now, laneLimits)
+      health = nextHealth(health, false, now, laneLimits)
       return health.openUntil === null ? 0 : (Date.parse(health.openUntil) - now) / 1_000
     })
     assert.deepEqual(pauses, [0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 10, 20, 40, 60, 60, 60])
-    assert.deepEqual(afterTry(health, true, now, laneLimits), { failures: 0, openUntil: null })
+    assert.deepEqual(nextHealth(health, true, now, laneLimits), { failures: 0, openUntil: null })
   })
 })
 

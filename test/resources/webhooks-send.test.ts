@@ -10,7 +10,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import type { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { localCertificates } from '../../src/certificates.ts'
-import { judgeTarget } from '../../src/http/guard.ts'
+import { checkTarget } from '../../src/http/guard.ts'
 import { type SenderOptions, sender } from '../../src/resources/webhooks/send.ts'
 
 const shut = { allowHttp: true, allowCidrs: [] }
@@ -385,7 +385,7 @@ describe('post: blocked before any packet', () => {
       const answers = ['93.184.215.14', '127.0.0.1']
       const lookup = async () => [{ address: answers.shift()! }]
       const url = `http://rebind.test:${canary.port}/`
-      assert.equal((await judgeTarget(shut, url, lookup)).ok, true)
+      assert.equal((await checkTarget(shut, url, lookup)).ok, true)
       const result = await sending(t, { policy: shut, lookup })(url)
       assert.deepEqual([result.blocked, result.error, answers.length], [true, 'unreachable', 0])
     }

@@ -259,6 +259,6 @@ const limitsOfOne = {
   perSecond: 10,
   breakAfter: 10,
   firstPauseSeconds: 5,
-  longestPauseSeconds: 60,
+  maxPauseSeconds: 60,
   probeSeconds: 5,
 }

@@ -6,7 +6,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import type { Database } from '../../src/db/database.ts'
 import { s3Results } from '../../src/results/s3.ts'
 import { s3Limits } from '../../src/results/s3-client.ts'
-import { mostDownloads, type ResultStore, ResultsUnavailable } from '../../src/results/store.ts'
+import { maxDownloadsInAll, type ResultStore, ResultsUnavailable } from '../../src/results/store.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
@@ -40,7 +40,7 @@ async function silentStore(sent = '') {
 
 describe('the limits of S3', () => {
   it('are 3 s to connect, 10 s of silence, 32 connections for requests, and one for each download', () => {
-    const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: mostDownloads }
+    const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
     assert.deepEqual(s3Limits, expected)
   })
 })

@@ -30,7 +30,7 @@ const request = (path: string, key: string): Operation => {
 }
 const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
 /** Not so many that the account's limit of webhooks is reached. */
-const mostWebhooks = 90
+const maxWebhooks = 90
 
 /** What each request of a run adds, by turns. */
 function turns() {
@@ -38,7 +38,7 @@ function turns() {
   return (turn: number): string => {
     const path = paths[turn % paths.length] as string
     if (path === '/api/webhooks') webhooks += 1
-    return path === '/api/webhooks' && webhooks > mostWebhooks ? '/products' : path
+    return path === '/api/webhooks' && webhooks > maxWebhooks ? '/products' : path
   }
 }
 

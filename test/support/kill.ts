@@ -10,7 +10,7 @@ import { Webhook } from 'standardwebhooks'
 import type { Database } from '../../src/db/database.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
-import { mostAttempts } from '../../src/resources/reports/transitions.ts'
+import { maxAttempts } from '../../src/resources/reports/transitions.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { eventually, type RealService, realService } from './service.ts'
 import { unzip } from './zip.ts'
@@ -101,7 +101,7 @@ const noLastAttempts = (db: Database) =>
       .selectFrom('tasks')
       .select('id')
       .where('status', 'in', ['pending', 'in_progress'])
-      .where('attempts', '>=', mostAttempts - 1)
+      .where('attempts', '>=', maxAttempts - 1)
       .execute()
     return found.length === 0
   })

@@ -49,7 +49,7 @@ interface Node {
 }
 
 /** More rows than any step of a statement may meet: a page of 200, or what one replay looks at. */
-const mostMet = 2_500
+const maxMet = 2_500
 
 /** Tables that a few rows fill whatever clients do: the operator makes them, or there is one for each of something fixed. */
 const small = new Set(['settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
@@ -98,9 +98,9 @@ async function judgePostgres(db: Database, { text, values }: Statement): Promise
     const table = node['Relation Name'] ?? ''
     const loops = node['Actual Loops'] ?? 1
     const met = ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * loops
-    if (met > mostMet) return `${node['Node Type']} of ${table} meets ${met} rows`
+    if (met > maxMet) return `${node['Node Type']} of ${table} meets ${met} rows`
     const isSeq = node['Node Type'] === 'Seq Scan' && !isRead && !small.has(table)
-    if (isSeq && node['Plan Rows'] > mostMet) return `scans ${table}`
+    if (isSeq && node['Plan Rows'] > maxMet) return `scans ${table}`
   }
   return undefined
 }

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf } from '../client-address.ts'
-import { factsOf } from '../facts.ts'
+import { routeConfig } from '../facts.ts'
 import type { ApiKeyIdentity, Caller } from '../identify.ts'
 import { type Limit, limitOf, rateOf } from './limit.ts'
 import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
-import { type Line, lineOf, type Pace, stepOf } from './throttle.ts'
+import { type DelayQueue, lineOf, type Pace, stepOf } from './throttle.ts'
 import { isOver, type Window } from './windows.ts'
 
 /** Whose calls are counted together, and what was counted in this process. */
@@ -17,7 +17,7 @@ export interface Account {
   windows: (Window | undefined)[]
   /** Null for those who are not known: they have no quota. */
   quotas: AccountAllowances | null
-  line: Line | null
+  line: DelayQueue | null
   /** Set when it was dropped to make room: whoever holds it looks again. */
   isForgotten: boolean
 }
@@ -103,16 +103,16 @@ export function accounts({
 
 /** Whether the route is closed to callers without a token; a path that is not there says nothing of it. */
 export function needsToken(request: FastifyRequest): boolean {
-  const { scope } = factsOf(request)
+  const { scope } = routeConfig(request)
   return scope !== undefined && scope !== 'public' && scope !== 'own'
 }
 
-const longestKey = 200
+const maxKey = 200
 
 /** Parts are kept apart whatever they hold; long ones are kept as their digest. */
 function keyOf(kind: string, ...parts: string[]): string {
   const text = `${kind}:${parts.map(encodeURIComponent).join(',')}`
-  return text.length <= longestKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
+  return text.length <= maxKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
 }
 
 const fresh = (
@@ -120,7 +120,7 @@ const fresh = (
   kind: Account['kind'],
   general: Limit | null,
   quotas: Account['quotas'],
-  line: Line | null,
+  line: DelayQueue | null,
 ): Account => ({ key, kind, general, windows: [], quotas, line, isForgotten: false })
 
 const looksForRoom = 8

@@ -1,11 +1,11 @@
 import type { Parts } from './parts.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
-import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
+import { type AdmissionContext, proceed, quotasOf, refusalOf } from './way.ts'
 import { takeHere, tighter } from './windows.ts'
 
 /** A request where this process counts alone: judged in the same turn, once the use of the month is known. */
-export function admitHere(parts: Parts, way: Way): void {
+export function admitHere(parts: Parts, way: AdmissionContext): void {
   const { account, own } = way
   const atMs = parts.now()
   const general = account.general && takeHere(account.windows, account.general, atMs)
@@ -15,7 +15,7 @@ export function admitHere(parts: Parts, way: Way): void {
   else way.done(refusal)
 }
 
-function judgeQuotas(parts: Parts, way: Way, atMs: number): void {
+function judgeQuotas(parts: Parts, way: AdmissionContext, atMs: number): void {
   const { requests, reports } = quotasOf(way)
   const month = parts.monthAt(atMs)
   const opening = requests && parts.here.open(requests, month)
@@ -24,7 +24,7 @@ function judgeQuotas(parts: Parts, way: Way, atMs: number): void {
   else Promise.all([opening, others]).then(() => use(parts, way, month), way.done)
 }
 
-function use(parts: Parts, way: Way, month: Month): void {
+function use(parts: Parts, way: AdmissionContext, month: Month): void {
   const { requests, reports } = quotasOf(way)
   const exceeded = isUsedUp(requests) ? requests : isUsedUp(reports) ? reports : null
   if (exceeded === null) {
@@ -32,7 +32,7 @@ function use(parts: Parts, way: Way, month: Month): void {
     if (reports !== null) parts.here.use(reports, 1)
   }
   tellQuota(way.reply, requests, reports, month)
-  if (exceeded === null) goOn(parts, way)
+  if (exceeded === null) proceed(parts, way)
   else way.done(quotaExceeded(exceeded, month))
 }
 

@@ -3,18 +3,18 @@ import type { Counters, Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowance } from './quota.ts'
 import { quotaExceeded, tellQuota } from './rate-headers.ts'
-import { goOn, quotasOf, refusalOf, type Way } from './way.ts'
+import { type AdmissionContext, proceed, quotasOf, refusalOf } from './way.ts'
 import { takeHere, tighter, type Window, windowOf } from './windows.ts'
 
 /** A request where several processes count together. */
-export function admitShared(parts: Parts, way: Way): void {
+export function admitShared(parts: Parts, way: AdmissionContext): void {
   judge(parts, way).then((next) => next(), way.done)
 }
 
 const sharedOf = ({ counters }: Parts) => counters.shared as NonNullable<Counters['shared']>
 
 /** Asks the stores; what is to be done with the request comes back, to be done once. */
-async function judge(parts: Parts, way: Way): Promise<() => void> {
+async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
   const { account, own } = way
   const both = [take(parts, account, account.general), take(parts, account, own)] as const
   const [general, ofOwn] = await Promise.all(both)
@@ -40,7 +40,7 @@ async function take(parts: Parts, account: Account, limit: Limit | null): Promis
   }
 }
 
-async function use(parts: Parts, way: Way): Promise<() => void> {
+async function use(parts: Parts, way: AdmissionContext): Promise<() => void> {
   const { quotas: store } = sharedOf(parts)
   const month = parts.monthAt(parts.now())
   const { requests, reports } = quotasOf(way)
@@ -61,7 +61,7 @@ async function use(parts: Parts, way: Way): Promise<() => void> {
     throw error
   }
   tellQuota(way.reply, requests, reports, month)
-  if (exceeded === undefined) return () => goOn(parts, way)
+  if (exceeded === undefined) return () => proceed(parts, way)
   await giveBack()
   const refusal = quotaExceeded(exceeded, month)
   return () => way.done(refusal)

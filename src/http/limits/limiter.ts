@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isPreflight } from '../cors.ts'
-import { factsOf } from '../facts.ts'
+import { routeConfig } from '../facts.ts'
 import { accounts } from './account.ts'
 import { admitHere } from './admit-here.ts'
 import { admitShared } from './admit-shared.ts'
@@ -9,7 +9,7 @@ import type { Parts } from './parts.ts'
 import { calendar, type QuotaSettings, quotasHere } from './quota.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
 import { type Usage, usages } from './usage.ts'
-import { giveBack, type Way } from './way.ts'
+import { type AdmissionContext, giveBack } from './way.ts'
 
 /** What clients may do; null is without a limit. */
 export interface LimitRules extends Record<LimitName, Rate | null> {
@@ -32,7 +32,7 @@ export interface LimiterOptions extends ThrottleOptions {
 
 /** Counts requests and decides which go on, which wait and which are refused. */
 export interface Limiter {
-  admit: (request: FastifyRequest, reply: FastifyReply, done: Way['done']) => void
+  admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
   /** Takes back what an admitted request has used of quotas, all of it or its report; what is told of them, too. */
   giveBack: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
   /** What the caller of a request may use and has used; counts nothing. */
@@ -74,7 +74,7 @@ export function limiter(options: LimiterOptions): Limiter {
   const admit = counters.shared === null ? admitHere : admitShared
   return {
     admit: (request, reply, done) => {
-      const { limit } = factsOf(request)
+      const { limit } = routeConfig(request)
       if (limit === 'none' || isPreflight(request)) done()
       else {
         const account = limit === 'token' ? parts.accounts.ofNetwork(request) : parts.accounts.of(request)
@@ -82,7 +82,7 @@ export function limiter(options: LimiterOptions): Limiter {
       }
     },
     giveBack: (request, reply, what) => {
-      if (factsOf(request).limit === 'none') return
+      if (routeConfig(request).limit === 'none') return
       giveBack(parts, { request, account: parts.accounts.of(request) }, reply, what)
     },
     usage: (request) => usage(parts.accounts.of(request)),

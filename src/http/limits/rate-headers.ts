@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { putLines } from '../header-section.ts'
+import { setRawHeaderLines } from '../header-section.ts'
 import { Problem } from '../problem.ts'
 import type { Limit } from './limit.ts'
 import { policyEnd } from './lines.ts'
@@ -21,14 +21,14 @@ export function tellRate(
   const left = String(remainingOf(tight))
   const both = general !== null && own !== null
   const policies = both ? policyEnd(`${general.policy}, ${own.policy}`) : end
-  putLines(reply, 'rate', `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`)
+  setRawHeaderLines(reply, 'rate', `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`)
 }
 
 /** Tells of the quota with less left. */
 export function tellQuota(reply: FastifyReply, one: Allowance | null, other: Allowance | null, month: Month): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
-  putLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
+  setRawHeaderLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
 }
 
 /** The refusal of a call beyond a rate. */

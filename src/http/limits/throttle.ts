@@ -7,7 +7,7 @@ export interface Pace extends Rate {
 }
 
 /** Where a client stands: when its next call would be due were there no burst, and who waits. */
-export interface Line {
+export interface DelayQueue {
   stepMs: number
   toleranceMs: number
   nextMs: number
@@ -23,8 +23,8 @@ export interface ThrottleOptions {
 }
 
 /** The longest delay, and how many of one client may wait at once. */
-export const longestWaitMs = 2_000
-export const mostWaiting = 100
+export const maxWaitMs = 2_000
+export const maxWaiting = 100
 
 const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
 
@@ -33,7 +33,7 @@ export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
 /** A line in which nobody stands; one with a rate of its own is let through at least as fast as that. */
-export function lineOf(pace: Pace, own: Rate | null): Line {
+export function lineOf(pace: Pace, own: Rate | null): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
   return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
 }
@@ -45,33 +45,33 @@ export type Place = 'free' | 'full' | { dueMs: number }
  * Takes a place by the generic cell rate algorithm: after a burst each call is due one step behind the one before, so the
  * order is kept. `full` beyond the longest wait or the bound of those who wait; the line then stays as it was.
  */
-export function placeIn(line: Line, atMs: number): Place {
+export function reserve(line: DelayQueue, atMs: number): Place {
   const nextMs = Math.max(line.nextMs, atMs) + line.stepMs
   const dueMs = nextMs - line.toleranceMs
   if (dueMs <= atMs && line.waiting.length === 0) {
     line.nextMs = nextMs
     return 'free'
   }
-  if (dueMs - atMs > longestWaitMs || line.waiting.length >= mostWaiting) return 'full'
+  if (dueMs - atMs > maxWaitMs || line.waiting.length >= maxWaiting) return 'full'
   line.nextMs = nextMs
   return { dueMs }
 }
 
 /** Whoever waits is let go on in the order of the line; `leave` takes one out of it. */
 export function throttle({ monotonic, later }: ThrottleOptions) {
-  const lines = new Set<Line>()
-  const drain = (line: Line, untilMs: number) => {
+  const lines = new Set<DelayQueue>()
+  const drain = (line: DelayQueue, untilMs: number) => {
     line.cancel = null
     while (line.waiting[0] !== undefined && line.waiting[0].dueMs <= untilMs) line.waiting.shift()?.run()
     arm(line)
   }
-  const arm = (line: Line) => {
+  const arm = (line: DelayQueue) => {
     const next = line.waiting[0]
     if (next === undefined) lines.delete(line)
     else line.cancel ??= later(Math.max(1, Math.ceil(next.dueMs - monotonic())), () => drain(line, monotonic()))
   }
   return {
-    wait: (line: Line, dueMs: number, run: () => void): (() => void) => {
+    wait: (line: DelayQueue, dueMs: number, run: () => void): (() => void) => {
       const entry = { dueMs, run }
       line.waiting.push(entry)
       lines.add(line)

@@ -1,16 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { factsOf, isNowhere } from '../facts.ts'
+import { isUnrouted, routeConfig } from '../facts.ts'
 import type { Problem } from '../problem.ts'
 import type { Account } from './account.ts'
 import type { Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowances } from './quota.ts'
 import { rateExceeded, tellQuota, tellRate } from './rate-headers.ts'
-import { lineIsFull, placeIn } from './throttle.ts'
+import { lineIsFull, reserve } from './throttle.ts'
 import { isExceeded, type Window } from './windows.ts'
 
 /** One request on its way past the limits. */
-export interface Way {
+export interface AdmissionContext {
   request: FastifyRequest
   reply: FastifyReply
   done: (error?: Error) => void
@@ -20,10 +20,14 @@ export interface Way {
 }
 
 /** Where nothing is found, which is said before all else; OPTIONS has no route either, and an answer all the same. */
-export const isNotFound = (request: FastifyRequest): boolean => isNowhere(request) && request.method !== 'OPTIONS'
+export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
 /** First step: headers and refusal of the windows. What nothing is found at goes on to its 404 or 405. */
-export function refusalOf({ request, reply, account, own }: Way, tight: Window | null, atMs: number): Problem | null {
+export function refusalOf(
+  { request, reply, account, own }: AdmissionContext,
+  tight: Window | null,
+  atMs: number,
+): Problem | null {
   if (tight === null) return null
   tellRate(reply, tight, account.general, own, atMs)
   return !isExceeded(tight) || isNotFound(request) ? null : rateExceeded(tight, atMs)
@@ -32,10 +36,10 @@ export function refusalOf({ request, reply, account, own }: Way, tight: Window |
 const none: Allowances = { requests: null, reports: null }
 
 /** The quotas that a request uses: none where it is refused for want of a token, or where nothing is found. */
-export function quotasOf({ request, account }: Pick<Way, 'request' | 'account'>): Allowances {
+export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' | 'account'>): Allowances {
   const { quotas } = account
-  if (quotas === null || isNowhere(request)) return none
-  const { scope, limit } = factsOf(request)
+  if (quotas === null || isUnrouted(request)) return none
+  const { scope, limit } = routeConfig(request)
   if (request.caller === null && scope !== 'public') return none
   return limit === 'reports' ? quotas : quotas.ofRequests
 }
@@ -46,7 +50,7 @@ export function quotasOf({ request, account }: Pick<Way, 'request' | 'account'>)
  */
 export function giveBack(
   parts: Parts,
-  way: Pick<Way, 'request' | 'account'>,
+  way: Pick<AdmissionContext, 'request' | 'account'>,
   reply: FastifyReply,
   what: 'all' | 'report' = 'all',
 ): void {
@@ -66,12 +70,12 @@ export function giveBack(
 }
 
 /** Last step: on to the next policy, now or in turn; a call that finds no place gives back what it has used. */
-export function goOn(parts: Parts, way: Way): void {
+export function proceed(parts: Parts, way: AdmissionContext): void {
   const { monotonic, lines } = parts
   const { request, reply, done } = way
   const { line } = way.account
   const atMs = monotonic()
-  const place = line === null ? 'free' : placeIn(line, atMs)
+  const place = line === null ? 'free' : reserve(line, atMs)
   if (line === null || place === 'free') done()
   else if (place === 'full') {
     giveBack(parts, way, reply)

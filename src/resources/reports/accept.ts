@@ -4,7 +4,7 @@ import type { Caller } from '../../http/identify.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
 import { urlErrors } from '../text.ts'
 import { formats } from './formats.ts'
-import { type Asked, countUpTo, type ReportKind } from './kinds.ts'
+import { countUpTo, type ReportKind, type ReportQuery } from './kinds.ts'
 import { checkParameters } from './parameters.ts'
 import type { ReportsOptions } from './route-parts.ts'
 import type { ReportRequest } from './schemas.ts'
@@ -32,7 +32,7 @@ export async function judge(options: ReportsOptions, body: ReportRequest, asking
 
 function understood(options: ReportsOptions, body: ReportRequest) {
   const kind = kindOf(options, body)
-  const errors = mistakesIn(options, body)
+  const errors = reportErrors(options, body)
   if (!kind || errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
   return { kind, asked: checkParameters(kind, body.parameters).asked }
 }
@@ -41,7 +41,7 @@ const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
   kinds.find(({ name }) => name === reportType)
 
 /** The rules that a request breaks besides those of its schema. */
-export function mistakesIn(options: ReportsOptions, body: ReportRequest): FieldError[] {
+export function reportErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
   const { reportType, format, webhookUrl, parameters } = body
   const types = options.kinds.map(({ name }) => name)
   const kind = kindOf(options, body)
@@ -59,11 +59,11 @@ const unlessOneOf = (field: string, value: string, allowed: string[]): FieldErro
 async function refuseTooManyRows(
   { db }: ReportsOptions,
   kind: ReportKind,
-  asked: Asked,
+  asked: ReportQuery,
   format: string,
   { clientId, subject, scopes }: Caller,
 ): Promise<void> {
-  const most = formats.get(format)?.mostRows
+  const most = formats.get(format)?.maxRows
   if (most === undefined) return
   const rows = await countUpTo(db, kind, asked, { clientId, subject, isAdmin: scopes.has('admin') }, most + 1)
   if (rows <= most) return

@@ -1,14 +1,14 @@
 import type { Database } from '../../db/database.ts'
 import { openSnapshot } from '../../db/open-snapshot.ts'
 import { DefinitionError } from '../../startup-errors.ts'
-import { type Asked, type FilterValue, type ReportFilter, type ReportKind, readOf } from './kinds.ts'
+import { type FilterValue, type ReportFilter, type ReportKind, type ReportQuery, readOf } from './kinds.ts'
 
 /** One part of a report type: its words in a message, its SQL, and the smallest report that holds it. */
 interface Part {
   name: string
   text: string
   kind: ReportKind
-  asked?: Asked
+  asked?: ReportQuery
 }
 
 const viewer = { clientId: 'cli_check', subject: 'cli_check', isAdmin: false }
@@ -90,7 +90,7 @@ const wholeOf = (kind: ReportKind): Part => ({
   },
 })
 
-const periodOf = ({ type }: NonNullable<ReportKind['time']>): Asked =>
+const periodOf = ({ type }: NonNullable<ReportKind['time']>): ReportQuery =>
   type === 'date'
     ? { from: '2000-01-01', to: '2000-01-02' }
     : { from: '2000-01-01T00:00:00.000Z', to: '2000-01-02T00:00:00.000Z' }

@@ -18,7 +18,7 @@ export interface EventsOptions {
 
 const reconnectMs = 2_000
 /** A stream does not outlive the token it was opened with by much; the client opens the next one by itself. */
-const longestMs = 15 * 60_000
+const maxMs = 15 * 60_000
 
 /**
  * A task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at its
@@ -42,7 +42,7 @@ export function streamEvents(options: EventsOptions, task: Task, request: Fastif
 /** The next event is made when the last one was taken: a slow reader misses states in between, and never the end. */
 async function* events(options: EventsOptions, first: Task, seen: number, signal: AbortSignal): AsyncIterable<string> {
   const { watch, now, find, heartbeatMs = 15_000 } = options
-  const endMs = now() + longestMs
+  const endMs = now() + maxMs
   let task: Task | undefined = first
   let sent = seen
   yield `retry: ${reconnectMs}\n\n`

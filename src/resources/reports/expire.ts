@@ -16,7 +16,7 @@ export interface ExpireOptions {
 /** Rows in one transaction. */
 export const pageRows = 500
 /** Pages in one run, so that other sweeps have their turn. */
-const mostPages = 20
+const maxPages = 20
 /** Files that are removed at a time. */
 const atOnce = 10
 
@@ -94,7 +94,7 @@ function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<
   let position = start
   return async () => {
     let removed = 0
-    for (let pages = 0; pages < mostPages; pages++) {
+    for (let pages = 0; pages < maxPages; pages++) {
       const rows = await page(position)
       const { gone, isAway, last } = await removeFiles(options, rows)
       if (gone.length > 0) await commit(gone)

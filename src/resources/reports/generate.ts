@@ -8,7 +8,7 @@ import type { Produce } from './in-thread.ts'
 import { columnsOf, type ReportKind, readOf } from './kinds.ts'
 import type { Order } from './produce.ts'
 import { askedOf } from './tasks.ts'
-import { begin, giveBack, isCurrent, mostAttempts, progressOf, settle, type Transitions } from './transitions.ts'
+import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from './transitions.ts'
 
 export interface GenerateOptions extends Transitions {
   results: ResultStore
@@ -24,7 +24,7 @@ export interface GenerateOptions extends Transitions {
   onError?: (error: unknown, taskId: string) => void
 }
 
-const longestAttemptMs = 15 * 60_000
+const maxAttemptMs = 15 * 60_000
 const lookEveryMs = 400
 
 /** The task was cancelled or removed while it was worked on: nothing is to be recorded of this attempt. */
@@ -43,7 +43,7 @@ export const generate =
     try {
       await attempt(options, job, task)
     } catch (error) {
-      if (error instanceof Stopping) await giveBack(options, task)
+      if (error instanceof Stopping) await requeue(options, task)
       if (!endsTask(error, task)) throw error
       await fail(options, job, taskId, error)
     }
@@ -51,7 +51,7 @@ export const generate =
 
 function endsTask(error: unknown, { attempts }: Task): boolean {
   if (error instanceof Stopping || error instanceof LeaseLost) return false
-  return error instanceof Problem || error instanceof Ended || attempts >= mostAttempts
+  return error instanceof Problem || error instanceof Ended || attempts >= maxAttempts
 }
 
 async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
@@ -63,7 +63,7 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
   })
   const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
-  const completed = await settle(options, job, task.id, ending).catch(async (error) => {
+  const completed = await finish(options, job, task.id, ending).catch(async (error) => {
     // After any other failure the commit may have happened all the same, and the result be the task's.
     if (error instanceof LeaseLost) await results.remove(resultKey)
     throw error
@@ -90,7 +90,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
 
 /** Lets the report be made, for as long as it may take and somebody waits for it. */
 async function supervised(options: GenerateOptions, job: Job, task: Task, order: Order) {
-  const { produce, limitMs = longestAttemptMs, onError } = options
+  const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
   const signal = AbortSignal.any([job.signal, stop.signal])
   const late = () => stop.abort(new Problem('INTERNAL_ERROR', 'The report took longer than 15 minutes'))
@@ -115,7 +115,7 @@ async function fail(options: GenerateOptions, job: Job, taskId: string, error: u
     error instanceof Problem
       ? { errorCode: error.code, errorMessage: error.message }
       : { errorCode: 'INTERNAL_ERROR', errorMessage: 'The report could not be generated' }
-  const failed = await settle(options, job, taskId, { status: 'failed', ...shown })
+  const failed = await finish(options, job, taskId, { status: 'failed', ...shown })
   if (!failed) return
   options.onError?.(error, taskId)
   await removeResults(options, taskId, job.attempt)

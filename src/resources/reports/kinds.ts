@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/database.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../../db/long-read.ts'
-import { fold } from '../../db/page.ts'
+import { caseFold } from '../../db/page.ts'
 import { accountOf } from '../../http/requester.ts'
 import type { ReportColumn } from './formats/format.ts'
 
@@ -41,7 +41,7 @@ export interface ReportKind {
 export type FilterValue = string | number | boolean
 
 /** The parameters of a report, checked against its kind. */
-export interface Asked {
+export interface ReportQuery {
   from?: string
   to?: string
   filter?: Record<string, FilterValue>
@@ -50,24 +50,30 @@ export interface Asked {
 }
 
 /** Whose rows a report may show. */
-export interface Viewer {
+export interface ReportRequester {
   clientId: string
   subject: string
   isAdmin: boolean
 }
 
 /** The columns that a report shows, in the order they were asked for. */
-export function columnsOf({ columns }: ReportKind, { fields }: Asked): ReportKind['columns'] {
+export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): ReportKind['columns'] {
   if (!fields) return columns
   return fields.flatMap((name) => columns.filter((column) => column.name === name))
 }
 
 /** The rows of a report as a long read. */
-export const readOf = (db: Database, kind: ReportKind, asked: Asked, viewer: Viewer): LongRead =>
+export const readOf = (db: Database, kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongRead =>
   longRead(db, queryOf(kind, asked, viewer))
 
 /** Counts the rows of a report, `most` at the most; where few of many pass its filters, all are met. */
-export async function countUpTo(db: Database, kind: ReportKind, asked: Asked, viewer: Viewer, most: number) {
+export async function countUpTo(
+  db: Database,
+  kind: ReportKind,
+  asked: ReportQuery,
+  viewer: ReportRequester,
+  most: number,
+) {
   const { from, where } = queryOf(kind, asked, viewer)
   const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
   const conditions = [...(where as RawBuilder<unknown>[]), ...(table ? [db.engine.interruptible(table)] : [])]
@@ -80,7 +86,7 @@ export async function countUpTo(db: Database, kind: ReportKind, asked: Asked, vi
   return Number(counted?.rows)
 }
 
-function queryOf(kind: ReportKind, asked: Asked, viewer: Viewer): LongReadOptions {
+function queryOf(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongReadOptions {
   const columns = columnsOf(kind, asked)
   const order = [
     ...(asked.sort ?? []).map((entry) => ({
@@ -102,7 +108,7 @@ function queryOf(kind: ReportKind, asked: Asked, viewer: Viewer): LongReadOption
   }
 }
 
-function conditions(kind: ReportKind, asked: Asked, viewer: Viewer): RawBuilder<unknown>[] {
+function conditions(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
   const { time, owned } = kind
   const met: RawBuilder<unknown>[] = []
   if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
@@ -114,7 +120,7 @@ function conditions(kind: ReportKind, asked: Asked, viewer: Viewer): RawBuilder<
   for (const [name, value] of Object.entries(asked.filter ?? {})) {
     const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
     // Tables keep truth as 1 or 0.
-    const wanted = filter.folded ? fold(String(value)) : typeof value === 'boolean' ? Number(value) : value
+    const wanted = filter.folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value
     met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${wanted}`)
   }
   return met

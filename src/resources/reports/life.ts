@@ -1,12 +1,12 @@
 import type { Queryable } from '../../db/database.ts'
 import { iso } from '../../db/ids.ts'
 import { nextRevision } from '../../db/revision.ts'
-import { demand, type RowPrecondition } from '../../db/rows.ts'
+import { type RowPrecondition, wherePrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { Problem } from '../../http/problem.ts'
 import type { ResultStore } from '../../results/store.ts'
 import { isFinished } from './tasks.ts'
-import { type Ending, end, type Transitions } from './transitions.ts'
+import { type Ending, finishIn, type Transitions } from './transitions.ts'
 
 const cancelled: Ending = {
   status: 'failed',
@@ -26,7 +26,7 @@ export async function cancel(
   { id }: Pick<Task, 'id'>,
   demands: RowPrecondition = {},
 ): Promise<Task> {
-  const task = await end(transitions, tx, id, cancelled, demands)
+  const task = await finishIn(transitions, tx, id, cancelled, demands)
   if (task) return task
   const found = await tx.selectFrom('tasks').select('status').where('id', '=', id).executeTakeFirst()
   if (found && !isFinished(found)) throw outdated()
@@ -46,10 +46,10 @@ export async function remove(
   const at = iso(now())
   const task = await db.write(async (tx) => {
     const marking = tx.updateTable('tasks').set({ expiresAt: at, ...nextRevision('tasks', at) })
-    const marked = await demand(marking.where('id', '=', id), demands)
+    const marked = await wherePrecondition(marking.where('id', '=', id), demands)
       .returningAll()
       .executeTakeFirst()
-    if (marked && !isFinished(marked)) await end(transitions, tx, id, cancelled)
+    if (marked && !isFinished(marked)) await finishIn(transitions, tx, id, cancelled)
     return marked
   })
   if (!task) throw outdated()

@@ -3,7 +3,7 @@ import { instantOf, isDay } from '../../http/instant.ts'
 import { documentedAs } from '../../http/narrowable.ts'
 import type { FieldError } from '../../http/problem.ts'
 import { Line } from '../text.ts'
-import type { Asked, FilterValue, ReportFilter, ReportKind } from './kinds.ts'
+import type { FilterValue, ReportFilter, ReportKind, ReportQuery } from './kinds.ts'
 
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
@@ -23,7 +23,7 @@ export const ReportParameters = Type.Object({
 export function checkParameters(
   kind: ReportKind,
   given: Static<typeof ReportParameters> = {},
-): { asked: Asked; errors: FieldError[] } {
+): { asked: ReportQuery; errors: FieldError[] } {
   const errors: FieldError[] = []
   const wrong = (field: string, message: string) => void errors.push({ field: `parameters.${field}`, message })
   const [from, to] = [given.from, given.to].map((bound, at) => boundOf(kind, bound, at === 0 ? 'from' : 'to', wrong))

@@ -46,7 +46,7 @@ export async function produce(
 ): Promise<Produced> {
   const format = formats.get(order.format) as ReportFormat
   const rowCount = await snapshot.count(order.read)
-  refuseTooLarge(rowCount, Math.min(format.mostRows ?? most.rows, most.rows))
+  refuseTooLarge(rowCount, Math.min(format.maxRows ?? most.rows, most.rows))
   const writer = await results.create(order.resultKey)
   try {
     for await (const chunk of rendered(order, format, { snapshot, rowCount, onProgress })) {

@@ -3,14 +3,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Queryable } from '../../db/database.ts'
 import { iso } from '../../db/ids.ts'
-import { judgedBy } from '../../http/bodies.ts'
-import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
+import { validatedBy } from '../../http/bodies.ts'
+import { checkAddition, preconditionOf } from '../../http/conditional.ts'
 import { callerOf } from '../../http/identify.ts'
-import { once } from '../../http/once.ts'
+import { idempotentWrite } from '../../http/once.ts'
 import { Problem } from '../../http/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
 import { addLink } from '../../http/vary.ts'
-import { judge, mistakesIn } from './accept.ts'
+import { judge, reportErrors } from './accept.ts'
 import { formats } from './formats.ts'
 import { cancel, remove } from './life.ts'
 import { listTasks, TaskListQuery } from './listing.ts'
@@ -19,7 +19,7 @@ import { about, ownTask, type ReportsOptions } from './route-parts.ts'
 import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { downloadRoute, eventsRoute } from './stream-routes.ts'
 import { askedOf, createTask, isFinished, pollSeconds, statusPath, taskView } from './tasks.ts'
-import { newsOf } from './watch.ts'
+import { waitForChange } from './watch.ts'
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
 
@@ -42,7 +42,7 @@ function createRoutes(app: App, options: ReportsOptions): void {
   const response = { 202: TaskView }
   const schema = about('createReport', 'Ask for a report', { body: requestOf(options), response })
   const config = { ...writing, minimal: true, limit: 'reports', problems: refusals } as const
-  const validatorCompiler = judgedBy((body: ReportRequest) => mistakesIn(options, body))
+  const validatorCompiler = validatedBy((body: ReportRequest) => reportErrors(options, body))
   app.post('/api/reports', { schema, config, validatorCompiler }, (request, reply) =>
     accept(app, options, request.body, request, reply),
   )
@@ -71,9 +71,9 @@ async function accept(
   const { db, queue, now } = options
   const owner = callerOf(request)
   const wanted = await judge(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
-  judgeAddition(request)
+  checkAddition(request)
   const at = iso(now())
-  return once(request, reply, db.write, async (tx: Queryable) => {
+  return idempotentWrite(request, reply, db.write, async (tx: Queryable) => {
     const task = await createTask(tx, queue, wanted, owner, at)
     const headers = { location: statusPath(task), 'retry-after': '1' }
     return { status: 202, headers, body: taskView(task) }
@@ -104,7 +104,7 @@ function readRoutes(app: App, options: ReportsOptions): void {
   const common = { params: TaskParams, querystring: TaskQuery, response: { 200: TaskView } }
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const read = () => ownTask(options, request)
-    const task = await newsOf(await read(), read, request, reply, options.watch)
+    const task = await waitForChange(await read(), read, request, reply, options.watch)
     if (!isFinished(task)) reply.header('retry-after', String(pollSeconds(task, options.now())))
     return taskView(task)
   }
@@ -121,7 +121,7 @@ function endRoutes(app: App, options: ReportsOptions): void {
   app.post('/api/reports/:taskId/cancel', { schema, config }, async (request, reply) => {
     const task = await ownTask(options, request)
     const demands = preconditionOf(request, false)
-    return once(request, reply, options.db.write, async (tx: Queryable) => ({
+    return idempotentWrite(request, reply, options.db.write, async (tx: Queryable) => ({
       ...{ status: 200, headers: {} },
       body: taskView(await cancel(options, tx, task, demands)),
     }))

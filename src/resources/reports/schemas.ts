@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { judged, narrowable } from '../../http/narrowable.ts'
+import { documentedRules, partialResponse } from '../../http/narrowable.ts'
 import { Fields } from '../../http/paging.ts'
 import { formats } from './formats.ts'
 import { ReportParameters } from './parameters.ts'
@@ -13,13 +13,13 @@ const path = `/api/reports/${taskId}`
 export const reportRequest = (types: readonly string[]) =>
   Type.Object(
     {
-      reportType: Type.String({ description: 'One of /api/report-types', ...judged({ enum: types }) }),
-      format: Type.String({ ...judged({ enum: formatNames }), examples: ['csv'] }),
+      reportType: Type.String({ description: 'One of /api/report-types', ...documentedRules({ enum: types }) }),
+      format: Type.String({ ...documentedRules({ enum: formatNames }), examples: ['csv'] }),
       webhookUrl: Type.Optional(
         Type.String({
           maxLength: 2_048,
           description: 'Called when the task is finished; an absolute https URL',
-          ...judged({ format: 'uri' }),
+          ...documentedRules({ format: 'uri' }),
           examples: ['https://client.example/hooks/reports'],
         }),
       ),
@@ -56,7 +56,7 @@ const completed = {
 }
 
 /** A task, as its owner sees it. */
-export const TaskView = narrowable(
+export const TaskView = partialResponse(
   Type.Object({
     taskId: Type.String(),
     status: Type.String({ enum: ['pending', 'in_progress', 'completed', 'failed'] }),

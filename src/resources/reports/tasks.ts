@@ -6,16 +6,16 @@ import type { Task } from '../../db/tables.ts'
 import type { Revised } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import type { Queue } from '../../queue/queue.ts'
-import type { Asked } from './kinds.ts'
+import type { ReportQuery } from './kinds.ts'
 import type { TaskView } from './schemas.ts'
-import { takeTurn } from './turns.ts'
+import { nextPosition } from './turns.ts'
 
 /** What a client asks for, and under which prefix of the API. */
 export interface NewTask {
   id: string
   reportType: string
   format: string
-  parameters?: Asked
+  parameters?: ReportQuery
   webhookUrl: string | null
   versionPrefix: string
   retryOf?: string
@@ -27,7 +27,7 @@ export interface NewTask {
  */
 export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
   const { clientId, subject, scopes } = owner
-  const turn = await takeTurn(tx, clientId)
+  const turn = await nextPosition(tx, clientId)
   const created = await tx
     .insertInto('tasks')
     .values({
@@ -79,12 +79,12 @@ export const taskStates = (db: Database) => async (ids: string[]) => {
 
 export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status === 'completed' || status === 'failed'
 
-const longestPollSeconds = 15
+const maxPollSeconds = 15
 
 /** How long a client should wait before it looks again, in seconds: 1 for a new task, 15 for one a minute old. */
 export function pollSeconds({ createdAt }: Task, nowMs: number): number {
   const ageSeconds = (nowMs - Date.parse(createdAt)) / 1_000
-  return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), longestPollSeconds)
+  return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), maxPollSeconds)
 }
 
 const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api/reports/${id}${part}`
@@ -117,7 +117,8 @@ export function taskView(task: Task): Static<typeof TaskView> & Revised {
 }
 
 /** The parameters that a task was asked for with. */
-export const askedOf = ({ parameters }: Pick<Task, 'parameters'>): Asked => (parameters ? JSON.parse(parameters) : {})
+export const askedOf = ({ parameters }: Pick<Task, 'parameters'>): ReportQuery =>
+  parameters ? JSON.parse(parameters) : {}
 
 const links = (task: Task) => ({
   self: { href: pathOf(task) },

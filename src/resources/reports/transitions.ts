@@ -1,7 +1,7 @@
 import type { Database, Queryable } from '../../db/database.ts'
 import { iso, newOrderedId, type RandomBytes } from '../../db/ids.ts'
 import { nextRevision } from '../../db/revision.ts'
-import { demand, type RowPrecondition } from '../../db/rows.ts'
+import { type RowPrecondition, wherePrecondition } from '../../db/rows.ts'
 import type { Task } from '../../db/tables.ts'
 import { recordEvent } from '../../queue/events.ts'
 import type { Job, Queue } from '../../queue/queue.ts'
@@ -16,7 +16,7 @@ export interface Transitions {
 }
 
 /** How often a task is tried before it fails. */
-export const mostAttempts = 3
+export const maxAttempts = 3
 
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const
@@ -35,14 +35,14 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
       }))
       .where('id', '=', taskId)
       .where('status', 'in', unfinished)
-      .where('attempts', '<', mostAttempts)
+      .where('attempts', '<', maxAttempts)
       .returningAll()
       .executeTakeFirst(),
   )
 }
 
 /** Takes an attempt back that a stopping service cut short, unless the next one has begun already. */
-export async function giveBack({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
+export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
     tx
@@ -101,9 +101,9 @@ export type Ending =
  * Ends a task, tells of it and finishes its job, all or nothing. False when the task had ended otherwise or is gone:
  * then only the job is finished. Throws `LeaseLost` when another worker holds the job by now.
  */
-export function settle(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
+export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {
-    const task = await end(transitions, tx, taskId, ending)
+    const task = await finishIn(transitions, tx, taskId, ending)
     await job.finish(tx)
     return task !== undefined
   })
@@ -113,7 +113,7 @@ export function settle(transitions: Transitions, job: Job, taskId: string, endin
  * Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended, is gone or does
  * not meet the demands.
  */
-export async function end(
+export async function finishIn(
   transitions: Transitions,
   tx: Queryable,
   taskId: string,
@@ -123,7 +123,7 @@ export async function end(
   const { queue, now, random } = transitions
   const at = iso(now())
   const ended = tx.updateTable('tasks').set({ ...ending, completedAt: at, ...nextRevision('tasks', at) })
-  const task = await demand(ended, demands)
+  const task = await wherePrecondition(ended, demands)
     .where('id', '=', taskId)
     .where('status', 'in', unfinished)
     .returningAll()

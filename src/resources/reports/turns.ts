@@ -2,10 +2,10 @@ import type { Queryable } from '../../db/database.ts'
 import { Problem } from '../../http/problem.ts'
 
 /** How many tasks one client may have waiting. */
-export const mostWaiting = 100
+export const maxWaiting = 100
 
 /** How many all clients together may have waiting: an accepted task is a promise, and this many take hours. */
-export const longestBacklog = 10_000
+export const maxBacklog = 10_000
 
 const retrySeconds = '15'
 
@@ -15,7 +15,7 @@ const retrySeconds = '15'
  * and nobody's last task is overtaken for ever. Throws RATE_LIMIT_EXCEEDED beyond the client's share of waiting tasks, and
  * SERVICE_UNAVAILABLE when too many are waiting altogether.
  */
-export async function takeTurn(tx: Queryable, ownerClient: string): Promise<number> {
+export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
   const own = await tx
     .selectFrom('tasks')
     .select((row) => [
@@ -25,7 +25,7 @@ export async function takeTurn(tx: Queryable, ownerClient: string): Promise<numb
     .where('ownerClient', '=', ownerClient)
     .where('status', 'in', ['pending', 'in_progress'])
     .executeTakeFirst()
-  if (Number(own?.waiting) >= mostWaiting) throw tooMany()
+  if (Number(own?.waiting) >= maxWaiting) throw tooMany()
   await refuseBeyondBacklog(tx)
   const front = await tx
     .selectFrom('tasks')
@@ -41,7 +41,7 @@ async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
   const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
   const beyond = await pending
     .limit(1)
-    .offset(longestBacklog - 1)
+    .offset(maxBacklog - 1)
     .executeTakeFirst()
   if (beyond === undefined) return
   throw new Problem('SERVICE_UNAVAILABLE', 'Too many reports are waiting already, try again later', {
@@ -50,6 +50,6 @@ async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
 }
 
 const tooMany = () =>
-  new Problem('RATE_LIMIT_EXCEEDED', `${mostWaiting} of your reports are waiting already`, {
+  new Problem('RATE_LIMIT_EXCEEDED', `${maxWaiting} of your reports are waiting already`, {
     headers: { 'retry-after': retrySeconds },
   })

@@ -49,7 +49,7 @@ interface Waiter {
 /** How soon a change is seen: one query for all waiters, and none while nobody waits. */
 export const lookEveryMs = 100
 export const defaultWaitersPerAccount = 20
-export const mostWaiters = 1_000
+export const maxWaiters = 1_000
 
 /** One look at the store for all waiters of this process, whatever process works on the tasks. */
 export function watchTasks({ states, later, perAccount = defaultWaitersPerAccount }: TaskWatchOptions): TaskWatch {
@@ -84,7 +84,7 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
   }
 
   return {
-    places: places({ perAccount, inAll: mostWaiters }),
+    places: places({ perAccount, inAll: maxWaiters }),
     until: (taskId, isMet, ms, signal) => {
       if (closed) return undefined
       return new Promise((resolve) => {
@@ -114,7 +114,7 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
  * missed a change. Where the account or the process has too many waiting requests the preference is ignored, as RFC 7240
  * §2 allows: the task is answered at once, and `Preference-Applied` does not name it.
  */
-export async function newsOf(
+export async function waitForChange(
   task: Task,
   read: () => Promise<Task>,
   request: FastifyRequest,

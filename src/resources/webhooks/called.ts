@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
 import type { Owned } from '../../db/revision.ts'
 import type { Webhook } from '../../db/tables.ts'
-import { ofPresentOwners } from './hearing.ts'
+import { withLiveOwners } from './hearing.ts'
 import type { KeptSecret } from './secrets.ts'
 
 /** What a call needs of a registration. */
@@ -34,7 +34,7 @@ export async function registrationsOf(
       secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
       previous_secret_expires_at as "previousSecretExpiresAt"
     from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
-  const present = await ofPresentOwners(tx, { engine }, found.rows)
+  const present = await withLiveOwners(tx, { engine }, found.rows)
   const webhooks = new Map(present.map((row) => [row.id, row]))
   const untold = await untoldOf(tx, { engine }, rows, webhooks)
   return new Map(

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../../db/database.ts'
 import { iso } from '../../db/ids.ts'
 import { type Called, registrationsOf } from './called.ts'
 import { type Chosen, choose, dueLanes, wantedBy } from './due-lanes.ts'
-import { admit, firstWaiting, type LaneLimits, shortLimitMs } from './lanes.ts'
+import { type EndpointLimits, firstWaiting, grant, shortLimitMs } from './lanes.ts'
 import { dueOwners, settleOwners } from './owners.ts'
 import { type Held, type Rank, ranks, roomFor, type Slots, share } from './shares.ts'
 
@@ -39,7 +39,7 @@ export interface Due extends Held {
 
 export interface ClaimOptions {
   db: Database
-  limits: LaneLimits
+  limits: EndpointLimits
   /** How long a sender has a delivery before another may claim it. */
   leaseMs: number
   /** The sending slots of this process: how many are free, and how many each owner holds. */
@@ -76,10 +76,10 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
       const shared = share(
         left,
         rank,
-        wantedBy(lanes, (lane) => admit(lane, nowMs, limits, leaseMs).count),
+        wantedBy(lanes, (lane) => grant(lane, nowMs, limits, leaseMs).count),
       )
       left = shared.left
-      chosen.push(...choose(lanes, shared.granted, (lane) => admit(lane, nowMs, limits, leaseMs)))
+      chosen.push(...choose(lanes, shared.granted, (lane) => grant(lane, nowMs, limits, leaseMs)))
     }
     const claimed = await lease(tx, db, chosen, limits, iso(nowMs + leaseMs))
     await arm(tx, db, armed(chosen, claimed, nowMs))
@@ -102,7 +102,7 @@ async function lease(
   tx: Queryable,
   { engine }: Database,
   chosen: readonly Chosen[],
-  limits: LaneLimits,
+  limits: EndpointLimits,
   leaseUntil: string,
 ): Promise<Due[]> {
   const ids = chosen.flatMap((lane) => lane.ids.map((id) => [id]))

@@ -3,7 +3,7 @@ import type { RandomBytes } from '../../db/ids.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Due } from './claim.ts'
 import type { Outcome } from './outcome.ts'
-import { accountSecrets, headersPlace, remember, secretPlace, validSecrets, type WebhookKeys } from './secrets.ts'
+import { accountSecrets, headersPlace, memoize, secretPlace, validSecrets, type WebhookKeys } from './secrets.ts'
 import type { OutboundPost, Sender } from './send.ts'
 import { secretKey, signature } from './sign.ts'
 
@@ -24,11 +24,11 @@ const opened = 1_000
 
 /** Makes signed calls; what was opened of the sealed secrets is remembered by the sealed text, for the last thousand. */
 export function signedCalls({ db, sealer, keys, version, now, random }: SigningOptions): SignedCall {
-  const unseal = remember(opened, sealer.open)
+  const unseal = memoize(opened, sealer.open)
   const agent = `Plinth/${version}`
   /** A registered endpoint knows its own secret; an address given with a request, the account's or the public key. */
   const opener = { ...sealer, open: unseal }
-  const keyOf = remember(opened, secretKey)
+  const keyOf = memoize(opened, secretKey)
   const signingKeys = async ({ webhook, ownerClient, ownerSubject }: Due) => {
     if (webhook !== null)
       return { secrets: validSecrets(opener, webhook, secretPlace(webhook.id), now()).map((secret) => keyOf(secret)) }

@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { iso } from '../../db/ids.ts'
 import { preconditionOf } from '../../http/conditional.ts'
-import { actorOf, callerOf } from '../../http/identify.ts'
+import { auditActor, callerOf } from '../../http/identify.ts'
 import { instantOf } from '../../http/instant.ts'
-import { once } from '../../http/once.ts'
+import { idempotentWrite } from '../../http/once.ts'
 import { linkHeader } from '../../http/paging.ts'
 import { Problem } from '../../http/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
@@ -63,7 +63,7 @@ const testing: Plugin = async (app, options) => {
   app.post(`${path}/test`, { config, schema }, async (request, reply) => {
     const { id } = request.params
     const demands = preconditionOf(request, false)
-    return once(request, reply, db.write, async (tx: typeof db.read) => {
+    return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => {
       const webhook = await hold(tx, callerOf(request), id, demands)
       const test = testOf(events, webhook, request.body.event)
       const deliveryId = await addTest(tx, { queue, random }, webhook, test, new Date(now()).toISOString())
@@ -86,9 +86,9 @@ const redelivering: Plugin = async (app, options) => {
   app.post(`${path}/deliveries/:deliveryId/redeliver`, { config, schema }, async (request, reply) => {
     const { id, deliveryId } = request.params
     const wanted = { id, deliveryId, demands: preconditionOf(request, false) }
-    return once(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
+    return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       status: 202,
-      body: await redeliver(tx, options, callerOf(request), wanted, actorOf(request)),
+      body: await redeliver(tx, options, callerOf(request), wanted, auditActor(request)),
       headers: onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`),
     }))
   })
@@ -104,9 +104,9 @@ const replaying: Plugin = async (app, options) => {
     const chosen = { ...(event !== undefined && { event }), ...(status !== undefined && { status }) } as Partial<Range>
     const demands = preconditionOf(request, false)
     const wanted = { id: request.params.id, demands, ...rangeOf(since, until, now()), ...chosen }
-    return once(request, reply, db.write, async (tx: typeof db.read) => ({
+    return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => ({
       status: 202,
-      body: await replay(tx, options, callerOf(request), wanted, actorOf(request)),
+      body: await replay(tx, options, callerOf(request), wanted, auditActor(request)),
       headers: onItsWay(`${app.prefix}/api/webhooks/${wanted.id}/deliveries`),
     }))
   })

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { judged, narrowable } from '../../http/narrowable.ts'
+import { documentedRules, partialResponse } from '../../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../../http/paging.ts'
 import type { EventKinds } from './event-types.ts'
 import { ById, EventName } from './schemas.ts'
@@ -18,7 +18,7 @@ const Attempt = Type.Object({
 const states = ['pending', 'delivered', 'failed']
 
 /** One delivery of the log. */
-export const Delivery = narrowable(
+export const Delivery = partialResponse(
   Type.Object({
     id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
     eventId: Type.String({ description: 'The webhook-id of every try', examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'] }),
@@ -42,7 +42,7 @@ export const newTest = (events: EventKinds) =>
       Type.String({
         enum: Object.keys(events),
         description: 'Whose example is sent',
-        ...judged({ default: 'webhook.test' }),
+        ...documentedRules({ default: 'webhook.test' }),
         examples: ['report.completed'],
       }),
     ),
@@ -77,7 +77,9 @@ export const Replay = Type.Object({
 })
 
 const parameter = (description: string, at: string) =>
-  Type.Optional(Type.String({ maxLength: 40, description, examples: [at], ...judged({ format: 'date-time' }) }))
+  Type.Optional(
+    Type.String({ maxLength: 40, description, examples: [at], ...documentedRules({ format: 'date-time' }) }),
+  )
 
 export const ByDelivery = Type.Object({
   ...ById.properties,
@@ -98,7 +100,7 @@ export const LogQuery = Type.Object({
     Type.String({
       enum: ['-createdAt', 'createdAt'],
       description: 'The newest first, or the oldest',
-      ...judged({ default: '-createdAt' }),
+      ...documentedRules({ default: '-createdAt' }),
     }),
   ),
   fields: Fields,

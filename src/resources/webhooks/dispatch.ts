@@ -4,12 +4,12 @@ import type { Dispatch, DispatchOptions } from './dispatch-options.ts'
 import type { Tried } from './outcome.ts'
 import { nextDue } from './owners.ts'
 import { recordTogether } from './record.ts'
-import { freeLapsed, putOff, release } from './release.ts'
+import { postpone, reclaimExpired, release } from './release.ts'
 import { ranks, roomFor, slotsOf } from './shares.ts'
 
 const idlePollMs = 1_000
 const lapsedLookMs = 5_000
-const mostRecorded = 256
+const maxRecorded = 256
 const gatherMs = 5
 const errorPauseMs = 1_000
 const busyPauseMs = 10
@@ -96,7 +96,7 @@ async function fill(state: State): Promise<number> {
   const { db, hands, flying, calling } = state
   if (performance.now() >= state.lapsedLookAt) {
     state.lapsedLookAt = performance.now() + lapsedLookMs
-    await freeLapsed(db, state.now())
+    await reclaimExpired(db, state.now())
   }
   const slots = slotsOf(hands, calling)
   // Where recording is slow, no more is claimed than can be recorded.
@@ -142,7 +142,7 @@ function recordSoon(state: State): void {
 /** A fault of the service itself, such as a secret that cannot be opened, says nothing of the endpoint. */
 async function notSent(state: State, due: Due, error: unknown): Promise<void> {
   state.onError(error)
-  if (!state.over) await putOff(state.db, due, state.now() + faultPauseMs).catch(state.onError)
+  if (!state.over) await postpone(state.db, due, state.now() + faultPauseMs).catch(state.onError)
   state.flying.delete(keyOf(due))
   wake(state)
   tellWaiters(state)
@@ -153,7 +153,7 @@ async function recordEnded(state: State): Promise<void> {
   state.gathering = undefined
   if (state.over) return
   state.recording = true
-  const batch = state.ended.splice(0, mostRecorded)
+  const batch = state.ended.splice(0, maxRecorded)
   const recorded = recordTogether(state, batch).catch(state.onError)
   // Where units of one turn share a transaction, the next claim is in the one that records.
   state.eager = true

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
 import { iso } from '../../db/ids.ts'
-import { atMost } from '../../db/page.ts'
-import type { Admission, LaneHealth, LaneLimits, LaneState } from './lanes.ts'
+import { limitExpression } from '../../db/page.ts'
+import type { Admission, EndpointLimits, LaneHealth, LaneState } from './lanes.ts'
 import type { Held, Rank } from './shares.ts'
 
 interface Looked extends LaneHealth, Held {
@@ -24,7 +24,7 @@ interface Look {
   rank: Rank
   /** How many lanes of each owner. */
   each: number
-  limits: LaneLimits
+  limits: EndpointLimits
   nowMs: number
 }
 
@@ -35,11 +35,11 @@ export async function dueLanes(tx: Queryable, { engine }: Database, look: Look):
   const { rows: found } = await sql<{ lanes: string | null }>`
     select (select ${engine.jsonArray(sql`w.lane`)} from (
       select lane from delivery_lanes where owner = value ->> 0 and rank = ${look.rank} and due_at <= ${instant}
-      order by due_at limit ${atMost(look.each)}) as w) as lanes from ${owners}`.execute(tx)
+      order by due_at limit ${limitExpression(look.each)}) as w) as lanes from ${owners}`.execute(tx)
   const names = found.flatMap(({ lanes }) => JSON.parse(lanes ?? '[]') as string[])
   const first = sql`(select ${engine.jsonArray(sql`w.id`)} from (
     select id from deliveries where lane = l.lane and status = 'pending' and lease_until is null
-      and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${atMost(look.limits.inFlight)}) as w)`
+      and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${limitExpression(look.limits.inFlight)}) as w)`
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(names.map((name) => [name])))}`
   const { rows } = await sql<Looked>`
     select lane, owner, rank, failures, open_until, due_at, recent, ${first} as waiting,

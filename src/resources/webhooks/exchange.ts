@@ -14,8 +14,8 @@ type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 /** The failure of a call that took too long; without a connection it is of the same class as a connection refused. */
 const tookTooLong = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
-const mostReadBytes = 65_536
-const mostKeptBytes = 4_096
+const maxReadBytes = 65_536
+const maxKeptBytes = 4_096
 
 /** One call from connecting to the end of the answer, or of what is read of it. Never rejects. */
 export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<Answer> {
@@ -53,9 +53,9 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
         answer.retryAfter = headers['retry-after']
       },
       onResponseData: (_, chunk) => {
-        if (size < mostKeptBytes) kept.push(chunk)
+        if (size < maxKeptBytes) kept.push(chunk)
         size += chunk.length
-        if (size >= mostReadBytes) cut(null)
+        if (size >= maxReadBytes) cut(null)
       },
       onResponseEnd: () => end(null),
       onResponseError: (_, error) => end(error),
@@ -72,6 +72,6 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
 function textOf(kept: Buffer[]): string {
   if (kept.length === 0) return ''
   const bytes = Buffer.concat(kept)
-  const cut = bytes.length > mostKeptBytes
-  return new TextDecoder().decode(bytes.subarray(0, mostKeptBytes), { stream: cut }).replaceAll('\0', '')
+  const cut = bytes.length > maxKeptBytes
+  return new TextDecoder().decode(bytes.subarray(0, maxKeptBytes), { stream: cut }).replaceAll('\0', '')
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
-import { inSteps, sweptAtOnce } from '../../db/sweep.ts'
+import { inSteps, maxSwept } from '../../db/sweep.ts'
 import { forgetOwners } from './owners.ts'
 
 const keptMs = 30 * 86_400_000
@@ -23,7 +23,7 @@ async function removeEnded(tx: Queryable, { engine }: Database, before: string):
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
   const { rows } = await sql<{ id: string }>`
     delete from deliveries where ${isOld} and id in (
-      select id from deliveries where ${isOld} limit ${sweptAtOnce} ${engine.lockFreeRows})
+      select id from deliveries where ${isOld} limit ${maxSwept} ${engine.lockFreeRows})
     returning id`.execute(tx)
   const ids = rows.map(({ id }) => id)
   if (ids.length > 0) await tx.deleteFrom('attempts').where('deliveryId', 'in', ids).execute()
@@ -46,7 +46,7 @@ function removeUntold({ write }: Database, before: string, after: Place): Promis
       .where('createdAt', '<=', before)
       .orderBy('createdAt')
       .orderBy('id')
-      .limit(sweptAtOnce)
+      .limit(maxSwept)
       .execute()
     if (old.length === 0) return null
     const untold = tx
@@ -60,7 +60,7 @@ function removeUntold({ write }: Database, before: string, after: Place): Promis
       )
     const ids = old.map(({ id }) => id)
     await untold.where('id', 'in', ids).execute()
-    return old[sweptAtOnce - 1] ?? null
+    return old[maxSwept - 1] ?? null
   })
 }
 
@@ -75,7 +75,7 @@ function forgetLanes({ write }: Database, before: string, after: string): Promis
       .select('lane')
       .where('lane', '>', after)
       .orderBy('lane')
-      .limit(sweptAtOnce)
+      .limit(maxSwept)
       .execute()
     const [first, last] = [lanes[0]?.lane, lanes.at(-1)?.lane]
     if (first === undefined || last === undefined) return null
@@ -86,6 +86,6 @@ function forgetLanes({ write }: Database, before: string, after: string): Promis
         and not exists (select 1 from deliveries as d where d.lane = delivery_lanes.lane and d.lease_until is not null)
         and not exists (select 1 from deliveries as d
           where d.lane = delivery_lanes.lane and d.status = 'pending' and d.lease_until is null)`.execute(tx)
-    return lanes.length < sweptAtOnce ? null : last
+    return lanes.length < maxSwept ? null : last
   })
 }

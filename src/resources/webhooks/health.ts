@@ -21,7 +21,7 @@ export interface HealthOptions {
 const dayMs = 86_400_000
 const toldAfterMs = dayMs
 const disabledAfterMs = 5 * dayMs
-const leastFailures = 10
+const minFailures = 10
 const well = { failingSince: null, failingTold: null }
 
 /** The failures in a row of a lane, before a batch was recorded and after it. */
@@ -97,8 +97,7 @@ function whyDisable(
   nowMs: number,
 ): string | null {
   if (tries.some(({ outcome }) => outcome?.gone)) return 'The endpoint answered 410 Gone'
-  if (failingSince === null || nowMs - Date.parse(failingSince) < disabledAfterMs || failures < leastFailures)
-    return null
+  if (failingSince === null || nowMs - Date.parse(failingSince) < disabledAfterMs || failures < minFailures) return null
   return 'No call has succeeded for five days'
 }
 

@@ -4,7 +4,7 @@ import type { Owned } from '../../db/revision.ts'
 import type { Tables, Webhook } from '../../db/tables.ts'
 
 /** What a registration may be told of: the scopes of the token that made it, as far as its client has them still. */
-export async function scopesHeard(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
+export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
   const granted = (scopes ?? '').split(' ')
   const client = await tx
     .selectFrom('clients')
@@ -23,7 +23,7 @@ const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
  * Those of these registrations whose owner is there still: a client by itself, a subject of another issuer, or a user who
  * was not deleted. What a deleted user has registered is told nothing more.
  */
-export async function ofPresentOwners<Row extends Owned>(
+export async function withLiveOwners<Row extends Owned>(
   tx: Queryable,
   { engine }: Pick<Database, 'engine'>,
   rows: readonly Row[],
@@ -39,7 +39,7 @@ export async function ofPresentOwners<Row extends Owned>(
 }
 
 /** Deliveries of the owner's own events, or of events that these scopes cover. */
-export const toldOf =
+export const coveredBy =
   (scopes: readonly string[]) =>
   ({ exists, selectFrom }: ExpressionBuilder<Tables, 'deliveries'>) =>
     exists(

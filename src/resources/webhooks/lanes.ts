@@ -5,26 +5,26 @@ import { armOwners, type OwnerDue } from './owners.ts'
 import type { Rank } from './shares.ts'
 
 /** What one endpoint is spared of. */
-export interface LaneLimits {
+export interface EndpointLimits {
   /** Calls under way at a time, on all nodes together. */
   inFlight: number
   /** Calls begun in any second; Infinity for no limit. */
   perSecond: number
   /** Failures in a row after which only one call at a time finds out whether the endpoint is back. */
   breakAfter: number
-  /** Seconds before the first such call, doubled with each failure up to `longestPauseSeconds`. */
+  /** Seconds before the first such call, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
-  longestPauseSeconds: number
+  maxPauseSeconds: number
   /** The time limit of most of these calls; the others have as long as any call. */
   probeSeconds: number
 }
 
-export const laneLimits: LaneLimits = {
+export const laneLimits: EndpointLimits = {
   inFlight: 4,
   perSecond: 10,
   breakAfter: 10,
   firstPauseSeconds: 5,
-  longestPauseSeconds: 60,
+  maxPauseSeconds: 60,
   probeSeconds: 5,
 }
 
@@ -52,14 +52,14 @@ export interface Admission {
 const secondMs = 1_000
 
 /** Decides what may be sent now. A lane whose calls are all under way is looked at again when one of their leases lapses. */
-export function admit(lane: LaneState, nowMs: number, limits: LaneLimits, leaseMs: number): Admission {
+export function grant(lane: LaneState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
   // A clock that was put back must not leave an endpoint closed.
   const isRecent = (at: number) => at > nowMs - secondMs && at <= nowMs
   const recent = Number.isFinite(limits.perSecond) ? lane.recent.filter(isRecent) : []
   const isOpen = lane.failures >= limits.breakAfter
   const free = Math.max(0, (isOpen ? 1 : limits.inFlight) - lane.inFlight)
   const slots = Math.max(0, limits.perSecond - recent.length)
-  const pausedMs = isOpen ? Math.min(Date.parse(lane.openUntil ?? '') - nowMs, limits.longestPauseSeconds * 1_000) : 0
+  const pausedMs = isOpen ? Math.min(Date.parse(lane.openUntil ?? '') - nowMs, limits.maxPauseSeconds * 1_000) : 0
   if (pausedMs > 0) return { count: 0, floorMs: nowMs + pausedMs, recent }
   const count = Math.min(free, slots, lane.waiting)
   if (Number.isFinite(slots)) for (let n = 0; n < count; n++) recent.push(nowMs)
@@ -68,11 +68,16 @@ export function admit(lane: LaneState, nowMs: number, limits: LaneLimits, leaseM
 }
 
 /** An endpoint's health after one more try. */
-export function afterTry({ failures }: LaneHealth, delivered: boolean, nowMs: number, limits: LaneLimits): LaneHealth {
+export function nextHealth(
+  { failures }: LaneHealth,
+  delivered: boolean,
+  nowMs: number,
+  limits: EndpointLimits,
+): LaneHealth {
   if (delivered) return { failures: 0, openUntil: null }
   const beyond = failures + 1 - limits.breakAfter
   if (beyond < 0) return { failures: failures + 1, openUntil: null }
-  const pauseSeconds = Math.min(limits.firstPauseSeconds * 2 ** Math.min(beyond, 30), limits.longestPauseSeconds)
+  const pauseSeconds = Math.min(limits.firstPauseSeconds * 2 ** Math.min(beyond, 30), limits.maxPauseSeconds)
   return { failures: failures + 1, openUntil: new Date(nowMs + pauseSeconds * 1_000).toISOString() }
 }
 
@@ -85,7 +90,7 @@ const fullLimitEach = 4
  * The time limit of the next call in ms: shorter after too many failures, so that dead endpoints hold few slots. Every
  * fourth such call has the usual limit (null), so that an endpoint that is only slow is found to be back.
  */
-export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits: LaneLimits): number | null {
+export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits: EndpointLimits): number | null {
   const beyond = failures - limits.breakAfter
   return beyond < 0 || beyond % fullLimitEach === fullLimitEach - 1 ? null : limits.probeSeconds * 1_000
 }

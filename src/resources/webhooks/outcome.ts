@@ -17,7 +17,7 @@ export interface Outcome {
   responseStart: string | null
 }
 
-const longestWaitSeconds = 86_400
+const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
@@ -68,10 +68,10 @@ function statusClass(status: number): string | null {
 function waitSeconds(header: unknown, now: number): number | null {
   if (typeof header !== 'string') return null
   const text = header.trim()
-  if (/^\d+$/.test(text)) return Math.min(Number(text), longestWaitSeconds)
+  if (/^\d+$/.test(text)) return Math.min(Number(text), maxWaitSeconds)
   if (!httpDate.test(text)) return null
   const waitMs = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`) - now
-  return waitMs >= 0 ? Math.min(Math.ceil(waitMs / 1000), longestWaitSeconds) : null
+  return waitMs >= 0 ? Math.min(Math.ceil(waitMs / 1000), maxWaitSeconds) : null
 }
 
 function codeOf(failure: unknown): string {

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
 import { iso } from '../../db/ids.ts'
-import { atMost } from '../../db/page.ts'
+import { limitExpression } from '../../db/page.ts'
 import { type Rank, ranks, roomFor, type Slots, withoutShare } from './shares.ts'
 
 /** When lanes of one owner and rank are due; null for never. */
@@ -47,7 +47,7 @@ export async function dueOwners(
 ): Promise<string[]> {
   const { rows } = await sql<{ owner: string }>`
     select owner from delivery_owners where rank = ${rank} and due_at <= ${iso(nowMs)} ${hasShare(db, slots, rank)}
-    order by due_at limit ${atMost(most)} ${db.engine.lockFreeRows}`.execute(tx)
+    order by due_at limit ${limitExpression(most)} ${db.engine.lockFreeRows}`.execute(tx)
   return rows.map(({ owner }) => owner)
 }
 
@@ -86,7 +86,7 @@ export async function nextDue(db: Database, slots: Slots): Promise<number | null
 }
 
 const overdueMs = 60_000
-const mostRevived = 200
+const maxRevived = 200
 
 /**
  * Has the longest overdue lanes looked at whose owner has no row that says so: a node of an earlier release may have made
@@ -95,7 +95,7 @@ const mostRevived = 200
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`
     select owner, rank, due_at from delivery_lanes where due_at <= ${iso(now() - overdueMs)}
-    order by due_at limit ${mostRevived}`.execute(db.read)
+    order by due_at limit ${maxRevived}`.execute(db.read)
   if (rows.length > 0) await db.write((tx) => armOwners(tx, db, rows))
   return rows.length
 }

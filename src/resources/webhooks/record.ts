@@ -3,13 +3,13 @@ import type { Queryable } from '../../db/database.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Due } from './claim.ts'
 import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './health.ts'
-import { afterTry, firstWaiting, type LaneHealth, type LaneLimits, rankAfter } from './lanes.ts'
+import { type EndpointLimits, firstWaiting, type LaneHealth, nextHealth, rankAfter } from './lanes.ts'
 import type { Tried } from './outcome.ts'
 import { armOwners, type OwnerDue } from './owners.ts'
 import type { Rank } from './shares.ts'
 
 export interface RecordOptions extends HealthOptions {
-  limits: LaneLimits
+  limits: EndpointLimits
   /** Seconds to wait before each try; its length is the number of tries. */
   schedule: readonly number[]
   /** In [0, 1). */
@@ -134,7 +134,7 @@ async function updateLanes(
     const step = (one: typeof health, tried: Tried) => {
       if (!tried.outcome || !telling.has(tried)) return one
       const { delivered } = tried.outcome
-      return { ...afterTry(one, delivered, nowMs, limits), rank: rankAfter(delivered) }
+      return { ...nextHealth(one, delivered, nowMs, limits), rank: rankAfter(delivered) }
     }
     return { lane, ...(tries.get(lane) ?? []).reduce(step, health) }
   })
@@ -153,7 +153,7 @@ async function updateLanes(
   return new Map(after.map(({ lane, failures }) => [lane, { before: before.get(lane) ?? 0, after: failures }]))
 }
 
-const longestWaitSeconds = 86_400
+const maxWaitSeconds = 86_400
 
 /**
  * How long to wait after the given number of failed tries, in ms: the schedule's delay ±20 %, or longer when the
@@ -167,6 +167,6 @@ export function retryDelayMs(
 ): number | null {
   const seconds = schedule[tries]
   if (seconds === undefined) return null
-  const asked = Math.min(retryAfterSeconds ?? 0, longestWaitSeconds)
+  const asked = Math.min(retryAfterSeconds ?? 0, maxWaitSeconds)
   return Math.round(Math.max(seconds * (0.8 + 0.4 * jitter()), asked) * 1_000)
 }

@@ -5,7 +5,7 @@ import type { Caller } from '../../http/identify.ts'
 import { Problem } from '../../http/problem.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { findDelivery } from './delivery-log.ts'
-import { scopesHeard, toldOf } from './hearing.ts'
+import { coveredBy, effectiveScopes } from './hearing.ts'
 import { makeDue } from './make-due.ts'
 import { hold, refuseInactive, type Store } from './registrations.ts'
 
@@ -29,7 +29,7 @@ export async function redeliver(
   const { test } = await findDelivery(tx, id, deliveryId)
   if (!test) refuseInactive(webhook)
   const one = tx.selectFrom('deliveries').select('id').where('id', '=', deliveryId)
-  const covered = await one.where(toldOf(await scopesHeard(tx, webhook))).executeTakeFirst()
+  const covered = await one.where(coveredBy(await effectiveScopes(tx, webhook))).executeTakeFirst()
   if (covered === undefined) {
     throw new Problem('PERMISSION_DENIED', 'The webhook may no longer receive this event: its scopes do not cover it')
   }

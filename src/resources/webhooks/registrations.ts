@@ -3,7 +3,7 @@ import { type AuditActor, auditRecorder } from '../../db/audit.ts'
 import type { Database, Queryable } from '../../db/database.ts'
 import { newId, type RandomBytes } from '../../db/ids.ts'
 import { firstRevision } from '../../db/revision.ts'
-import { demand } from '../../db/rows.ts'
+import { wherePrecondition } from '../../db/rows.ts'
 import type { Sealer } from '../../db/seal.ts'
 import type { Tables, Webhook } from '../../db/tables.ts'
 import type { Precondition } from '../../http/conditional.ts'
@@ -58,7 +58,7 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
   return { row, shown: { ...shownBy(sealer)(row), secret } }
 }
 
-const mostOfOwner = 1_000
+const maxOfOwner = 1_000
 
 /**
  * Adds a registration, and tells the audit log who did. Throws WEBHOOK_LIMIT_REACHED: each costs every event that it hears.
@@ -70,8 +70,8 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
     .selectFrom('webhooks')
     .select('id')
     .where((of) => of.and({ ownerClient, ownerSubject }))
-  if ((await others.limit(mostOfOwner).execute()).length === mostOfOwner) {
-    throw new Problem('WEBHOOK_LIMIT_REACHED', `There are ${mostOfOwner} webhooks of yours already: delete one first`)
+  if ((await others.limit(maxOfOwner).execute()).length === maxOfOwner) {
+    throw new Problem('WEBHOOK_LIMIT_REACHED', `There are ${maxOfOwner} webhooks of yours already: delete one first`)
   }
   await tx.insertInto('webhooks').values(row).execute()
   const details = { event: row.event, host: hostOf(row.callbackUrl) }
@@ -132,7 +132,7 @@ export async function find(tx: Queryable, caller: Caller, id: string): Promise<W
 export async function hold(tx: Queryable, caller: Caller, id: string, demands: Precondition = {}): Promise<Webhook> {
   const { id: known } = await find(tx, caller, id)
   const touch = tx.updateTable('webhooks').set((row) => ({ revision: row.ref('revision') }))
-  const held = await demand(touch.where('id', '=', known), demands)
+  const held = await wherePrecondition(touch.where('id', '=', known), demands)
     .returningAll()
     .executeTakeFirst()
   if (held !== undefined) return held

@@ -8,7 +8,7 @@ import { armOwners } from './owners.ts'
 type Held = Pick<Due, 'id' | 'fence'>
 
 /** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
-export function freeLapsed(db: Database, nowMs: number): Promise<number> {
+export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
   return giveBack(db, lapsed, nowMs)
 }
@@ -41,7 +41,7 @@ async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number)
  * Puts off what a fault of the service itself keeps from being sent, and all that waits beside it: no try was made. Only
  * what this sender still has.
  */
-export async function putOff(
+export async function postpone(
   db: Database,
   { id, fence, lane }: Held & { lane: string },
   untilMs: number,

@@ -5,7 +5,7 @@ import type { Precondition } from '../../http/conditional.ts'
 import type { Caller } from '../../http/identify.ts'
 import type { Queue, Work } from '../../queue/queue.ts'
 import { deliveriesBy } from './delivery-index.ts'
-import { scopesHeard } from './hearing.ts'
+import { effectiveScopes } from './hearing.ts'
 import { armLanes } from './lanes.ts'
 import { makeDue } from './make-due.ts'
 import { hold, refuseInactive, type Store } from './registrations.ts'
@@ -133,7 +133,7 @@ async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range:
     .orderBy('deliveries.id')
     .$if(max !== undefined, (some) => some.limit(max as number))
     .execute()
-  const scopes = found.length > 0 ? await scopesHeard(tx, webhook) : []
+  const scopes = found.length > 0 ? await effectiveScopes(tx, webhook) : []
   const isCovered = (audience: string | null) => audience === null || audience === 'any' || scopes.includes(audience)
   const isEnded = (one: (typeof found)[number]) =>
     status === undefined ? one.status !== 'pending' : one.status === status

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { Queryable } from '../../db/database.ts'
-import { judgedBy, mergePatch } from '../../http/bodies.ts'
-import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
-import { actorOf, callerOf } from '../../http/identify.ts'
-import { once, type Write } from '../../http/once.ts'
+import { mergePatch, validatedBy } from '../../http/bodies.ts'
+import { checkAddition, preconditionOf } from '../../http/conditional.ts'
+import { auditActor, callerOf } from '../../http/identify.ts'
+import { idempotentWrite, type Write } from '../../http/once.ts'
 import { linkHeader } from '../../http/paging.ts'
 import { addLink } from '../../http/vary.ts'
 import { change } from './changes.ts'
@@ -33,16 +33,16 @@ const creating: Plugin = async (app, options) => {
   const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
   const problems = ['DUPLICATE_RESOURCE', 'WEBHOOK_LIMIT_REACHED', 'CALLBACK_URL_BLOCKED'] as const
   const config = { ...writes, limit: 'webhooks', problems } as const
-  const validatorCompiler = judgedBy(registrationErrors(options.events))
+  const validatorCompiler = validatedBy(registrationErrors(options.events))
   app.post(path, { config, schema, validatorCompiler }, async (request, reply) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)
-    judgeAddition(request)
+    checkAddition(request)
     const { row, shown } = newRegistration(options, caller, request.body)
     const write: Write<Queryable> = (unit) =>
       options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
-    return once(request, reply, write, async (tx) => {
-      await insert(tx, row, options, actorOf(request))
+    return idempotentWrite(request, reply, write, async (tx) => {
+      await insert(tx, row, options, auditActor(request))
       return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body: shown }
     })
   })
@@ -77,14 +77,14 @@ const changing: Plugin = async (app, options) => {
   const schema = { ...about, body, response: { 200: schemas.Webhook } }
   const problems = ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED', 'PERMISSION_DENIED'] as const
   const config = { ...writes, accepts: [mergePatch], minimal: true, problems }
-  const validatorCompiler = judgedBy(registrationErrors(options.events))
+  const validatorCompiler = validatedBy(registrationErrors(options.events))
   app.patch(`${path}/:id`, { config, schema, validatorCompiler }, async (request) => {
     const caller = callerOf(request)
     const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))
     const patch: RegistrationPatch = Object.fromEntries(named)
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
     await checkRegistration(patch, caller, options)
-    const changed = await change(options, caller, request.params.id, patch, demands, actorOf(request))
+    const changed = await change(options, caller, request.params.id, patch, demands, auditActor(request))
     return shownTo(options.sealer, caller)(changed)
   })
 }
@@ -93,7 +93,7 @@ const removing: Plugin = async (app, options) => {
   const schema = { tags, operationId: 'deleteWebhook', summary: 'Delete a webhook', params: schemas.ById }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
-    await remove(options, callerOf(request), request.params.id, demands, actorOf(request))
+    await remove(options, callerOf(request), request.params.id, demands, auditActor(request))
     return reply.code(204).send()
   })
 }

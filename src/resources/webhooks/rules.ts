@@ -1,5 +1,5 @@
 import { lacksScope } from '../../http/authorize.ts'
-import { type AddressPolicy, judgeTarget, type LookupAll } from '../../http/guard.ts'
+import { type AddressPolicy, checkTarget, type LookupAll } from '../../http/guard.ts'
 import type { Caller } from '../../http/identify.ts'
 import { type FieldError, Problem } from '../../http/problem.ts'
 import { urlErrors } from '../text.ts'
@@ -69,17 +69,17 @@ export function checkReading(event: string, { scopes }: Pick<Caller, 'scopes'>, 
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 
-const mostHeaders = 20
+const maxHeaders = 20
 
 /** Throws VALIDATION_ERROR unless a patch leaves static headers that a registration could have. */
 export function checkHeaders(headers: Record<string, string>): void {
-  const isTooMany = Object.keys(headers).length > mostHeaders
-  const errors = isTooMany ? [{ field: 'headers', message: `must be at most ${mostHeaders}` }] : headerErrors(headers)
+  const isTooMany = Object.keys(headers).length > maxHeaders
+  const errors = isTooMany ? [{ field: 'headers', message: `must be at most ${maxHeaders}` }] : headerErrors(headers)
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
 }
 
 async function judge(callbackUrl: string, { policy, lookup }: Rules): Promise<void> {
-  const verdict = await judgeTarget(policy, callbackUrl, lookup)
+  const verdict = await checkTarget(policy, callbackUrl, lookup)
   if (verdict.ok) return
   throw new Problem('CALLBACK_URL_BLOCKED', `The callback address ${verdict.reason}`, {
     errors: [{ field: 'callbackUrl', message: verdict.reason }],

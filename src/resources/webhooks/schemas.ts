@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { judged, narrowable } from '../../http/narrowable.ts'
+import { documentedRules, partialResponse } from '../../http/narrowable.ts'
 import { CursorText, Fields, Limit } from '../../http/paging.ts'
 import { Line } from '../text.ts'
 import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
@@ -12,7 +12,7 @@ const PayloadStyle = Type.String({
 const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   maxProperties: 20,
   // Not the names that the call itself needs: which those are, the answer tells.
-  ...judged({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
+  ...documentedRules({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
   description: 'Sent with every call, besides those the service sets',
   examples: [{ 'x-environment': 'staging' }],
 })
@@ -29,7 +29,7 @@ const own = {
   callbackUrl: Type.String({
     maxLength: 2_048,
     description: 'Receives the POST calls; an absolute https URL',
-    ...judged({ format: 'uri' }),
+    ...documentedRules({ format: 'uri' }),
     examples: ['https://client.example/hooks/reports'],
   }),
   description: Type.Optional(Line(0, 500, { examples: ['Tells the billing system'] })),
@@ -41,7 +41,7 @@ const eventOf = (events: EventKinds) =>
   Type.String({
     maxLength: 100,
     description: 'What to hear of',
-    ...judged({ enum: eventPatterns(events) }),
+    ...documentedRules({ enum: eventPatterns(events) }),
     examples: ['report.completed'],
   })
 
@@ -50,7 +50,7 @@ export const newWebhook = (events: EventKinds) =>
   Type.Object({
     ...own,
     event: eventOf(events),
-    payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...judged({ default: 'plain' }) })),
+    payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
   })
 
 /** The same or null, as one schema: a wrong type is then one error. */
@@ -94,7 +94,7 @@ const forAdministrators = (description: string, example: string) =>
   Type.Optional(Type.String({ description: `${description}; only administrators see it`, examples: [example] }))
 
 /** A registration as it is shown. */
-export const Webhook = narrowable(
+export const Webhook = partialResponse(
   Type.Object({
     ...shown,
     ownerClient: forAdministrators('The client that registered it', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
@@ -109,7 +109,7 @@ export const CreatedWebhook = Type.Object({
 })
 
 /** One kind of event that can be registered for. */
-export const EventKind = narrowable(
+export const EventKind = partialResponse(
   Type.Object({
     event: EventName,
     description: Type.String(),

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { judgeAddition, preconditionOf } from '../../http/conditional.ts'
-import { actorOf, callerOf } from '../../http/identify.ts'
-import { once } from '../../http/once.ts'
+import { checkAddition, preconditionOf } from '../../http/conditional.ts'
+import { auditActor, callerOf } from '../../http/identify.ts'
+import { idempotentWrite } from '../../http/once.ts'
 import { ownerOf, shownBy } from './registrations.ts'
 import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'
 import * as schemas from './schemas.ts'
@@ -28,8 +28,8 @@ const rotating: Plugin = async (app, options) => {
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
-    const wanted = { id: request.params.id, demands, immediate, actor: actorOf(request) }
-    return once(request, reply, options.db.write, async (tx: typeof options.db.read) => {
+    const wanted = { id: request.params.id, demands, immediate, actor: auditActor(request) }
+    return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => {
       const { webhook, secret } = await rotateSecret(tx, options, callerOf(request), wanted)
       return { status: 200, headers: {}, body: { ...shownBy(options.sealer)(webhook), secret } }
     })
@@ -62,9 +62,9 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
     // The secret has no tag of its own, as a list has none.
-    judgeAddition(request)
-    const rotation = { immediate, actor: actorOf(request) }
-    return once(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
+    checkAddition(request)
+    const rotation = { immediate, actor: auditActor(request) }
+    return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       ...{ status: 200, headers: {} },
       body: await rotateAccountSecret(tx, options, ownerOf(callerOf(request)), rotation),
     }))

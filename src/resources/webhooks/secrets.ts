@@ -125,10 +125,7 @@ const keptSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promis
     .executeTakeFirst()
 
 /** A pure function of texts that remembers its last `most` answers; what it throws is not remembered. */
-export function remember<A extends readonly string[], R>(
-  most: number,
-  compute: (...given: A) => R,
-): (...given: A) => R {
+export function memoize<A extends readonly string[], R>(most: number, compute: (...given: A) => R): (...given: A) => R {
   const known = new Map<string, R>()
   return (...given) => {
     const key = given.length === 1 ? (given[0] as string) : given.join('\0')

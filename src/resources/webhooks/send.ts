@@ -1,8 +1,8 @@
 import { Agent, type Dispatcher } from 'undici'
-import { BLOCKED, type ConnectOptions, guardedConnect, judgeUrl, type Verdict } from '../../http/guard.ts'
+import { BLOCKED, type ConnectOptions, judgeUrl, ssrfSafeConnect, type Verdict } from '../../http/guard.ts'
 import { exchange } from './exchange.ts'
 import { type Outcome, outcomeOf } from './outcome.ts'
-import { remember } from './secrets.ts'
+import { memoize } from './secrets.ts'
 
 /** Outbound POSTs: `post` never throws and ends within `timeoutMs`, `close` waits for calls in flight. */
 export interface Sender {
@@ -32,8 +32,8 @@ const judgedUrls = 1_000
 /** A sender with kept-alive connections of its own that reaches only vetted addresses and follows nothing. */
 export function sender(options: SenderOptions): Sender {
   const { policy, timeoutMs, now } = options
-  const agent = new Agent({ ...agentOptions, connect: guardedConnect(options) })
-  const judge = remember(judgedUrls, (url: string) => targetOf(judgeUrl(policy, url)))
+  const agent = new Agent({ ...agentOptions, connect: ssrfSafeConnect(options) })
+  const judge = memoize(judgedUrls, (url: string) => targetOf(judgeUrl(policy, url)))
   return {
     close: () => agent.close(),
     post: async ({ url, headers, body, timeoutMs: limitMs = timeoutMs }) => {

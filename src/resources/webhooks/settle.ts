@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from '../../db/database.ts'
 import type { Webhook } from '../../db/tables.ts'
 import type { Queue, Work } from '../../queue/queue.ts'
-import { scopesHeard, toldOf } from './hearing.ts'
+import { coveredBy, effectiveScopes } from './hearing.ts'
 import { testLaneOf } from './lanes.ts'
 
 /** How many waiting deliveries one transaction ends or moves. */
@@ -99,7 +99,7 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
   if (webhook === undefined) return void (await ending.execute())
   await ending.where('stops', '<', webhook.stops).execute()
   const moved = waiting.where('url', '<>', webhook.callbackUrl)
-  const told = toldOf(await scopesHeard(tx, webhook))
+  const told = coveredBy(await effectiveScopes(tx, webhook))
   await moved
     .set({ ...ended, completedAt })
     .where((row) => row.not(told(row as never)))
@@ -117,7 +117,7 @@ async function settleUnderWay(tx: Queryable, webhook: Webhook, completedAt: stri
     .where('leaseUntil', 'is not', null)
     .where('url', '<>', webhook.callbackUrl)
     .where((row) => row.not(row('status', '<>', 'pending')))
-  const told = toldOf(await scopesHeard(tx, webhook))
+  const told = coveredBy(await effectiveScopes(tx, webhook))
   await moved
     .set({ ...ended, completedAt })
     .where((row) => row.not(told(row as never)))

@@ -4,7 +4,7 @@ import type { Database, Queryable } from '../../db/database.ts'
 import type { Owned } from '../../db/revision.ts'
 import type { EventsTable } from '../../db/tables.ts'
 import { patternsOf } from '../../queue/events.ts'
-import { ofPresentOwners } from './hearing.ts'
+import { withLiveOwners } from './hearing.ts'
 
 /** An event as its targets are found for. */
 export type Event = Selectable<EventsTable>
@@ -61,7 +61,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
     where status = 'active'
       and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
     order by id`.execute(tx)
-  return Map.groupBy(await ofPresentOwners(tx, db, rows), ownerKey)
+  return Map.groupBy(await withLiveOwners(tx, db, rows), ownerKey)
 }
 
 /** The registrations of an event's owner that subscribe to it. */
@@ -94,7 +94,7 @@ async function ofAudience(tx: Queryable, db: Database, event: Event, audience: s
   const may = found.filter(
     ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
   )
-  return ofPresentOwners(tx, db, may)
+  return withLiveOwners(tx, db, may)
 }
 
 const sameUrl = (one: string, other: string): boolean =>

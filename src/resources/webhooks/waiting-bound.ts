@@ -20,7 +20,7 @@ export type WaitingBound = (owners: readonly string[]) => Promise<void>
 const batchSize = 500
 /** More than were added are dropped at a time, so that an owner who was far beyond the bound comes back to it. */
 const dropsPerAddition = 4
-const mostDropped = 5_000
+const maxDropped = 5_000
 const notifyEachMs = 3_600_000
 const rememberedOwners = 10_000
 
@@ -66,7 +66,7 @@ async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string)
 async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
   const counting = sql<{ waiting: number }>`
     select count(*) as waiting from (
-      select 1 from ${waitingOf(db, owner)} limit ${maxWaiting + mostDropped}) as waiting`
+      select 1 from ${waitingOf(db, owner)} limit ${maxWaiting + maxDropped}) as waiting`
   const [counted] = await scanned(db, counting, owner)
   return counted?.waiting ?? 0
 }

@@ -27,7 +27,7 @@ export interface ReportFormat {
   mediaType: string
   extension: string
   /** A report of more rows is refused. */
-  mostRows?: number
+  maxRows?: number
   /** The file in pieces; the next page of rows is taken when the pieces of the last one have been stored. */
   render: (sheet: Sheet, pages: Pages) => AsyncIterable<string | Uint8Array>
 }

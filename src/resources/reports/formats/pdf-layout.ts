@@ -18,7 +18,7 @@ export interface Layout {
 const gap = 10
 const sampleRows = 200
 const narrowest = 24
-const mostSlack = 60
+const maxSlack = 60
 
 /** Gives each column what its header and its first rows take; where that is too much, the widest give way. */
 export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown[][]): Layout {
@@ -44,7 +44,7 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
 /** Cuts the widest down to one common width, so that all fit; what is left over is shared. */
 function fitted(wanted: number[], room: number): number[] {
   const total = wanted.reduce((sum, width) => sum + width, 0)
-  if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, mostSlack))
+  if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, maxSlack))
   let [low, high] = [0, room]
   while (high - low > 0.1) {
     const middle = (low + high) / 2

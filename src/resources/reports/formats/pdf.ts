@@ -8,7 +8,7 @@ export const pdf: ReportFormat = {
   name: 'pdf',
   mediaType: 'application/pdf',
   extension: 'pdf',
-  mostRows: 20_000,
+  maxRows: 20_000,
   render: async function* (sheet, pages) {
     // Loaded where it is used: other reports do not carry it in memory.
     const { default: PdfDocument } = await import('pdfkit')
