@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Judges the OpenAPI documents that a service serves: Spectral, Redocly, kin-openapi, a Postman collection run as
+# Checks the OpenAPI documents that a service serves: Spectral, Redocly, kin-openapi, a Postman collection run as
 # converted, and Schemathesis (docs/testing.md).
 # Usage: scripts/linters.sh [names of tools]; DOWNLOADS names a folder that keeps what is downloaded, SCHEMATHESIS the
 # program where there is no package index, SCHEMATHESIS_OPTIONS its options.

@@ -64,7 +64,6 @@ onSqlite((engine) => {
 
     type Request = InjectOptions & { scopes?: string | null; token?: string }
     const cases: [status: number, path: string, request: () => Request][] = [
-      [200, '/', () => ({})],
       [200, '/livez', () => ({})],
       [200, '/readyz', () => ({ scopes: null })],
       [401, '/livez', () => ({ token: 'expired' })],

@@ -78,13 +78,33 @@ const withLogin = ({ flows, ...scheme }) => {
   }
 }
 
+// The page sends the examples of parameters with each request: of those that may be left out they are filters nobody meant.
+const withoutExample = (parameter) => {
+  if (parameter.required) return parameter
+  const { example, ...rest } = parameter
+  return rest
+}
+
+const withoutExamples = (value) => {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(withoutExamples)
+  const members = Object.entries(value).map(([name, inner]) => [name, withoutExamples(inner)])
+  const copy = Object.fromEntries(members)
+  return typeof value.in === 'string' && 'schema' in value ? withoutExample(copy) : copy
+}
+
 const withStart = ({ externalDocs, ...document }) => {
   const { oauth2, ...others } = document.components.securitySchemes
   const schemes = known.clientId === null ? { oauth2, ...others } : { oauth2: withLogin(oauth2), ...others }
   return {
     ...document,
     info: { ...document.info, description: known.start + '\\n\\n## About this interface\\n\\n' + document.info.description },
-    components: { ...document.components, securitySchemes: schemes },
+    paths: withoutExamples(document.paths),
+    components: {
+      ...document.components,
+      parameters: withoutExamples(document.components.parameters),
+      securitySchemes: schemes,
+    },
   }
 }
 
