@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import { Type } from 'typebox'
+import { products } from '../src/catalog/products.ts'
 import { listQuerySchema } from '../src/resources/list-query.ts'
-import { products } from '../src/resources/products.ts'
-import { representation } from '../src/resources/show.ts'
+import { representation } from '../src/resources/representation.ts'
 
 /**
  * The reference: Fastify as it comes, answering constants of the service's size through the service's schemas. Told by

@@ -1,6 +1,6 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto'
-import { tokenVerifier } from '../src/auth/verify.ts'
-import { openDatabase } from '../src/db/open.ts'
+import { tokenVerifier } from '../src/oauth/tokens/verify.ts'
+import { openDatabase } from '../src/storage/open.ts'
 import type { Bench, Measurement } from './bench.ts'
 import { withRatio } from './measured.ts'
 import { memoryOf } from './memory.ts'

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
-import { theService } from '../src/db/audit.ts'
-import { newOrderedId } from '../src/db/ids.ts'
-import { openDatabase } from '../src/db/open.ts'
-import { sealer } from '../src/db/seal.ts'
+import { theService } from '../src/audit/chain.ts'
 import { recordEvent } from '../src/queue/events.ts'
 import { openQueue } from '../src/queue/open.ts'
-import { insert, newRegistration } from '../src/resources/webhooks/registrations.ts'
-import { newSecret, signature } from '../src/resources/webhooks/sign.ts'
+import { sealer } from '../src/storage/encryption.ts'
+import { newOrderedId } from '../src/storage/ids.ts'
+import { openDatabase } from '../src/storage/open.ts'
+import { newSecret, signature } from '../src/webhooks/dispatch/sign.ts'
+import { insert, newRegistration } from '../src/webhooks/registrations.ts'
 
 interface Filling {
   /** Of the receiver. */

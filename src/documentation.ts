@@ -1,10 +1,10 @@
-import { endpoints } from './auth/endpoints.ts'
-import { apiScopes } from './auth/scopes.ts'
-import type { Definition } from './definition.ts'
-import type { DocumentOptions, Everywhere } from './http/openapi-document.ts'
-import { oauthOperations } from './http/openapi-oauth.ts'
-import type { VersionStatus } from './http/version-life.ts'
-import { TaskView } from './resources/reports/schemas.ts'
+import type { Definition } from './definition/service.ts'
+import { oauthOperations } from './oauth/openapi/endpoints.ts'
+import { endpoints } from './oauth/provider/http/endpoints.ts'
+import { apiScopes } from './oauth/tokens/scopes.ts'
+import type { DocumentOptions, Everywhere } from './openapi/document.ts'
+import { TaskView } from './reports/schemas.ts'
+import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
  * The OpenAPI documents by their paths: each version has its own, and the first of those that are served is also in the

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
-import { quality } from './http/negotiate.ts'
-import type { Frame } from './http/pages/frame.ts'
+import { quality } from './http/headers/accept.ts'
 import { html, type Markup } from './http/pages/html.ts'
+import type { Frame } from './http/pages/layout.ts'
 
 export interface HomeOptions {
   frame: Frame

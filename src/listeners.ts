@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
-import type { Config } from './config.ts'
-import { type ConnectionLimits, connectionLimits } from './http/connections.ts'
-import { drainable } from './http/draining.ts'
-import type { LingerOptions } from './http/linger.ts'
-import { type RedirectOptions, redirectServer } from './http/redirect.ts'
+import type { Config } from './config/config.ts'
+import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
+import { drainable } from './http/server/draining.ts'
+import type { LingerOptions } from './http/server/lingering-close.ts'
+import { type RedirectOptions, redirectServer } from './http/server/redirect-server.ts'
 import { refuseListening } from './listen-refused.ts'
 
 export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'> {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import type { LoadedDefinition } from './commands/definition.ts'
-import { failureText } from './commands/failure.ts'
-import { settingsTable } from './commands/settings.ts'
-import { type Config, readConfig, unknownSettings } from './config.ts'
+import { failureText } from './cli/failure.ts'
+import type { LoadedDefinition } from './cli/load-definition.ts'
+import { settingsTable } from './cli/settings.ts'
+import { type Config, readConfig, unknownSettings } from './config/config.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
@@ -20,7 +20,7 @@ const definitionHelp =
 
 /** What is served, and the file it is from; one that is not named but found in this folder is reported. */
 async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
-  const { findDefinition, loadDefinition } = await import('./commands/definition.ts')
+  const { findDefinition, loadDefinition } = await import('./cli/load-definition.ts')
   const { file, isFound } = findDefinition(named ?? config.definitionFile, process.cwd())
   if (isFound) process.stderr.write(`plinth: using the definition ${file}\n`)
   return { file, definition: await loadDefinition(file) }
@@ -37,7 +37,7 @@ program
   .description('Start the service; the first run makes its database, keys and certificates')
   .action(async (file) => {
     const config = configuration()
-    const { serve } = await import('./commands/serve.ts')
+    const { serve } = await import('./cli/serve.ts')
     await serve(config, await definition(config, file), version)
   })
 program
@@ -47,13 +47,13 @@ program
   .description('Bring the database schema up to date and end')
   .action(async (file, options) => {
     const config = configuration()
-    const { runMigrations } = await import('./commands/migrate.ts')
+    const { runMigrations } = await import('./cli/migrate.ts')
     await runMigrations(config, (await definition(config, file)).definition, options)
   })
 program
   .command('demo')
   .description('Show the main flow: a token, a report, a signed webhook, a download')
-  .action(async () => (await import('./commands/demo.ts')).demo(version))
+  .action(async () => (await import('./cli/demo/demo.ts')).demo(version))
 program
   .command('settings')
   .description('List every setting with its value')
@@ -66,33 +66,33 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
   [
     'clients',
     'Register, list, change and revoke OAuth clients',
-    async () => (await import('./commands/clients.ts')).clientsCommand(configuration, served),
+    async () => (await import('./cli/clients.ts')).clientsCommand(configuration, served),
   ],
   [
     'versions',
     'List the versions of the interface, and who still calls those that are deprecated',
-    async () => (await import('./commands/versions.ts')).versionsCommand(configuration, served),
+    async () => (await import('./cli/versions.ts')).versionsCommand(configuration, served),
   ],
-  ['users', 'Let people log in', async () => (await import('./commands/users.ts')).usersCommand(configuration)],
+  ['users', 'Let people log in', async () => (await import('./cli/users.ts')).usersCommand(configuration)],
   [
     'keys',
     'Manage API keys, and rotate the keys that sign tokens',
-    async () => (await import('./commands/keys.ts')).keysCommand(configuration),
+    async () => (await import('./cli/keys.ts')).keysCommand(configuration),
   ],
   [
     'audit',
     'Read the audit log, and prove that nobody altered it',
-    async () => (await import('./commands/audit.ts')).auditCommand(configuration),
+    async () => (await import('./cli/audit.ts')).auditCommand(configuration),
   ],
   [
     'report',
     'Make, list and cancel reports of a service',
-    async () => (await import('./commands/report.ts')).reportCommand(configuration),
+    async () => (await import('./cli/report.ts')).reportCommand(configuration),
   ],
   [
     'webhooks',
     'List webhooks of a service, receive them here, and test them',
-    async () => (await import('./commands/webhooks.ts')).webhooksCommand(configuration),
+    async () => (await import('./cli/webhooks.ts')).webhooksCommand(configuration),
   ],
 ]
 for (const [name, summary, load] of groups) {

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import { type DriftNotice, type SharedClock, sharedClock } from './db/clock.ts'
-import type { Database } from './db/database.ts'
+import { type DriftNotice, type SharedClock, sharedClock } from './storage/clock.ts'
+import type { Database } from './storage/database.ts'
 
 export interface NodeClockOptions {
   db: Database

@@ -1,6 +1,6 @@
-import { type Config, databaseUrlOf } from './config.ts'
-import type { ResourceTable } from './db/resource-columns.ts'
-import { lockSqlite } from './db/sqlite-lock.ts'
+import { type Config, databaseUrlOf } from './config/config.ts'
+import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
+import { lockSqlite } from './storage/sqlite/lock.ts'
 import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'
 

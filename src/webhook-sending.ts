@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
-import type { Config } from './config.ts'
-import { failureLog } from './resources/webhooks/failure-log.ts'
-import { laneLimits } from './resources/webhooks/lanes.ts'
+import type { Config } from './config/config.ts'
+import { failureLog } from './webhooks/dispatch/failure-log.ts'
+import { laneLimits } from './webhooks/queue/endpoint-queue.ts'
 
 /** How deliveries are sent, as configured, and what the operator's log says of it. */
 export function webhookSending(config: Config, log: Logger, now: () => number) {

@@ -1,29 +1,22 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
-import { basename, posix } from 'node:path'
+import { basename, dirname, posix } from 'node:path'
 import { describe, it } from 'node:test'
 
 const cwd = new URL('../src', import.meta.url).pathname
 const texts = new Map(globSync('**/*.ts', { cwd }).map((path) => [path, readFileSync(`${cwd}/${path}`, 'utf8')]))
+const page = readFileSync(new URL('../docs/architecture.md', import.meta.url), 'utf8')
 
-const shared =
-  'resources/(amended|announce|collection|declar(ation|e)(-rules)?|defaults|event-kinds|fields|list(-query)?|merge-patch|pages|representations|show|stored|text|writes)\\.ts$'
-
-/** Who may import whom (docs/architecture.md): files on the left know those on the right; others know everything. */
-const rules: [of: RegExp, may: RegExp][] = [
-  [/^http\//, /^http\//],
-  [/^db\//, /^db\//],
-  [/^results\//, /^results\//],
-  [/^queue\//, /^(queue|db)\//],
-  [/^resources\/[^/]+$/, new RegExp(`^(http|queue|db|results)/|^${shared}`)],
-  [/^resources\/reports\//, new RegExp(`^(http|queue|db|results|resources/reports)/|^${shared}`)],
-  [/^resources\/webhooks\//, new RegExp(`^(http|queue|db|results|resources/webhooks)/|^${shared}`)],
-  [/^auth\//, /^(auth|http|db)\//],
-  [
-    /^(app|home|worker|versions|documentation|definition|version-declaration|built-in|plinth)\.ts$/,
-    /^((http|db|results|queue|resources|auth)\/|(app|home|worker|versions|documentation|definition|version-declaration|built-in)\.ts$)/,
-  ],
+/** The tiers from the ground up (docs/architecture.md): a folder imports from its own tier only itself, and from lower ones. */
+const tiers = [
+  ['http', 'storage'],
+  ['queue'],
+  ['audit', 'idempotency', 'rate-limits', 'versioning'],
+  ['openapi'],
+  ['oauth', 'reports', 'resources', 'webhooks'],
 ]
+/** Errors that end a start are thrown by every tier. */
+const knownToAll = 'startup-errors.ts'
 
 const importsOf = (path: string, text: string) =>
   [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map(([, target]) =>
@@ -32,44 +25,112 @@ const importsOf = (path: string, text: string) =>
 const paths = (broken: (path: string, text: string) => boolean) =>
   [...texts].filter(([path, text]) => broken(path, text)).map(([path]) => path)
 
-describe('the source', () => {
-  for (const [of, may] of rules) {
-    it(`${of.source} imports only ${may.source}`, () => {
-      const files = [...texts].filter(([path]) => of.test(path))
-      const wrong = files.flatMap(([path, text]) =>
-        importsOf(path, text)
-          .filter((target) => !may.test(target))
-          .map((target) => `${path} → ${target}`),
-      )
-      assert.ok(files.length > 0)
-      assert.deepEqual(wrong, [])
-    })
-  }
+const top = (path: string) => path.split('/')[0] as string
+/** Everything that is in no tier is assembly, above all of them. */
+const tierOf = (path: string) => {
+  const tier = tiers.findIndex((folders) => folders.includes(top(path)))
+  return tier === -1 ? tiers.length : tier
+}
 
-  it('imports only files that are there, by their full name', () => {
+function mayImport(path: string, target: string): boolean {
+  if (target === knownToAll) return true
+  const [own, other] = [tierOf(path), tierOf(target)]
+  return other < own || own === tiers.length || top(path) === top(target)
+}
+
+/** The circles of imports, types included: sets of files that reach each other (Tarjan). */
+function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const found: string[][] = []
+  const order = new Map<string, number>()
+  const low = new Map<string, number>()
+  const stack: string[] = []
+  const visit = (file: string): number => {
+    const at = order.size
+    order.set(file, at)
+    low.set(file, at)
+    stack.push(file)
+    for (const target of graph.get(file) ?? []) {
+      if (!order.has(target)) low.set(file, Math.min(low.get(file) as number, visit(target)))
+      else if (stack.includes(target)) low.set(file, Math.min(low.get(file) as number, order.get(target) as number))
+    }
+    if (low.get(file) === at) {
+      const circle = stack.splice(stack.indexOf(file))
+      if (circle.length > 1) found.push(circle.sort())
+    }
+    return low.get(file) as number
+  }
+  for (const file of graph.keys()) if (!order.has(file)) visit(file)
+  return found
+}
+
+describe('the source', () => {
+  it('imports only lower tiers, and no product from another', () => {
+    const wrong = [...texts].flatMap(([path, text]) =>
+      importsOf(path, text)
+        .filter((target) => !mayImport(path, target))
+        .map((target) => `${path} → ${target}`),
+    )
+    assert.deepEqual(wrong, [])
+  })
+
+  it('has a folder for each name of a tier', () => {
+    const folders = new Set([...texts.keys()].map(top))
+    assert.deepEqual(
+      tiers.flat().filter((folder) => !folders.has(folder)),
+      [],
+    )
+  })
+
+  it('has no circle of imports', () => {
+    assert.deepEqual(circles(new Map([...texts].map(([path, text]) => [path, importsOf(path, text)]))), [])
+  })
+
+  it('imports only files that exist, by their full name', () => {
     assert.deepEqual(
       paths((path, text) => importsOf(path, text).some((target) => !texts.has(target))),
       [],
     )
   })
 
-  it('has files of 200 lines at most', () => {
+  it('has at most 200 lines in a file', () => {
     assert.deepEqual(
       paths((_, text) => text.split('\n').length > 201),
       [],
     )
   })
 
+  it('has at most 20 files in a folder, migrations aside', () => {
+    const folders = Map.groupBy(texts.keys(), dirname)
+    const crowded = [...folders].filter(([folder, files]) => files.length > 20 && folder !== 'storage/migrations')
+    assert.deepEqual(
+      crowded.map(([folder, files]) => `${folder}: ${files.length}`),
+      [],
+    )
+  })
+
+  it('has the folders that docs/architecture.md lists, and no others', () => {
+    const listed = [...page.matchAll(/^src\/([a-z/-]*) {2,}\S/gm)].map(([, folder]) => folder as string)
+    const folders = new Set([...texts.keys()].map(dirname).map((folder) => (folder === '.' ? '' : folder)))
+    assert.deepEqual(listed.sort(), [...folders].sort())
+  })
+
   it('makes revisions in one place, which knows what else a change sets', () => {
     const made = /\brevision: 1\b|\brevision\b['"`)}]*,? *'?\+/
     assert.deepEqual(
-      paths((path, text) => !path.startsWith('db/migrations/') && made.test(text)),
-      ['db/revision.ts'],
+      paths((path, text) => !path.startsWith('storage/migrations/') && made.test(text)),
+      ['storage/rows/revision.ts'],
+    )
+  })
+
+  it('names bounds max… and min…', () => {
+    assert.deepEqual(
+      paths((_, text) => /\bconst (most|least|longest|shortest)[A-Z]\w* =/.test(text)),
+      [],
     )
   })
 
   it('has kebab-case names, none of them a catch-all, and no barrels', () => {
-    const vague = /(^|-)(utils?|helpers?|common|manager|service|controller|base|impl)(-|\.)/
+    const vague = /(^|-)(utils?|helpers?|common|manager|controller|base|impl)(-|\.)/
     assert.deepEqual(
       paths((path) => !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(basename(path))),
       [],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Database } from '../src/db/database.ts'
 import { collection, Line, service, Type } from '../src/plinth.ts'
+import type { Database } from '../src/storage/database.ts'
 import { type TestApp, testApp } from './support/app.ts'
 import { onSqlite } from './support/engines.ts'
 import { livesOf } from './support/lives.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Logs, openLogs } from '../src/logs.ts'
+import { type Logs, openLogs } from '../src/logging/logs.ts'
 
 const esc = '\u001b'
 const request = {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { builtIn } from '../src/built-in.ts'
-import { readConfig } from '../src/config.ts'
-import { versionLives } from '../src/version-lives.ts'
+import { builtIn } from '../src/catalog/service.ts'
+import { readConfig } from '../src/config/config.ts'
+import { versionLives } from '../src/version-lifecycle.ts'
 
 const livesOf = (text?: string) =>
   versionLives(builtIn, readConfig(text === undefined ? {} : { PLINTH_VERSIONS: text }).versions)

@@ -1,6 +1,6 @@
-import { type AuditEvent, chainHash } from '../../src/db/audit.ts'
-import type { Database } from '../../src/db/database.ts'
-import type { Sealer } from '../../src/db/seal.ts'
+import { type AuditEvent, chainHash } from '../../src/audit/chain.ts'
+import type { Database } from '../../src/storage/database.ts'
+import type { Sealer } from '../../src/storage/encryption.ts'
 import type { Lot } from './tables.ts'
 import { withoutIndexes } from './target.ts'
 

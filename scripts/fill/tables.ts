@@ -1,5 +1,5 @@
-import type { RegisteredClient } from '../../src/auth/client-rows.ts'
-import type { Webhook } from '../../src/db/tables.ts'
+import type { RegisteredClient } from '../../src/oauth/clients/client-rows.ts'
+import type { Webhook } from '../../src/storage/tables/tables.ts'
 import { type Target, withoutIndexes } from './target.ts'
 
 /** Whose rows are made, and how they are told from those of an earlier fill. */

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
-import type { Database } from '../../src/db/database.ts'
+import type { Database } from '../../src/storage/database.ts'
 
 /** Where rows are put, by statements that make them inside of the database. */
 export interface Target {

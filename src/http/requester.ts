@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { networkOf } from './client-address.ts'
-import type { Caller } from './identify.ts'
+import { networkOf } from './headers/client-address.ts'
+import type { Caller } from './policies/authenticate.ts'
 
 /** For whom something is done that is bounded for each account. */
 export interface Requester {

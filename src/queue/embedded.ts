@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
-import type { Database, Queryable } from '../db/database.ts'
-import { iso } from '../db/ids.ts'
-import { limitExpression } from '../db/page.ts'
+import type { Database, Queryable } from '../storage/database.ts'
+import { iso } from '../storage/ids.ts'
+import { limitExpression } from '../storage/rows/page-query.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
 /** The queue in the embedded database: one table, a lease per claimed job, the row's fence as fencing token. */

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Queryable } from '../db/database.ts'
+import type { Queryable } from '../storage/database.ts'
 import type { Queue } from './queue.ts'
 
 /** A kind of event that registrations can name. */

@@ -1,5 +1,5 @@
-import { oneByOne, startLoop, together } from './loop.ts'
 import { type JobStore, type Queue, type QueueName, queues } from './queue.ts'
+import { oneByOne, startLoop, together } from './worker-loop.ts'
 
 export interface QueueOptions {
   store: JobStore

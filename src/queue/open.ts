@@ -1,4 +1,4 @@
-import type { Database } from '../db/database.ts'
+import type { Database } from '../storage/database.ts'
 import { embeddedStore } from './embedded.ts'
 import { makeQueue } from './make-queue.ts'
 import type { Queue, QueueName } from './queue.ts'
@@ -14,7 +14,7 @@ export interface OpenQueueOptions {
 export async function openQueue({ db, now, random, onError }: OpenQueueOptions): Promise<Queue> {
   if (db.engine.name === 'sqlite') return makeQueue({ store: embeddedStore(db, now), now, random, onError })
   // Loaded where it is used: an embedded service does not carry the client in memory.
-  const { bossStore } = await import('./boss.ts')
+  const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)
   return makeQueue({ store, now, random, onError })
 }

@@ -1,4 +1,4 @@
-import type { Queryable } from '../db/database.ts'
+import type { Queryable } from '../storage/database.ts'
 
 /** The kinds of work that outlive a request: how many of each one node runs at a time, and all nodes for one group. */
 export const queues = {

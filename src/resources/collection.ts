@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TObject, type TSchema, Type } from 'typebox'
-import type { Coding } from '../db/coding.ts'
-import { type Row, rowsOf } from '../db/rows.ts'
-import { inputValidator, mergePatch } from '../http/bodies.ts'
-import { Fields } from '../http/paging.ts'
-import { answerPlainRead, isUnconditionalRead, representationOf } from '../http/plain-read.ts'
-import type { ProblemCode } from '../http/problem.ts'
-import { eventPublisher, hasSubscriber } from './announce.ts'
+import { answerPlainRead, isUnconditionalRead, representationOf } from '../http/fast-read.ts'
+import { Fields } from '../http/pagination.ts'
+import { inputValidator, mergePatch } from '../http/policies/body-parsing.ts'
+import type { ProblemCode } from '../http/problems/problem.ts'
+import type { Coding } from '../storage/rows/column-codec.ts'
+import { type Row, rowsOf } from '../storage/rows/rows.ts'
+import { eventPublisher, hasSubscriber } from './change-events.ts'
 import type {
   Collection,
   CollectionOptions,
@@ -16,12 +16,12 @@ import type {
   ResourceOptions,
   Served,
 } from './declaration.ts'
-import { defineResource } from './declare.ts'
 import { completerOf } from './defaults.ts'
+import { defineResource } from './define.ts'
 import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
-import { representationCache } from './representations.ts'
-import { listShow, representation, serializer } from './show.ts'
+import { listShow, representation, serializer } from './representation.ts'
+import { representationCache } from './representation-cache.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { TObject, TSchema } from 'typebox'
-import { inputValidator } from '../http/bodies.ts'
+import { inputValidator } from '../http/policies/body-parsing.ts'
 import { amended } from './amended.ts'
 
 /** The parts of a JSON Schema that hold defaults. */

@@ -1,14 +1,14 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { maxId } from '../db/ids.ts'
-import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../db/page.ts'
-import type { ColumnKind } from '../db/resource-columns.ts'
-import type { Row } from '../db/rows.ts'
-import { instantFrom } from '../http/instant.ts'
-import { documentedRules } from '../http/narrowable.ts'
-import { type Cursor, CursorText, decodeCursor, Fields, Limit, limitOf, listMark } from '../http/paging.ts'
-import { Problem } from '../http/problem.ts'
+import { instantFrom } from '../http/headers/instant.ts'
+import { type Cursor, CursorText, decodeCursor, Fields, Limit, limitOf, listMark } from '../http/pagination.ts'
+import { documentedRules } from '../http/partial-schema.ts'
+import { Problem } from '../http/problems/problem.ts'
+import { Line } from '../http/text-rules.ts'
+import { maxId } from '../storage/ids.ts'
+import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
+import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
+import type { Row } from '../storage/rows/rows.ts'
 import { amended } from './amended.ts'
-import { Line } from './text.ts'
 
 /** What a list of a resource can be asked for. */
 export interface ListRules {

@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Queryable } from '../db/database.ts'
-import type { Row } from '../db/rows.ts'
-import { checkAddition, meets, preconditionOf } from '../http/conditional.ts'
-import { fromValidation } from '../http/framework-errors.ts'
-import { callerOf } from '../http/identify.ts'
-import { idempotentWrite, type Write } from '../http/once.ts'
-import { Problem } from '../http/problem.ts'
+import { applyMergePatch } from '../http/merge-patch.ts'
+import { callerOf } from '../http/policies/authenticate.ts'
+import { checkAddition, meets, preconditionOf } from '../http/policies/conditional.ts'
+import { fromValidation } from '../http/problems/framework-errors.ts'
+import { Problem } from '../http/problems/problem.ts'
+import { idempotentWrite, type Write } from '../idempotency/idempotent-write.ts'
+import type { Queryable } from '../storage/database.ts'
+import type { Row } from '../storage/rows/rows.ts'
+import { columnName } from './column-types.ts'
 import type { GuardedChange, Served } from './declaration.ts'
-import { applyMergePatch } from './merge-patch.ts'
-import { columnName } from './stored.ts'
 
 export type ById = FastifyRequest<{ Params: { id: number } }>
 export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { authorize } from '../../src/http/authorize.ts'
-import { bodies } from '../../src/http/bodies.ts'
-import { conditional } from '../../src/http/conditional.ts'
-import { identify } from '../../src/http/identify.ts'
-import { methods } from '../../src/http/methods.ts'
+import { identify } from '../../src/http/policies/authenticate.ts'
+import { authorize } from '../../src/http/policies/authorize.ts'
+import { bodies } from '../../src/http/policies/body-parsing.ts'
+import { conditional } from '../../src/http/policies/conditional.ts'
+import { methods } from '../../src/http/policies/methods.ts'
 import { type Mounted, mount, send, verify } from './support.ts'
 
 describe('authorize', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { Problem } from '../../src/http/problem.ts'
+import { Problem } from '../../src/http/problems/problem.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 describe('caching', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { after, before, describe, it } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { codingOf } from '../../src/http/codings.ts'
+import { codingOf } from '../../src/http/headers/content-encoding.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const updatedAt = '2026-02-01T10:20:30.400Z'

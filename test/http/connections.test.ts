@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { connect as connectTls } from 'node:tls'
-import { localCertificates } from '../../src/certificates.ts'
-import { type ConnectionLimits, connectionLimits, type Refusals } from '../../src/http/connections.ts'
+import { type ConnectionLimits, connectionLimits, type Refusals } from '../../src/http/server/connections.ts'
+import { localCertificates } from '../../src/tls/certificates.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
 describe('connections', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { apiHeaders as documented } from '../../src/http/openapi-components.ts'
+import { apiHeaders as documented } from '../../src/openapi/components.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const origin = 'https://app.example.com'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Script } from 'node:vm'
 import { gunzipSync } from 'node:zlib'
-import { docs } from '../../src/http/docs.ts'
+import { docs } from '../../src/openapi/reference-page.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const options = {

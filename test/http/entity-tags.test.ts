@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { namesTag, tagsOf } from '../../src/http/entity-tags.ts'
-import { parseHttpDate } from '../../src/http/http-date.ts'
+import { namesTag, tagsOf } from '../../src/http/headers/entity-tags.ts'
+import { parseHttpDate } from '../../src/http/headers/http-date.ts'
 import { cpuMs } from '../support/cpu.ts'
 
 describe('tagsOf', () => {

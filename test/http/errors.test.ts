@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { Problem, type ProblemCode, problems } from '../../src/http/problem.ts'
+import { Problem, type ProblemCode, problems } from '../../src/http/problems/problem.ts'
 import { baseUrl, type Mounted, mount, send } from './support.ts'
 
 const problemType = 'application/problem+json; charset=utf-8'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Type } from 'typebox'
-import { partialResponse } from '../../src/http/narrowable.ts'
+import { partialResponse } from '../../src/http/partial-schema.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const book = {

@@ -4,7 +4,7 @@ import { createServer, type RequestListener, ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { describe, it } from 'node:test'
-import { responseClass } from '../../src/http/header-section.ts'
+import { responseClass } from '../../src/http/server/raw-headers.ts'
 
 /** The whole answer of a server that answers once, as it is on the wire, without the date. */
 async function wire(answering: RequestListener, made: typeof ServerResponse = responseClass, method = 'GET') {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { health } from '../../src/http/health.ts'
+import { health } from '../../src/http/server/health.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 describe('health', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { health } from '../../src/http/health.ts'
-import { proxyList } from '../../src/http/https.ts'
+import { proxyList } from '../../src/http/policies/https.ts'
+import { health } from '../../src/http/server/health.ts'
 import { baseUrl, type Mounted, mount, send, sendRaw } from './support.ts'
 
 const config = { scope: 'public' }

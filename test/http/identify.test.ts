@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { callerOf, type Verification } from '../../src/http/identify.ts'
+import { callerOf, type Verification } from '../../src/http/policies/authenticate.ts'
 import { type Mounted, mount, send, verify } from './support.ts'
 
 const config = { scope: 'public' }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { type AccessLine, accessTexts } from '../../src/http/log.ts'
+import { type AccessLine, accessTexts } from '../../src/http/server/access-log.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 describe('the access log', () => {

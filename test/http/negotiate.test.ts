@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseAccept, quality } from '../../src/http/negotiate.ts'
+import { parseAccept, quality } from '../../src/http/headers/accept.ts'
 
 describe('weightOf (RFC 9110 §12.5.1)', () => {
   const weights: [accept: string, type: string, weight: number][] = [

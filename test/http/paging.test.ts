@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../../src/http/paging.ts'
-import { Problem } from '../../src/http/problem.ts'
+import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../../src/http/pagination.ts'
+import { Problem } from '../../src/http/problems/problem.ts'
 
 const mark = listMark([{ genre: 'novel' }, ['title']])
 const refused = (error: unknown) =>

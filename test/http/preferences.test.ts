@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Preferences, parsePrefer } from '../../src/http/preferences.ts'
+import { type Preferences, parsePrefer } from '../../src/http/headers/prefer.ts'
 import { cpuMs } from '../support/cpu.ts'
 
 const cases: [header: string, stated: Preferences][] = [

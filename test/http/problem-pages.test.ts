@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import { pageFrame } from '../../src/http/pages/frame.ts'
-import { problems, problemUrl } from '../../src/http/problem.ts'
-import { problemPages } from '../../src/http/problem-pages.ts'
+import { pageFrame } from '../../src/http/pages/layout.ts'
+import { problems, problemUrl } from '../../src/http/problems/problem.ts'
+import { problemPages } from '../../src/http/problems/problem-pages.ts'
 import { baseUrl, type Mounted, mount, send } from './support.ts'
 
 const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'

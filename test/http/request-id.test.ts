@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { Problem } from '../../src/http/problem.ts'
+import { Problem } from '../../src/http/problems/problem.ts'
 import { type Mounted, mount, send, sendRaw } from './support.ts'
 
 const made = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Database } from '../../src/db/database.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Job, Queue, Work } from '../../src/queue/queue.ts'
-import { createTask } from '../../src/resources/reports/tasks.ts'
+import { createTask } from '../../src/reports/tasks.ts'
+import type { Database } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 

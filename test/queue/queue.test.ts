@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Database } from '../../src/db/database.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { type Job, LeaseLost, leaseSeconds, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface Entry {

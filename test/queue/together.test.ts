@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Database } from '../../src/db/database.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue, WorkTogether } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 

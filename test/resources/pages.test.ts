@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Page, pageCache } from '../../src/resources/pages.ts'
+import { type Page, pageCache } from '../../src/resources/page-cache.ts'
 
 const page = (characters: number): Page => ({
   text: 'x'.repeat(characters),

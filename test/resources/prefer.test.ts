@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { InjectOptions, LightMyRequestResponse as Response } from 'fastify'
-import type { Database } from '../../src/db/database.ts'
+import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

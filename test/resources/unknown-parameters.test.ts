@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Type } from 'typebox'
-import { migrate } from '../../src/db/migrate.ts'
-import { service } from '../../src/definition.ts'
+import { service } from '../../src/definition/service.ts'
 import { collection } from '../../src/resources/collection.ts'
-import { Title } from '../../src/resources/fields.ts'
+import { Title } from '../../src/resources/field-types.ts'
+import { migrate } from '../../src/storage/migrate.ts'
 import { appOn, everyScope, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

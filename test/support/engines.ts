@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { describe } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import type { Database } from '../../src/db/database.ts'
-import { migrate } from '../../src/db/migrate.ts'
-import { openDatabase } from '../../src/db/open.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { migrate } from '../../src/storage/migrate.ts'
+import { openDatabase } from '../../src/storage/open.ts'
 import { patient } from './timers.ts'
 
 const postgresUrl = process.env.TEST_DATABASE_URL
@@ -51,7 +51,7 @@ const urlOf = (name: string) => Object.assign(new URL(postgresUrl as string), { 
 
 /** A migrated database to copy, which takes a fifth of making its tables anew; the first of all test files makes it. */
 async function migratedTemplate(): Promise<string> {
-  const name = `plinth_migrated_${digestOf(fileURLToPath(new URL('../../src/db', import.meta.url)))}`
+  const name = `plinth_migrated_${digestOf(fileURLToPath(new URL('../../src/storage', import.meta.url)))}`
   const client = new pg.Client({ connectionString: postgresUrl })
   await client.connect()
   try {

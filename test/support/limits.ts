@@ -1,4 +1,4 @@
-import type { LimitRules } from '../../src/http/limits/limiter.ts'
+import type { LimitRules } from '../../src/rate-limits/limiter.ts'
 
 /** These limits and no others. */
 export const rulesOf = (rules: Partial<LimitRules>): LimitRules => ({

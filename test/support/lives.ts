@@ -1,7 +1,7 @@
-import { builtIn } from '../../src/built-in.ts'
-import { readConfig } from '../../src/config.ts'
-import type { Definition } from '../../src/definition.ts'
-import { versionLives } from '../../src/version-lives.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import { readConfig } from '../../src/config/config.ts'
+import type { Definition } from '../../src/definition/service.ts'
+import { versionLives } from '../../src/version-lifecycle.ts'
 
 /** v1 is deprecated and v0 was there once, as an operator says it. */
 export const ending = JSON.stringify({

@@ -1,9 +1,9 @@
-import { openSnapshot } from '../../src/db/open-snapshot.ts'
-import type { Snapshot } from '../../src/db/snapshot.ts'
-import type { Produce } from '../../src/resources/reports/in-thread.ts'
-import type { ReportKind } from '../../src/resources/reports/kinds.ts'
-import { produce } from '../../src/resources/reports/produce.ts'
-import type { ResultStore } from '../../src/results/store.ts'
+import type { ResultStore } from '../../src/reports/files/store.ts'
+import { produce } from '../../src/reports/generate/render.ts'
+import type { Produce } from '../../src/reports/generate/worker-thread.ts'
+import type { ReportKind } from '../../src/reports/report-types.ts'
+import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
+import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 /** A report type of one column of numbers; its rows are made by the test. */
 export const numbersKind: ReportKind = {

@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { TestContext } from 'node:test'
 import { CompiledQuery } from 'kysely'
 import pg from 'pg'
-import type { Database } from '../../src/db/database.ts'
+import type { Database } from '../../src/storage/database.ts'
 
 /** A statement as the service ran it, with the values it was run with where they are needed to explain it. */
 export interface Statement {

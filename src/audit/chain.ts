@@ -1,0 +1,159 @@
+import type { Database, Queryable } from '../storage/database.ts'
+import type { Sealer } from '../storage/encryption.ts'
+import type { AuditRow } from '../storage/tables/administration.ts'
+
+/** What is recorded. Never a secret and never a body: `details` holds names, ids and counts. */
+export interface AuditEntry {
+  event: AuditEvent
+  /** Whose token or secret was used. */
+  clientId?: string | null
+  subject?: string | null
+  /** The id of what was changed, or the method and route that were refused. */
+  target?: string | null
+  address?: string | null
+  requestId?: string | null
+  details?: Readonly<Record<string, string | number | boolean | readonly string[]>>
+}
+
+/** Who did it, and with which request. */
+export type AuditActor = Pick<AuditEntry, 'clientId' | 'subject' | 'address' | 'requestId'>
+
+/** The operator at the command line, who needs no token. */
+export const operator: AuditActor = { subject: 'command line' }
+
+/** The service itself, doing what time or its settings ask for. */
+export const theService: AuditActor = { subject: 'service' }
+
+/** The entry of a password that its owner, or somebody else, has set. */
+export const passwordChanged = (userId: string, actor: AuditActor) =>
+  ({ ...actor, event: 'password.changed', target: userId }) as const
+
+/** Every kind of entry. */
+export const auditEvents = [
+  'login.succeeded',
+  'login.failed',
+  'login.blocked',
+  'password.changed',
+  'invitation.created',
+  'consent.granted',
+  'consent.denied',
+  'token.granted',
+  'token.refused',
+  'token.revoked',
+  'grant.revoked',
+  'client.created',
+  'client.updated',
+  'client.secret_rotated',
+  'client.revoked',
+  'key.created',
+  'key.updated',
+  'key.revoked',
+  'signing_key.published',
+  'signing_key.retired',
+  'webhook.created',
+  'webhook.updated',
+  'webhook.secret_rotated',
+  'webhook.disabled',
+  'webhook.deleted',
+  'webhook.replayed',
+  'access.denied',
+  'credential.plaintext',
+  'audit.overflow',
+] as const
+
+export type AuditEvent = (typeof auditEvents)[number]
+
+export interface TimedEntry extends AuditEntry {
+  /** Fixed-width ISO text, UTC. */
+  at: string
+}
+
+/** Adds an entry within the transaction of what it tells of, as the unit's last step: the log stays locked until its end. */
+export type RecordAudit = (tx: Queryable, entry: AuditEntry) => Promise<void>
+
+type Digest = Pick<Sealer, 'digest'>
+
+/** Makes the recorder that stamps entries with the given clock, in milliseconds since the epoch. */
+export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
+  return (tx, entry) => appendAudit(tx, sealer, [{ ...entry, at: new Date(now()).toISOString() }])
+}
+
+/** Adds entries in order. The head's row lock lets one transaction after the other number and chain its entries. */
+export async function appendAudit(tx: Queryable, sealer: Digest, entries: readonly TimedEntry[]): Promise<void> {
+  if (entries.length === 0) return
+  const taken = tx
+    .updateTable('auditHead')
+    .set((head) => ({ sequence: head('sequence', '+', entries.length) }))
+    .where('id', '=', 1)
+    .returning(['sequence', 'hash'])
+  const head = await taken.executeTakeFirstOrThrow()
+  let { hash } = head
+  const first = head.sequence - entries.length + 1
+  const rows = entries.map((entry, at) => {
+    const row = rowOf(entry, first + at)
+    hash = chainHash(sealer, row, hash)
+    return { ...row, hash }
+  })
+  await tx.insertInto('auditEntries').values(rows).execute()
+  await tx.updateTable('auditHead').set({ hash }).where('id', '=', 1).execute()
+}
+
+type Unchained = Omit<AuditRow, 'hash'>
+
+const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
+  sequence,
+  at: entry.at,
+  event: entry.event,
+  clientId: entry.clientId ?? null,
+  subject: entry.subject ?? null,
+  target: entry.target ?? null,
+  address: entry.address ?? null,
+  requestId: entry.requestId ?? null,
+  details: entry.details === undefined ? null : JSON.stringify(entry.details),
+})
+
+/**
+ * The hash of an entry behind the one whose hash is `previous`. Keyed with the master key: anyone who can write the database,
+ * but has not the key, cannot forge a chain.
+ */
+export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
+  const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
+  const content = [sequence, at, event, clientId, subject, target, address, requestId, details, previous]
+  return sealer.digest(JSON.stringify(content), 'audit')
+}
+
+/** A place in the chain that was noted elsewhere: the whole log up to it is as it was then. */
+export interface Anchor {
+  sequence: number
+  hash: string
+}
+
+/** Where a chain ends, or the first entry that is not what was written. */
+export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence: number; reason: string }
+
+const batch = 1_000
+
+/** Walks the chain from its first entry to its head, and looks whether it passes through the anchor. */
+export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
+  // Read first: what is added meanwhile is behind this head and does no harm.
+  const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
+  const broken = (sequence: number, reason: string): AuditVerdict => ({ whole: false, sequence, reason })
+  let place: Anchor = { sequence: 0, hash: '' }
+  while (place.sequence < head.sequence) {
+    const after = read.selectFrom('auditEntries').selectAll().where('sequence', '>', place.sequence)
+    const rows = await after.where('sequence', '<=', head.sequence).orderBy('sequence').limit(batch).execute()
+    if (rows.length === 0) return broken(place.sequence + 1, 'is missing')
+    for (const { hash, ...row } of rows) {
+      const expected = place.sequence + 1
+      if (row.sequence !== expected) return broken(expected, 'is missing')
+      if (hash !== chainHash(sealer, row, place.hash)) return broken(expected, 'was altered')
+      place = { sequence: expected, hash }
+      if (anchor?.sequence === expected && anchor.hash !== hash) return broken(expected, 'is not the one noted')
+    }
+  }
+  if (place.hash !== head.hash) return broken(head.sequence, 'is not the one the head names')
+  const cutOff = anchor !== undefined && anchor.sequence > place.sequence
+  return cutOff
+    ? broken(place.sequence + 1, 'is missing: the log ends before the entry noted')
+    : { whole: true, ...place }
+}

@@ -1,0 +1,19 @@
+import { service } from '../definition/service.ts'
+import { books } from './books.ts'
+import { inventory } from './inventory.ts'
+import { products } from './products.ts'
+import { users } from './users.ts'
+
+const resources = [users, products, books]
+
+/** What is served when no other definition is given: declared as any other service is. */
+export const builtIn = service({
+  title: 'Plinth',
+  description:
+    'Users, products and books, reports made in the background, signed webhooks, and the tokens that open them.',
+  license: { name: 'MIT', identifier: 'MIT' },
+  resources,
+  // Clients of the contract's paths may send parameters of their own, such as one against caches.
+  versions: { v1: { resources, unknownParameters: 'ignore' }, v2: resources },
+  reports: [inventory],
+})

@@ -1,0 +1,65 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { getCACertificates } from 'node:tls'
+import { baseUrlOf, type Config } from '../config/config.ts'
+import { type Call, caller, client, jsonOf } from './demo/api.ts'
+import { interruptible } from './demo/ending.ts'
+
+export interface SessionOptions {
+  baseUrl?: string
+  clientId?: string
+  clientSecret?: string
+}
+
+/** A client of a service with a token of its own. */
+export interface Session {
+  call: Call
+  close: () => void
+}
+
+/**
+ * Speaks to the service at `baseUrl` (without it, to the one of these settings) as the given client, or as that of
+ * PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET. Trusts the system's authorities and the local one of the data folder.
+ */
+export async function openSession(config: Config, options: SessionOptions, signal: AbortSignal): Promise<Session> {
+  const id = options.clientId ?? process.env.PLINTH_CLIENT_ID
+  const secret = options.clientSecret ?? process.env.PLINTH_CLIENT_SECRET
+  if (!id || !secret) {
+    throw new Error('Give --client-id and --client-secret, or set PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET')
+  }
+  const { origin, protocol, hostname, port } = new URL(options.baseUrl ?? baseUrlOf(config))
+  const authority = config.tlsCertFile ?? join(resolve(config.dataDir), 'certificates', 'authority.crt')
+  const ca = existsSync(authority) ? { ca: [...getCACertificates(), readFileSync(authority, 'utf8')] } : {}
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const { send, close } = client(
+    { origin, host, port: Number(port || (protocol === 'http:' ? 80 : 443)), ...ca },
+    signal,
+  )
+  try {
+    const credentials = Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')
+    const ask = caller(send, signal, { authorization: `Basic ${credentials}` })
+    const answer = await ask('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } })
+    const { access_token } = await jsonOf<{ access_token: string }>(answer)
+    return { call: caller(send, signal, { authorization: `Bearer ${access_token}` }), close }
+  } catch (error) {
+    close()
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error
+    throw new Error(`Nothing answers at ${origin}: start the service, or name another with --base-url`, {
+      cause: error,
+    })
+  }
+}
+
+/** Works in a session of its own; Ctrl-C and SIGTERM end it with their exit code. */
+export async function withSession(config: Config, options: SessionOptions, work: (call: Call) => Promise<void>) {
+  const { signal, release } = interruptible()
+  try {
+    const { call, close } = await openSession(config, options, signal)
+    await work(call).finally(close)
+  } catch (error) {
+    if (!signal.aborted) throw error
+    process.exitCode = signal.reason
+  } finally {
+    release()
+  }
+}

@@ -1,0 +1,72 @@
+import { type Output, terminalOf } from '../../logging/terminal.ts'
+
+/** Tells what a step is doing right now: words, and its share from 0 to 1 where one is known. */
+export type Tell = (words: string, share?: number) => void
+
+/** Where the demo shows its steps. */
+export interface Screen {
+  /** Runs one step and shows how it goes and what came of it; the words may depend on the result. */
+  step: <T>(label: string, work: (tell: Tell) => Promise<T>, outcome: (result: T) => string) => Promise<T>
+  heading: (text: string) => void
+  /** One line as it is; `dim` where it matters less. */
+  line: (text?: string, dim?: boolean) => void
+}
+
+const labelWidth = 11
+const barWidth = 24
+const redrawMs = 80
+const spinner = [...'⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏']
+
+/** Steps with check marks and a bar redrawn in place on a terminal; elsewhere plain lines, one for each finished step. */
+export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
+  const { live, paint } = terminalOf(out, env)
+  const print = (text: string) => void out.write(`${text}\n`)
+  const mark = { done: paint('green', live ? '✔' : 'ok'), failed: paint('red', live ? '✖' : 'failed') }
+  const row = (sign: string, label: string, text: string) =>
+    `  ${sign}  ${paint('bold', label.padEnd(labelWidth))}${text}`
+  return {
+    step: async (label, work, outcome) => {
+      const line = live ? liveLine(out, (sign, text) => row(paint('cyan', sign), label, text)) : quietLine
+      try {
+        const result = await work(line.tell)
+        line.end()
+        print(row(mark.done, label, outcome(result)))
+        return result
+      } catch (error) {
+        line.end()
+        print(row(mark.failed, label, '').trimEnd())
+        throw error
+      }
+    },
+    heading: (text) => print(`\n  ${paint('bold', text)}\n`),
+    line: (text = '', dim = false) => print(dim ? paint('dim', text) : text),
+  }
+}
+
+const quietLine: { tell: Tell; end: () => void } = { tell: () => {}, end: () => {} }
+
+/** One line that is drawn over itself, until its end wipes it out. */
+function liveLine(out: Output, format: (sign: string, text: string) => string): typeof quietLine {
+  let text = ''
+  let turn = 0
+  const wipe = '\r\x1b[2K'
+  const draw = () => out.write(wipe + format(spinner[turn++ % spinner.length] as string, text))
+  const timer = setInterval(draw, redrawMs)
+  draw()
+  return {
+    tell: (words, share) => {
+      const shown = share === undefined ? words : `${bar(share)} ${words}`
+      // A line that wraps could not be wiped out.
+      text = shown.slice(0, Math.max((out.columns ?? 80) - labelWidth - 6, 0))
+    },
+    end: () => {
+      clearInterval(timer)
+      out.write(wipe)
+    },
+  }
+}
+
+function bar(share: number): string {
+  const full = Math.round(Math.min(Math.max(share, 0), 1) * barWidth)
+  return `${'█'.repeat(full)}${'░'.repeat(barWidth - full)} ${String(Math.floor(share * 100)).padStart(3)} %`
+}

@@ -1,0 +1,113 @@
+import { randomBytes } from 'node:crypto'
+import { isAbsolute, relative, resolve } from 'node:path'
+import { auditRecorder } from '../audit/chain.ts'
+import type { Config } from '../config/config.ts'
+import { type Output, terminalOf } from '../logging/terminal.ts'
+import { createClient, listClients } from '../oauth/clients/clients.ts'
+import { docsClientId } from '../oauth/clients/docs-client.ts'
+import type { Scopes } from '../oauth/tokens/scopes.ts'
+import { createFirstAdmin } from '../oauth/users/accounts.ts'
+import { passwords } from '../oauth/users/passwords.ts'
+import type { Service } from '../start.ts'
+import type { LoadedDefinition } from './load-definition.ts'
+
+export interface Started {
+  service: Service
+  config: Config
+  loaded: LoadedDefinition
+  version: string
+}
+
+type Row = [label: string, text: string]
+
+/** What a person who starts the service in development reads: where it is, its first client and administrator, what to do next. */
+export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
+  const { service, config, loaded } = started
+  const { baseUrl, dataDir, authorityFile } = service
+  const { paint } = terminalOf(out, env)
+  const client = await firstClient(service, config, loaded.definition.scopes)
+  const rows: Row[] = [
+    ['Plinth serves', baseUrl],
+    ...transport(config),
+    ['Docs', `${baseUrl}/docs`],
+    ['Definition', loaded.file ? resolve(loaded.file) : 'users, products and books, which are built in'],
+    ['Data', dataDir],
+    ...(authorityFile ? [['Trust', authorityFile] satisfies Row] : []),
+    ...shownClient(client),
+    ...(await firstAdmin(service, config)),
+    ['Next', nextStep(service, client)],
+  ]
+  const lines = rows.map(([label, text]) => `  ${paint('bold', label)}${' '.repeat(14 - label.length)}${text}`)
+  return `\n${lines.join('\n')}\n\n`
+}
+
+/** What differs from an HTTPS listener of its own. */
+function transport({ tls, plain, host, port, trustedProxies }: Config): Row[] {
+  if (plain) return [['Transport', 'plain HTTP, for this machine alone']]
+  return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
+}
+
+/** What a production service logs when it answers: one line for programs. */
+export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
+  const { db, log, baseUrl, migrations } = service
+  const { host, port, roles } = config
+  const next = (await hasClient(service)) ? {} : { next: `register a client: ${createCommand}` }
+  const at = { address: baseUrl, listening: `${host}:${port}`, engine: db.engine.name }
+  const definition = loaded.file ? resolve(loaded.file) : 'built in'
+  log.info({ version, ...at, roles, definition, migrations, ...next }, 'plinth is serving')
+}
+
+const createCommand = 'plinth clients create --name NAME --scope SCOPES'
+
+/** A first token for a new client; for all others how they get one. */
+function nextStep({ baseUrl, authorityFile }: Service, client: FirstClient | null): string {
+  if (client === null) return `register clients: npx ${createCommand}`
+  const trust = authorityFile ? ` --cacert ${typed(authorityFile)}` : ''
+  return `get a token\n\n  curl${trust} -u ${client.id}:${client.secret} -d grant_type=client_credentials ${baseUrl}/oauth/token`
+}
+
+/** A path the way a person here would type it. */
+function typed(path: string): string {
+  const near = relative(process.cwd(), resolve(path))
+  return near.startsWith('..') || isAbsolute(near) ? path : near
+}
+
+interface FirstClient {
+  id: string
+  secret: string | null
+}
+
+const hasClient = async ({ db }: Service) =>
+  (await listClients(db)).some(({ id, revokedAt }) => revokedAt === null && id !== docsClientId)
+
+/** In development the first run makes a client, so that the first request can be sent at once. */
+async function firstClient(
+  service: Service,
+  { bootstrapClientId }: Config,
+  scopes: Scopes,
+): Promise<FirstClient | null> {
+  if (bootstrapClientId !== null || (await hasClient(service))) return null
+  const wanted = { name: 'Development client', scopes: Object.keys(scopes), grants: ['client_credentials'] }
+  const { client, secret } = await createClient(service.db, service.sealer, scopes, wanted)
+  return { id: client.id, secret }
+}
+
+const shownClient = (client: FirstClient | null): Row[] =>
+  client
+    ? [
+        ['Client', client.id],
+        ['Secret', `${client.secret}   (shown this once)`],
+      ]
+    : []
+
+/** And an administrator, so that somebody can log in. */
+async function firstAdmin({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<Row[]> {
+  if (bootstrapClientId !== null) return []
+  const record = auditRecorder(sealer, Date.now)
+  const admin = await createFirstAdmin(db, passwords(randomBytes), Date.now, randomBytes, record)
+  if (admin === null) return []
+  return [
+    ['Administrator', admin.email],
+    ['Password', `${admin.password}   (shown this once)`],
+  ]
+}

@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto'
+import { Command, InvalidArgumentError } from 'commander'
+import { operator } from '../audit/chain.ts'
+import type { Config } from '../config/config.ts'
+import { Problem } from '../http/problems/problem.ts'
+import { type ApiKeyStore, createApiKey, listApiKeys, revokeApiKey } from '../oauth/api-keys/api-keys.ts'
+import { rotateByWish } from '../oauth/keys/rotation.ts'
+import { signingKeys } from '../oauth/keys/signing-keys.ts'
+import type { ApiKey } from '../storage/tables/administration.ts'
+import type { Stores } from '../stores.ts'
+import { print, printJson, withStores } from './print.ts'
+
+const about = `Manage API keys, and rotate the keys that sign tokens
+
+An API key (create, list, revoke) says whose limits a request counts against. It opens nothing: requests still need an
+access token. Signing keys (rotate) are what access tokens and ID tokens are signed with.`
+
+/** `plinth keys …`: API keys, the twin of /api/keys, and the rotation of signing keys. */
+export function keysCommand(configuration: () => Config): Command {
+  const using = withStores(configuration)
+  const keys = new Command('keys').description(about)
+  keys
+    .command('create')
+    .description('Make an API key and print it once')
+    .requiredOption('--name <name>', 'what people call it')
+    .option('--rate <calls/seconds>', 'its own rate limit, such as 600/60')
+    .option('--quota <requests>', 'its own quota of requests a month', wholeNumber)
+    .option('--expires <instant>', 'when it ends by itself, such as 2030-01-31T00:00:00Z')
+    .action((options) => using((stores) => create(stores, options)))
+  keys
+    .command('list')
+    .description('List the API keys')
+    .option('--json', 'as JSON')
+    .action((options) => using((stores) => list(stores, options)))
+  keys
+    .command('revoke')
+    .description('Revoke an API key: it counts for nothing within 30 seconds')
+    .argument('<id>')
+    .action((id) => using((stores) => revoke(stores, id)))
+  keys
+    .command('rotate')
+    .description('Publish a new signing key now and sign with it from tomorrow; services do so every 90 days')
+    .option('--now', 'sign with it at once: clients that keep the JWKS refuse its tokens until they read it again')
+    .option('--discard', 'also refuse every token signed so far, for a key that leaked; implies --now')
+    .action((options) => using((stores) => rotate(stores, options)))
+  return keys
+}
+
+function wholeNumber(text: string): number {
+  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1 on.')
+  return Number(text)
+}
+
+const by = ({ db, sealer }: Stores): ApiKeyStore => ({
+  ...{ db, sealer, now: Date.now, random: randomBytes },
+  actor: operator,
+})
+
+async function create(stores: Stores, options: { name: string; rate?: string; quota?: number; expires?: string }) {
+  const { name, rate = null, quota = null, expires = null } = options
+  const { apiKey, key } = await createApiKey(by(stores), { name, rate, quota, expiresAt: expires })
+  print(`id       ${apiKey.id}\napi_key  ${key}`)
+}
+
+async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
+  const keys = (await listApiKeys(db)).map(({ keyHash: _, revision: __, sharesSecond: ___, ...key }) => key)
+  if (json) return printJson(keys)
+  for (const key of keys) print(line(key))
+}
+
+function line(key: Omit<ApiKey, 'keyHash' | 'revision' | 'sharesSecond'>): string {
+  const { id, hint, name, rate, quota, lastUsedAt, expiresAt } = key
+  const limits = [rate && `rate ${rate}`, quota && `quota ${quota}`, expiresAt && `until ${expiresAt}`]
+  const facts = [`last used ${lastUsedAt ?? 'never'}`, ...limits.filter(Boolean)]
+  return `${id}  ${hint}…  ${name}\n    ${facts.join(', ')}`
+}
+
+async function revoke(stores: Stores, id: string): Promise<void> {
+  await revokeApiKey(by(stores), id).catch((error) => {
+    const missing = error instanceof Problem && error.code === 'RESOURCE_NOT_FOUND'
+    throw missing ? new Error(`There is no active API key ${id}`, { cause: error }) : error
+  })
+  print(`Revoked ${id}`)
+}
+
+async function rotate({ db, sealer }: Stores, { now = false, discard = false }): Promise<void> {
+  await signingKeys({ db, sealer, now: Date.now })
+  const wish = { immediately: now || discard, discard }
+  const { published, retired } = await rotateByWish({ db, sealer, now: Date.now, actor: operator }, wish)
+  print(
+    published
+      ? `Published ${published.kid}, signs from ${published.activeFrom}`
+      : 'A new key waits for its turn already',
+  )
+  for (const kid of retired) print(`Retired ${kid}`)
+}

@@ -1,0 +1,33 @@
+import { type Config, databaseUrlOf } from '../config/config.ts'
+import type { Definition } from '../definition/service.ts'
+import { migrate } from '../storage/migrate.ts'
+import { openDatabase } from '../storage/open.ts'
+
+/**
+ * Brings the schema up to date and says what was done; with `plan` nothing stays done. Throws `TableMismatch`, which says
+ * what to do, when a table is there in another form than the definition declares.
+ */
+export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
+  const db = await openDatabase(databaseUrlOf(config))
+  try {
+    const done = await migrate(db, { tables, plan })
+    process.stdout.write(said(done, plan))
+  } finally {
+    await db.close()
+  }
+}
+
+const isStatement = (line: string) => !/^\d{4}-/.test(line)
+
+function said(done: string[], plan: boolean): string {
+  if (done.length === 0) return 'The schema is up to date\n'
+  const migrations = done.filter((line) => !isStatement(line))
+  const ran = migrations.length > 0 ? `${plan ? 'Would run' : 'Ran'} ${migrations.join(', ')}\n` : ''
+  return (
+    ran +
+    done
+      .filter(isStatement)
+      .map((line) => (line.startsWith('--') ? `${line}\n` : `${line};\n`))
+      .join('')
+  )
+}

@@ -1,0 +1,61 @@
+import type { Config } from '../config/config.ts'
+import { type SessionOptions, withSession } from './api-session.ts'
+import { type Call, jsonOf } from './demo/api.ts'
+import { screen } from './demo/screen.ts'
+import { askFor, follow, save, type Task } from './report-run.ts'
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+const number = new Intl.NumberFormat('en')
+
+export type Filter = Record<string, string | number>
+
+interface RunOptions extends SessionOptions {
+  format: string
+  out?: string
+  from?: string
+  to?: string
+  fields?: string
+  sort?: string
+  filter?: Filter
+}
+
+/** Asks for a report, shows how it goes, and saves it. */
+export const run = (config: Config, reportType: string, options: RunOptions): Promise<void> =>
+  withSession(config, options, (call) => make(call, reportType, options))
+
+async function make(call: Call, reportType: string, options: RunOptions): Promise<void> {
+  const { format, out, from, to, fields, sort, filter } = options
+  const asked = Object.entries({ from, to, fields, sort, filter }).filter(([, value]) => value !== undefined)
+  const { taskId } = await askFor(call, { reportType, format, parameters: Object.fromEntries(asked) })
+  const file = out ?? `report-${reportType}-${taskId.replace(/[^\w-]/g, '')}.${format}`
+  const { step } = screen(process.stdout, process.env)
+  const task = await step(
+    'Report',
+    (tell) => follow(call, taskId, tell),
+    ({ rowCount = 0 }) => `${taskId}, ${number.format(rowCount)} rows`,
+  )
+  await step(
+    'Download',
+    (tell) => save(call, task, file, tell),
+    () => `${file}, ${number.format(task.sizeBytes ?? 0)} bytes, as Repr-Digest says`,
+  )
+}
+
+/** Prints the tasks of the client. */
+export const list = (config: Config, options: SessionOptions & { status?: string; json?: boolean }): Promise<void> =>
+  withSession(config, options, async (call) => {
+    const query = options.status === undefined ? '' : `?status=${encodeURIComponent(options.status)}`
+    const tasks = await jsonOf<Task[]>(await call('GET', `/api/reports${query}`))
+    if (options.json) return print(JSON.stringify(tasks, null, 2))
+    for (const task of tasks) {
+      const about = `${task.status.replace('_', ' ')} ${task.progress} %`.padEnd(18)
+      print(`${task.taskId}  ${about}${task.createdAt}  ${task.reportType} as ${task.format}`)
+    }
+  })
+
+/** Cancels a task. */
+export const cancel = (config: Config, taskId: string, options: SessionOptions): Promise<void> =>
+  withSession(config, options, async (call) => {
+    const answer = await call('POST', `/api/reports/${encodeURIComponent(taskId)}/cancel`)
+    print(`Cancelled ${(await jsonOf<Task>(answer)).taskId}`)
+  })

@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+import { createWriteStream, renameSync, rmSync } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
+import { type Answer, type Call, jsonOf } from './demo/api.ts'
+import type { Tell } from './demo/screen.ts'
+
+/** A report task as the service shows it. */
+export interface Task {
+  taskId: string
+  status: 'pending' | 'in_progress' | 'completed' | 'failed'
+  reportType: string
+  format: string
+  progress: number
+  createdAt: string
+  rowCount?: number
+  sizeBytes?: number
+  resultUrl?: string
+  error?: { errorCode: string; message: string }
+}
+
+/** Asks for a report; returns its task. */
+export const askFor = async (call: Call, request: object): Promise<Task> =>
+  jsonOf<Task>(await call('POST', '/api/reports', { json: request }))
+
+/** Watches a task until it is completed, and tells of its progress; throws when it fails. */
+export async function follow(call: Call, taskId: string, tell: Tell): Promise<Task> {
+  let seen = ''
+  for (;;) {
+    const headers = { accept: 'text/event-stream', ...(seen !== '' && { 'last-event-id': seen }) }
+    const { body } = await call('GET', `/api/reports/${taskId}/events`, { headers })
+    // A stream that breaks is opened again where it was.
+    const states = events(body)
+    for await (const { id, task } of states) {
+      seen = id
+      tell(task.status.replace('_', ' '), task.progress / 100)
+      if (task.status === 'completed') return task
+      if (task.status === 'failed')
+        throw new Error(`The report failed: ${task.error?.message ?? 'for no known reason'}`)
+    }
+  }
+}
+
+/** The events of a stream that carry a task (HTML Living Standard §9.2.6). */
+async function* events(body: Answer['body']): AsyncIterable<{ id: string; task: Task }> {
+  let text = ''
+  for await (const chunk of body.setEncoding('utf8')) {
+    text += chunk
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const fields = new Map(
+        text
+          .slice(0, end)
+          .split('\n')
+          .map((line) => line.split(/: (.*)/s) as [string, string]),
+      )
+      text = text.slice(end + 2)
+      const [id, data] = [fields.get('id'), fields.get('data')]
+      if (id && data) yield { id, task: JSON.parse(data) as Task }
+    }
+  }
+}
+
+/** Saves the result in `file`; throws, and leaves no file, when it is not what Repr-Digest says (RFC 9530). */
+export async function save(call: Call, { resultUrl, sizeBytes = 0 }: Task, file: string, tell: Tell): Promise<void> {
+  const answer = await call('GET', resultUrl as string)
+  const hash = createHash('sha256')
+  const part = `${file}.part`
+  let received = 0
+  const digesting = async function* (chunks: AsyncIterable<Buffer>) {
+    for await (const chunk of chunks) {
+      hash.update(chunk)
+      received += chunk.length
+      tell('downloading', received / sizeBytes)
+      yield chunk
+    }
+  }
+  try {
+    await pipeline(answer.body, digesting, createWriteStream(part))
+    const digest = `sha-256=:${hash.digest('base64')}:`
+    const promised = String(answer.headers['repr-digest'])
+    if (digest !== promised) throw new Error(`The file's digest is ${digest}, not ${promised}`)
+    renameSync(part, file)
+  } finally {
+    rmSync(part, { force: true })
+  }
+}

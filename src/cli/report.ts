@@ -1,0 +1,42 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import type { Config } from '../config/config.ts'
+import { asClient } from './clients.ts'
+import type { Filter } from './report-actions.ts'
+
+const formats = ['json', 'csv', 'ndjson', 'xlsx', 'pdf']
+const statuses = ['pending', 'in_progress', 'completed', 'failed']
+
+/** `plinth report run|list|cancel`: a client of a service, here or elsewhere. */
+export function reportCommand(configuration: () => Config): Command {
+  const report = new Command('report')
+  const actions = () => import('./report-actions.ts')
+  asClient(report.command('run'))
+    .description('Ask for a report, watch it and download it')
+    .argument('<type>', 'such as users')
+    .addOption(new Option('--format <format>', 'form of the result').choices(formats).default('csv'))
+    .option('--out <file>', 'where to put it (report-<type>-<task>.<format> without it)')
+    .option('--from <instant>', 'only rows of this day or instant, or later')
+    .option('--to <instant>', 'only rows of before this day or instant')
+    .option('--fields <names>', 'only these columns, between commas')
+    .option('--sort <names>', 'such as name or -createdAt,name')
+    .option('--filter <name=value...>', 'only rows with this value', filterOf)
+    .action(async (type, options) => (await actions()).run(configuration(), type, options))
+  asClient(report.command('list'))
+    .description('List your reports, newest first')
+    .addOption(new Option('--status <status>', 'only those in this state').choices(statuses))
+    .option('--json', 'as JSON')
+    .action(async (options) => (await actions()).list(configuration(), options))
+  asClient(report.command('cancel'))
+    .description('Cancel a report')
+    .argument('<task>')
+    .action(async (task, options) => (await actions()).cancel(configuration(), task, options))
+  return report
+}
+
+/** `minPrice=5` → a filter; what looks like a number is one for the bounds of numbers. */
+function filterOf(text: string, before: Filter = {}): Filter {
+  const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
+  if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')
+  const isBound = /^(min|max)[A-Z]/.test(name) && value !== '' && Number.isFinite(Number(value))
+  return { ...before, [name]: isBound ? Number(value) : value }
+}

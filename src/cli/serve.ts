@@ -1,0 +1,39 @@
+import closeWithGrace from 'close-with-grace'
+import type { Config } from '../config/config.ts'
+import { refuseUnsafeProcess } from '../config/production-checks.ts'
+import { guessableSecrets } from '../config/secrets.ts'
+import { startService } from '../start.ts'
+import { greeting, logStart } from './greeting.ts'
+import type { LoadedDefinition } from './load-definition.ts'
+
+const stopLimitMs = 24_000
+const parentLookMs = 500
+
+/** Serves a definition until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
+export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
+  refuseUnsafeProcess(config)
+  const service = await startService(config, loaded.definition, version)
+  const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err }) => {
+    if (err) process.stderr.write(`plinth: stopping because of ${err.stack ?? err}\n`)
+    await service.close()
+  })
+  stopWithParent(close)
+  for (const name of config.production ? guessableSecrets(config) : []) {
+    process.stderr.write(`plinth: ${name} can be guessed: take random text, such as openssl rand -hex 32 prints\n`)
+  }
+  const started = { service, config, loaded, version }
+  if (config.production) await logStart(started)
+  else process.stdout.write(await greeting(started, process.stdout, process.env))
+}
+
+/** npm does not pass SIGTERM on: a service that `npm start` started ends when its parent does. */
+function stopWithParent(close: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return
+  const parent = process.ppid
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    close()
+  }, parentLookMs)
+  watch.unref()
+}

@@ -1,0 +1,164 @@
+import { randomBytes } from 'node:crypto'
+import { Command } from 'commander'
+import { auditRecorder, operator, passwordChanged } from '../audit/chain.ts'
+import { users } from '../catalog/users.ts'
+import { baseUrlOf, type Config } from '../config/config.ts'
+import { inputValidator } from '../http/policies/body-parsing.ts'
+import { fromValidation } from '../http/problems/framework-errors.ts'
+import {
+  accountByEmail,
+  listAccounts,
+  lockUser,
+  openAccount,
+  type Role,
+  setPasswordHash,
+} from '../oauth/users/accounts.ts'
+import { invitations } from '../oauth/users/invitations.ts'
+import { invitationMail } from '../oauth/users/mail.ts'
+import { passwordMistake } from '../oauth/users/password-policy.ts'
+import { passwords } from '../oauth/users/passwords.ts'
+import { openQueue } from '../queue/open.ts'
+import { eventPublisher, hasSubscriber } from '../resources/change-events.ts'
+import type { Database, Queryable } from '../storage/database.ts'
+import { caseFold } from '../storage/rows/page-query.ts'
+import { rowsOf } from '../storage/rows/rows.ts'
+import { openStores, type Stores } from '../stores.ts'
+import { readSecret } from './read-secret.ts'
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+const now = Date.now
+
+interface Named {
+  name?: string
+  admin?: boolean
+}
+
+/** `plinth users invite|set-password|list`: works beside a running service, which sees the change at once. */
+export function usersCommand(configuration: () => Config): Command {
+  const using = async (work: (stores: Stores, config: Config) => Promise<void>) => {
+    const config = configuration()
+    const stores = await openStores(config)
+    await work(stores, config).finally(() => stores.db.close())
+  }
+  const users = new Command('users')
+  users
+    .command('invite')
+    .description('Print a link by which a user chooses a password; it works once, for 30 minutes')
+    .argument('<email>')
+    .option('--name <name>', 'adds the user, if there is none with that address')
+    .option('--admin', 'makes the user an administrator')
+    .action((email, options: Named) => using((stores, config) => invite(stores, config, email, options)))
+  users
+    .command('set-password')
+    .description('Set a password, read from standard input; ends all logins and tokens of the user')
+    .argument('<email>')
+    .option('--name <name>', 'adds the user, if there is none with that address')
+    .option('--admin', 'makes the user an administrator')
+    .action((email, options: Named) => using((stores) => setPassword(stores, email, options)))
+  users
+    .command('list')
+    .description('List the users who can log in or are invited')
+    .option('--json', 'as JSON')
+    .action((options) => using((stores) => list(stores, options)))
+  return users
+}
+
+const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
+
+async function invite(stores: Stores, config: Config, email: string, options: Named): Promise<void> {
+  const { db, sealer } = stores
+  const user = await userOf(db, email, options)
+  const { productName, smtpUrl, smtpFrom } = config
+  const hasher = passwords(randomBytes)
+  const { inviteIn } = invitations({
+    ...{ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes },
+    record: auditRecorder(sealer, now),
+  })
+  const invitation = await withUser(db, user, (tx, userId) => inviteIn(tx, userId, roleOf(options), operator))
+  print(`${invitation.url}\nworks once, until ${invitation.expiresAt}`)
+  if (smtpUrl === null || smtpFrom === null) return
+  await invitationMail({ url: smtpUrl, from: smtpFrom, productName })(invitation)
+  print(`sent to ${invitation.email}`)
+}
+
+type User = NewUser & { id?: number }
+
+/** The user with that address; one to be added where there is none and a name for it is given. */
+async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
+  const find = db.read
+    .selectFrom('users')
+    .select(['id', 'name', 'email'])
+    .where('emailKey', '=', caseFold(email.trim()))
+  const found = await find.executeTakeFirst()
+  if (found) return found
+  if (name === undefined) throw new Error(`There is no user ${email}; give a --name to add one`)
+  return newUser({ name, email })
+}
+
+/** Does something for a user in one transaction, which first adds the user where it is not there yet. */
+async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
+  const { id } = user
+  if (id !== undefined) return db.write((tx) => work(tx, id))
+  const { add, close } = await userAdder(db, now)
+  return db.write(async (tx) => work(tx, await add(tx, user))).finally(close)
+}
+
+async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
+  const owner = await userOf(db, email, options)
+  const password = await readSecret(`Password for ${owner.email}: `)
+  const mistake = await passwordMistake(password, owner)
+  if (mistake !== undefined) throw new Error(`The password ${mistake}`)
+  const hash = await passwords(randomBytes).hash(password)
+  const role = roleOf(options)
+  await withUser(db, owner, async (tx, userId) => {
+    await lockUser(tx, db.engine, userId)
+    await openAccount(tx, userId, role, now())
+    await setPasswordHash(tx, userId, hash, now())
+    const entry = { ...passwordChanged(String(userId), operator), ...(role && { details: { role } }) }
+    await auditRecorder(sealer, now)(tx, entry)
+  })
+  const account = await accountByEmail(db, owner.email)
+  print(`${owner.email} can log in now, as ${account?.role}`)
+}
+
+async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
+  const accounts = await listAccounts(db)
+  const shown = accounts.map(({ passwordHash, ...account }) => ({ ...account, hasPassword: passwordHash !== null }))
+  if (json) return print(JSON.stringify(shown, null, 2))
+  for (const { userId, email, name, role, hasPassword } of shown) {
+    print(`${userId}  ${role}  ${hasPassword ? 'has a password' : 'invited'}  ${email}  ${name}`)
+  }
+}
+
+const { declaration } = users
+const check = inputValidator(declaration.body, 'body')
+
+/** A user that is not there yet. */
+export type NewUser = { name: string; email: string }
+
+/** What is wanted, by the rules of POST /users and trimmed as there. Throws an error that names each broken one. */
+export function newUser(wanted: NewUser): NewUser {
+  const user = { ...wanted }
+  const result = check(user)
+  if (!('error' in result)) return user
+  const { errors = [] } = fromValidation(result.error, 'body')
+  throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
+}
+
+/** Adds users as POST /users does: whoever listens to `user.created` is told. To be closed. */
+export async function userAdder(db: Database, now: () => number) {
+  const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
+  const queue = await openQueue({ db, now, random: Math.random, onError })
+  const announce = eventPublisher({ queue, random: randomBytes }, declaration)
+  const { table, folded, kinds } = declaration
+  const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), heard: hasSubscriber(declaration) })
+  const who = operator.subject as string
+  const caller = { clientId: who, subject: who, scopes: new Set<string>() }
+  const add = async (tx: Queryable, user: NewUser): Promise<number> => {
+    const at = new Date(now()).toISOString()
+    const { row, heard } = await rows.insert(tx, { address: null, phone: null, ...user }, at)
+    if (heard) await announce(tx, 'created', row, caller, at)
+    return row.id
+  }
+  return { add, close: () => queue.stop(0) }
+}

@@ -1,0 +1,71 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from '../config/config.ts'
+import { patternsOf } from '../queue/events.ts'
+import { type SessionOptions, withSession } from './api-session.ts'
+import { type Call, jsonOf } from './demo/api.ts'
+import { print, printJson } from './print.ts'
+
+/** A registration as the service shows it. */
+export interface Registration {
+  id: string
+  event: string
+  callbackUrl: string
+  status: string
+  statusReason?: string
+}
+
+interface Delivery {
+  id: string
+  eventId: string
+  status: 'pending' | 'delivered' | 'failed'
+  attempts: { statusCode?: number; durationMs: number; error?: string }[]
+}
+
+/** Prints the webhooks of the client. */
+export const list = (config: Config, options: SessionOptions & { json?: boolean }): Promise<void> =>
+  withSession(config, options, async (call) => {
+    const found = await registrations(call)
+    if (options.json) return printJson(found)
+    for (const { id, status, event, callbackUrl, statusReason } of found) {
+      print(
+        `${id}  ${status.padEnd(8)}  ${event.padEnd(18)}  ${callbackUrl}${statusReason ? `  (${statusReason})` : ''}`,
+      )
+    }
+  })
+
+const registrations = async (call: Call): Promise<Registration[]> =>
+  jsonOf<Registration[]>(await call('GET', '/api/webhooks?limit=200'))
+
+/** Sends the example of an event to a webhook, waits for what comes of it, and prints that. */
+export const trigger = (config: Config, event: string, options: SessionOptions & { webhook?: string }): Promise<void> =>
+  withSession(config, options, async (call) => {
+    const id = options.webhook ?? (await hearing(call, event)).id
+    const place = `/api/webhooks/${encodeURIComponent(id)}`
+    const { id: deliveryId } = await jsonOf<Delivery>(await call('POST', `${place}/test`, { json: { event } }))
+    const { status, eventId, attempts } = await settled(call, `${place}/deliveries/${deliveryId}`)
+    const [{ statusCode, durationMs = 0, error = 'it was given up' } = {}] = attempts
+    const answer = statusCode === undefined ? error : `answered ${statusCode} in ${durationMs} ms`
+    if (status !== 'delivered') throw new Error(`${event} was not delivered to ${id}: ${answer}`)
+    print(`${event}  ${eventId}  to ${id}: ${answer}`)
+  })
+
+async function hearing(call: Call, event: string): Promise<Registration> {
+  const patterns = patternsOf(event)
+  const found = (await registrations(call)).find((one) => one.status === 'active' && patterns.includes(one.event))
+  if (found) return found
+  throw new Error(`None of your active webhooks hears of ${event}: register one, or name one with --webhook`)
+}
+
+const waitMs = 60_000
+const lookMs = 100
+
+async function settled(call: Call, path: string): Promise<Delivery> {
+  const endMs = performance.now() + waitMs
+  for (;;) {
+    const delivery = await jsonOf<Delivery>(await call('GET', path))
+    if (delivery.status !== 'pending') return delivery
+    if (performance.now() > endMs)
+      throw new Error(`Nothing was sent within ${waitMs / 1_000} seconds: is a worker running?`)
+    await sleep(lookMs)
+  }
+}

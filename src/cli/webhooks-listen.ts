@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Agent } from 'undici'
+import type { Config } from '../config/config.ts'
+import { openSession, type SessionOptions } from './api-session.ts'
+import { jsonOf } from './demo/api.ts'
+import { closing, type Defer, interruptible } from './demo/ending.ts'
+import { mistake } from './demo/receiver.ts'
+import { print } from './print.ts'
+import type { Registration } from './webhooks-actions.ts'
+
+interface ListenOptions extends SessionOptions {
+  forward?: string
+  events: string
+}
+
+/** Registers an endpoint on loopback, receives until Ctrl-C or SIGTERM, and removes the endpoint whatever happens. */
+export async function listen(config: Config, options: ListenOptions): Promise<void> {
+  const forward = options.forward === undefined ? undefined : targetOf(options.forward)
+  const { signal, release } = interruptible()
+  const { defer, close } = closing()
+  defer(release)
+  try {
+    await receive(config, { ...options, signal, defer, ...(forward && { forward }) })
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    await close()
+  }
+}
+
+function targetOf(url: string): string {
+  const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
+  if (/^https?:$/.test(protocol)) return url
+  throw new Error(`--forward ${url}: expected a URL such as http://localhost:3000/hook`)
+}
+
+interface Receiving extends ListenOptions {
+  signal: AbortSignal
+  defer: Defer
+}
+
+async function receive(config: Config, { signal, defer, ...options }: Receiving): Promise<void> {
+  // Nobody else can guess the path, so whatever comes there claims to be the service.
+  const path = `/${randomUUID()}`
+  const secret = Promise.withResolvers<string>()
+  secret.promise.catch(() => {})
+  const agent = new Agent()
+  defer(() => agent.destroy())
+  const server = createServer(async (request, response) => {
+    const status = request.url === path ? await pass(request, await secret.promise, agent, options.forward) : 404
+    response.writeHead(status).end()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  defer(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
+  const made = await register(config, options, url, signal, defer)
+  secret.resolve(made.secret)
+  print(`Listening for ${made.event} as ${made.id}${options.forward ? `, passing on to ${options.forward}` : ''}`)
+  if (!signal.aborted) await once(signal, 'abort')
+}
+
+async function register(config: Config, options: ListenOptions, url: string, signal: AbortSignal, defer: Defer) {
+  const { call, close } = await openSession(config, options, signal)
+  try {
+    const json = { event: options.events, callbackUrl: url, description: 'plinth webhooks listen' }
+    const made = await jsonOf<Registration & { secret: string }>(await call('POST', '/api/webhooks', { json }))
+    defer(() => unregister(config, options, made.id))
+    return made
+  } finally {
+    close()
+  }
+}
+
+const removalMs = 10_000
+
+/** By now the first token may have expired, and its connections are aborted: a session of its own. */
+async function unregister(config: Config, options: SessionOptions, id: string): Promise<void> {
+  const { call, close } = await openSession(config, options, AbortSignal.timeout(removalMs))
+  await call('DELETE', `/api/webhooks/${id}`).finally(close)
+  print(`Removed ${id}`)
+}
+
+/** Verifies a call and passes it on; prints a line, and returns what the service is answered. */
+async function pass(request: IncomingMessage, secret: string, agent: Agent, forward?: string): Promise<number> {
+  const startedAt = performance.now()
+  const { headers } = request
+  const about = `${new Date().toISOString()}  ${headers['webhook-event']}  ${headers['webhook-id']}`
+  const body = Buffer.concat(await request.toArray())
+  const wrong = mistake(secret, headers, body, Date.now())
+  if (wrong !== null) {
+    print(`${about}  refused: ${wrong}`)
+    return 401
+  }
+  const { status, told } =
+    forward === undefined ? { status: 204, told: 'verified' } : await send(agent, forward, headers, body)
+  print(`${about}  ${told} in ${Math.round(performance.now() - startedAt)} ms`)
+  return status
+}
+
+/** Headers of the connection (RFC 9110 §7.6.1) and of its framing, which the next one sets itself. */
+const ofConnection =
+  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|expect)$/
+
+async function send(agent: Agent, forward: string, headers: IncomingMessage['headers'], body: Buffer) {
+  const kept = Object.fromEntries(Object.entries(headers).filter(([name]) => !ofConnection.test(name)))
+  const { origin, pathname, search } = new URL(forward)
+  try {
+    const answer = await agent.request({ origin, path: pathname + search, method: 'POST', headers: kept, body })
+    await answer.body.dump()
+    return { status: answer.statusCode, told: `→ ${answer.statusCode}` }
+  } catch (error) {
+    return { status: 502, told: `→ ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}` }
+  }
+}

@@ -1,0 +1,93 @@
+import { isIP } from 'node:net'
+import { Expected, setting, split } from './setting.ts'
+
+/** A URL of this form, kept as it was written. */
+export const url = (about: string, form: RegExp, expected: string) =>
+  setting(
+    (value) => {
+      if (!form.test(value) || !URL.canParse(value)) throw new Expected(expected)
+      return value
+    },
+    '',
+    about,
+  )
+
+/** An `https://host[:port]` without a path: the service lives at the root of its origin; http only to this machine. */
+export const origin = (allowLoopback: boolean, about: string) =>
+  setting(
+    (value) => {
+      const url = URL.parse(value)
+      const isLocal = allowLoopback && url?.protocol === 'http:' && loopback.test(url.hostname)
+      if ((url?.protocol !== 'https:' && !isLocal) || url?.pathname !== '/' || url.search || url.hash || url.username) {
+        throw new Expected('an https:// address without a path, such as https://api.example.com')
+      }
+      return url.origin
+    },
+    '',
+    about,
+  )
+
+/** An issuer's identifier (RFC 8414 §2), kept as it was written, since tokens repeat it so; http only to this machine. */
+export const issuer = (allowLoopback: boolean, about: string) =>
+  setting(
+    (value) => {
+      const url = URL.parse(value)
+      const isLocal =
+        allowLoopback && url?.protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname)
+      if ((url?.protocol !== 'https:' && !isLocal) || url?.search || url?.hash || url?.username) {
+        throw new Expected('an https:// address without query and fragment, such as https://id.example.com/realm')
+      }
+      return value
+    },
+    '',
+    about,
+  )
+
+/** Hosts of this machine, as URLs write them. */
+export const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** What a browser sends as Origin: nothing but scheme, host and a port that is not the scheme's own. */
+function isOrigin(text: string, allowLoopback: boolean): boolean {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || url.origin !== text || !/^[a-z0-9.:[\]-]+$/.test(url.hostname)) return false
+  return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
+}
+
+/** Origins as browsers send them: https, and http on loopback addresses where that is allowed. */
+export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      const wrong = parts.find((part) => !isOrigin(part, allowLoopback))
+      if (wrong !== undefined) {
+        const loopbackToo = allowLoopback ? ' (or http:// on a loopback host)' : ''
+        throw new Expected(`origins such as https://app.example.com${loopbackToo}, comma-separated (${wrong} is none)`)
+      }
+      return parts
+    },
+    fallback,
+    about,
+  )
+
+const isCidr = (entry: string): boolean => {
+  const [address = '', bits, more] = entry.split('/')
+  const most = isIP(address) === 6 ? 128 : 32
+  return (
+    isIP(address) !== 0 && more === undefined && (bits === undefined || (/^\d+$/.test(bits) && Number(bits) <= most))
+  )
+}
+
+/** IP addresses and CIDRs; a range of all addresses only where that can be meant. */
+export const cidrs = (fallback: string, about: string, canBeAll = true) =>
+  setting(
+    (value) => {
+      const parts = split(value)
+      const wrong = parts.find((part) => !isCidr(part))
+      if (wrong !== undefined) throw new Expected(`IP addresses or CIDRs, comma-separated (${wrong} is neither)`)
+      const all = parts.find((part) => /\/0+$/.test(part))
+      if (all !== undefined && !canBeAll) throw new Expected(`IP addresses or CIDRs of some, not of all (${all})`)
+      return parts
+    },
+    fallback,
+    about,
+  )

@@ -1,0 +1,89 @@
+import type { Collection } from '../resources/declaration.ts'
+
+/** All in which versions differ: they serve the same resources by the same code. */
+export interface Differences {
+  /** A list is an array, or an object with `items`, `next` and `prev`. */
+  lists: 'array' | 'object'
+  /** What the Deprecation header says once the version is deprecated: `true`, or since when (RFC 9745). */
+  deprecation: 'true' | 'date'
+  /** A query parameter that an operation does not have is refused with 400, or ignored. */
+  unknownParameters: 'refuse' | 'ignore'
+}
+
+/** One version of the interface: where it is, what is served there, and how it differs from the others. */
+export interface Version extends Differences {
+  /** A contract's bare path is the same route as its `/v1` twin and never moves. */
+  prefixes: readonly string[]
+  collections: readonly Collection[]
+}
+
+/** What an author says of a version: its resources, and where it differs from what is usual. */
+export interface VersionDeclaration extends Partial<Differences> {
+  resources: readonly Collection[]
+}
+
+export type DeclaredVersions = Readonly<Record<string, VersionDeclaration>>
+
+/** Versions in the order of their numbers; what is said of one in short is its resources. */
+export function declaredVersions(
+  versions: Readonly<Record<string, readonly Collection[] | VersionDeclaration>>,
+): DeclaredVersions {
+  const entries = Object.entries(versions).map(([name, said]): [string, VersionDeclaration] => [
+    name,
+    // What an author's JavaScript may say instead of either is a mistake, named below.
+    typeof said === 'object' && said !== null && 'resources' in said ? said : { resources: said },
+  ])
+  return Object.fromEntries(entries.toSorted(([one], [other]) => Number(one.slice(1)) - Number(other.slice(1))))
+}
+
+/** The first version is the contract's; in later ones a list has room for more than its items. */
+const usual = (name: string): Differences => ({
+  ...(name === 'v1' ? fixedInV1 : { lists: 'object', deprecation: 'date' }),
+  unknownParameters: 'refuse',
+})
+
+const fixedInV1 = { lists: 'array', deprecation: 'true' } as const
+
+/** A declared version as it is served. */
+export const versionOf = (name: string, { resources, ...differences }: VersionDeclaration): Version =>
+  Object.freeze({
+    ...usual(name),
+    ...differences,
+    prefixes: name === 'v1' ? ['', '/v1'] : [`/${name}`],
+    collections: Object.freeze([...resources]),
+  })
+
+/** What is wrong with the declared versions of a service with these resources. */
+export function versionMistakes(resources: readonly Collection[], versions: DeclaredVersions): string[] {
+  const wrong = Object.keys(versions)
+    .filter((name) => !/^v[1-9][0-9]?$/.test(name))
+    .map((name) => `service: versions are named v1, v2 and so on, not '${name}'`)
+  // The bare paths of the contract are those of v1.
+  if (!Object.hasOwn(versions, 'v1')) wrong.push('service: versions must have a v1')
+  for (const [name, { resources: served, ...differences }] of Object.entries(versions)) {
+    const strange = !Array.isArray(served) || served.some((one) => !resources.includes(one))
+    if (strange) wrong.push(`service: ${name} may serve only what resources lists`)
+    for (const [point, word] of Object.entries(differences)) wrong.push(...differenceMistakes(name, point, word))
+  }
+  return wrong
+}
+
+const words: Readonly<Record<string, readonly string[]>> = {
+  lists: ['array', 'object'],
+  deprecation: ['true', 'date'],
+  unknownParameters: ['refuse', 'ignore'],
+}
+
+function differenceMistakes(name: string, point: string, word: string): string[] {
+  const known = words[point]
+  if (!known) return [`service: ${name} knows no '${point}', only resources, ${listed(Object.keys(words))}`]
+  if (!known.includes(word)) return [`service: ${point} of ${name} must be '${known.join("' or '")}'`]
+  const fixed: string | undefined = Object.hasOwn(fixedInV1, point)
+    ? usual('v1')[point as keyof Differences]
+    : undefined
+  return name === 'v1' && fixed !== undefined && word !== fixed
+    ? [`service: ${point} of v1 is '${fixed}', as the contract says`]
+    : []
+}
+
+const listed = (names: readonly string[]) => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`

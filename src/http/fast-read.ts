@@ -1,0 +1,42 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { httpDate } from './headers/http-date.ts'
+import { heldTag, isUnchanged, type Revised, strongTag } from './policies/conditional.ts'
+import { isNarrowed } from './policies/partial-response.ts'
+
+/** A representation as it is sent, with its validators. */
+export interface Representation {
+  /** JSON. */
+  text: string
+  etag: string
+  /** An HTTP date. */
+  lastModified: string
+}
+
+/** The representation of a row that `serialize` makes, as plain reads are answered with. */
+export const representationOf = (resource: Revised, serialize: (resource: Revised) => string): Representation => ({
+  text: serialize(resource),
+  etag: strongTag(resource),
+  lastModified: httpDate(resource.updatedAt),
+})
+
+/** True for a plain GET: one whose only condition may be If-None-Match, and which wants everything. */
+export function isUnconditionalRead(request: FastifyRequest): boolean {
+  const { headers, method } = request
+  if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
+    return false
+  return (headers['if-modified-since'] === undefined || headers['if-none-match'] !== undefined) && !isNarrowed(request)
+}
+
+/** The policy's judgement of a plain GET, made ahead of it: 304 where the client has the representation, else 200. */
+export function answerPlainRead(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { etag, lastModified, text }: Representation,
+) {
+  if (isUnchanged(request, etag, undefined)) {
+    reply.code(304).header('etag', heldTag(request, etag) ?? etag)
+    return reply.send()
+  }
+  reply.header('etag', etag).header('last-modified', lastModified)
+  return reply.header('content-type', 'application/json; charset=utf-8').send(text)
+}

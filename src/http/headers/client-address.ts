@@ -1,0 +1,44 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { isIP, isIPv4 } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import { proxyList } from '../policies/https.ts'
+
+interface Message {
+  socket: { remoteAddress?: string | undefined }
+  headers: IncomingHttpHeaders
+}
+
+/**
+ * Makes the judge of where a request comes from: the peer of the connection, or, where that is one of our proxies, the
+ * last address of `X-Forwarded-For` that is none of them. What a client writes there itself is never believed: an entry
+ * that is no address hides who sent what stands before it, and the peer counts (T-LIM-02).
+ */
+export function clientAddress(trustedProxies: readonly string[]): (message: Message) => string {
+  const proxies = proxyList(trustedProxies)
+  const isProxy = (address: string) => proxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  return ({ socket, headers }) => {
+    const peer = socket.remoteAddress ?? ''
+    const forwarded = headers['x-forwarded-for']
+    if (forwarded === undefined || !isProxy(peer)) return peer
+    const passed = [forwarded].flat().join(',').split(',')
+    const first = passed.map(addressIn).findLast((address) => address === null || !isProxy(address))
+    return first ?? peer
+  }
+}
+
+const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/
+
+/** The address of an entry, which proxies also write as `192.0.2.1:5678`, `[2001:db8::1]` or `[2001:db8::1]:5678`. */
+function addressIn(entry: string): string | null {
+  const text = entry.trim()
+  const [, bracketed, plain] = withPort.exec(text) ?? []
+  const address = bracketed ?? plain ?? text
+  return isIP(address) === 0 || address.includes('%') ? null : address
+}
+
+/** An address as limits count it: IPv6 networks belong to one subscriber down to their /64. */
+export function networkOf(address: string): string {
+  if (isIPv4(address) || !ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  return parsed.kind() === 'ipv4' ? parsed.toString() : `${parsed.toNormalizedString().split(':', 4).join(':')}::/64`
+}

@@ -1,0 +1,106 @@
+import { hash } from 'node:crypto'
+import { Type } from 'typebox'
+import { documentedRules } from './partial-schema.ts'
+import { Problem } from './problems/problem.ts'
+
+/** Where a page starts: the sort values of the row it starts behind, and the direction it is walked in. */
+export interface Cursor {
+  after: (string | number)[]
+  backwards: boolean
+}
+
+export const pageSize = { default: 50, most: 200 }
+
+/** The `limit` parameter of a list. */
+export const Limit = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    description: `Items to return, ${pageSize.most} at most`,
+    // The Link header repeats what the request named, so the validator adds nothing.
+    ...documentedRules({ default: pageSize.default }),
+  }),
+)
+
+/** The `cursor` parameter of a list. */
+export const CursorText = Type.Optional(
+  Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header', examples: [''] }),
+)
+
+/** The `fields` parameter of what can be narrowed. */
+export const Fields = Type.Optional(
+  Type.String({ description: 'Names of the members to return, between commas; all without it', examples: ['id'] }),
+)
+
+/** The page size of a `limit` parameter: at least 1, larger than the most is coerced. */
+export const limitOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
+
+/** A short mark of the filter and sort a cursor belongs to. */
+export const listMark = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
+
+export const encodeCursor = (mark: string, { after, backwards }: Cursor): string =>
+  Buffer.from(JSON.stringify([mark, backwards ? 1 : 0, ...after])).toString('base64url')
+
+/** Reads a cursor made by `encodeCursor`. Throws INVALID_INPUT when it is altered or belongs to another list. */
+export function decodeCursor(text: string, mark: string, length: number): Cursor {
+  const refuse = (message: string) =>
+    new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field: 'cursor', message }] })
+  let parts: unknown
+  try {
+    parts = JSON.parse(Buffer.from(text, 'base64url').toString())
+  } catch (cause) {
+    throw Object.assign(refuse('is not one of our cursors'), { cause })
+  }
+  const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
+  // PostgreSQL keeps no NUL in text, so no cursor of ours holds one.
+  const scalars = after.every((value) => Number.isFinite(value) || (typeof value === 'string' && !value.includes('\0')))
+  if (after.length !== length || !scalars) throw refuse('is not one of our cursors')
+  if (sent !== mark) throw refuse('belongs to a list with another filter or sort')
+  return { after, backwards: direction === 1 }
+}
+
+/** The Link header of a page (RFC 8288): `first` always, `next` and `prev` where there is more. */
+export function linkHeader(path: string, query: object, cursors: { next?: string; prev?: string }): string {
+  const kept = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
+  const href = (cursor?: string) => {
+    const search = new URLSearchParams(kept.map(([name, value]): [string, string] => [name, String(value)]))
+    if (cursor) search.set('cursor', cursor)
+    return search.size > 0 ? `${path}?${search}` : path
+  }
+  const links = [['first', href()]]
+  if (cursors.prev) links.push(['prev', href(cursors.prev)])
+  if (cursors.next) links.push(['next', href(cursors.next)])
+  return links.map(([rel, target]) => `<${target}>; rel="${rel}"`).join(', ')
+}
+
+/** What a list is asked for. */
+export interface PageQuery {
+  limit?: number
+  cursor?: string
+}
+
+interface PageRules<Row> {
+  /** The filters: a cursor is good for the list it came from only. */
+  of: unknown
+  /** The values by which the list is sorted, unique together. */
+  keyOf: (row: Row) => Cursor['after']
+  /** Up to `count` rows behind the given place, or from the start; walking backwards, the nearest first. */
+  rowsAfter: (after: Cursor['after'] | null, backwards: boolean, count: number) => Promise<Row[]>
+}
+
+/** One page of a list with the cursors of its neighbours; rows neither skip nor repeat while others are added. */
+export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
+  const limit = limitOf(query.limit)
+  const mark = listMark(of)
+  const cursor = query.cursor ? decodeCursor(query.cursor, mark, length) : null
+  const backwards = cursor?.backwards ?? false
+  const found = await rowsAfter(cursor?.after ?? null, backwards, limit + 1)
+  const more = found.length > limit
+  const rows = backwards ? found.slice(0, limit).reverse() : found.slice(0, limit)
+  const [first, last] = [rows[0], rows.at(-1)]
+  const at = (row: Row, backwards: boolean) => encodeCursor(mark, { after: keyOf(row), backwards })
+  const cursors = {
+    ...(last !== undefined && (backwards || more) && { next: at(last, false) }),
+    ...(first !== undefined && (backwards ? more : cursor !== null) && { prev: at(first, true) }),
+  }
+  return { rows, cursors }
+}

@@ -1,0 +1,88 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem, type ProblemCode } from '../problems/problem.ts'
+import { isUnrouted, routeConfig } from '../route-config.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Who may call: a scope name, `any` for a valid token, `public` for all, `own` where the route judges by itself. */
+    scope?: string
+    /** A scope that opens the route as well. */
+    orScope?: string
+  }
+}
+
+export interface AuthorizeOptions {
+  /** Is told of each request that is refused here, before it is answered. */
+  onRefused?: (request: FastifyRequest, reply: FastifyReply) => void
+}
+
+const realm = 'Bearer realm="plinth"'
+
+/**
+ * The route's scope against the caller: 401 or 403 with `WWW-Authenticate` (RFC 6750 §3), or on to the handler.
+ * A wrong token is refused on public paths too, so that a client learns of it. A route without a scope stops the start.
+ */
+export const authorize = fastifyPlugin<AuthorizeOptions>(
+  async (app, { onRefused }) => {
+    app.addHook('onRoute', ({ url, config }) => {
+      if (config?.scope === undefined) throw new Error(`The route ${url} does not say who may call it`)
+    })
+    app.addHook('onRequest', (request, reply, done) => {
+      const refusal = judge(request)
+      if (refusal === undefined) return done()
+      onRefused?.(request, reply)
+      done(refusal)
+    })
+  },
+  { name: 'authorize', dependencies: ['identify'] },
+)
+
+function judge(request: FastifyRequest): Problem | undefined {
+  if (isUnrouted(request)) return
+  const { caller, url } = request
+  const { scope, orScope } = routeConfig(request)
+  if (scope === 'own') return
+  if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
+  if ('refused' in caller) return unauthorized(caller.refused)
+  if (hasTokenInQuery(url)) return twoPlaces()
+  const { scopes } = caller.caller
+  if (scope === 'public' || scope === 'any' || scopes.has(scope as string)) return
+  if (orScope !== undefined && scopes.has(orScope)) return
+  return lacksScope(scope as string)
+}
+
+/** For a public document whose route judges by itself: a wrong token is refused there, too. */
+export function refuseWrongToken(
+  { caller }: FastifyRequest,
+  _reply: FastifyReply,
+  done: (error?: Error) => void,
+): void {
+  done(caller && 'refused' in caller ? unauthorized(caller.refused) : undefined)
+}
+
+/** A token in the query is never read; beside one in the header it makes the request ambiguous (RFC 6750 §2, §3.1). */
+const hasTokenInQuery = (url: string) => url.includes('access_token=')
+
+const twoPlaces = () =>
+  new Problem('INVALID_INPUT', 'Send the access token in the Authorization header alone', {
+    headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
+  })
+
+/** The refusal of a caller whose token lacks a scope (RFC 6750 §3.1); `what` begins a sentence. */
+export function lacksScope(scope: string, what = 'This'): Problem {
+  return new Problem('ACCESS_DENIED', `${what} needs an access token with the scope ${scope}`, {
+    headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },
+  })
+}
+
+const details: Partial<Record<ProblemCode, string>> = {
+  AUTH_REQUIRED: 'Send an access token in the Authorization header: Bearer <ACCESS_TOKEN>',
+  AUTH_TOKEN_EXPIRED: 'Get a new access token from the token endpoint',
+  AUTH_TOKEN_INVALID: 'The access token was not issued for this service, was altered or was revoked',
+}
+
+function unauthorized(code: 'AUTH_REQUIRED' | 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID'): Problem {
+  const error = code === 'AUTH_REQUIRED' ? '' : ', error="invalid_token"'
+  return new Problem(code, details[code] as string, { headers: { 'www-authenticate': `${realm}${error}` } })
+}

@@ -1,0 +1,158 @@
+import { isUtf8 } from 'node:buffer'
+import type { FastifyRequest, FastifySchemaValidationError } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import type { TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import { type FieldError, Problem } from '../problems/problem.ts'
+import { readJson } from '../strict-json.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Media types of the body besides application/json. */
+    accepts?: readonly string[]
+  }
+}
+
+export const mergePatch = 'application/merge-patch+json'
+const json = 'application/json'
+
+/**
+ * Which bodies are read and how input is judged: uncompressed JSON in UTF-8 only (415 otherwise), as `readJson` takes
+ * it; no type coercion; path and query integers are canonical decimals, numbers are JSON's; text in bodies is trimmed
+ * before its rules apply. A body that may be left out is an empty object then. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
+ */
+export const bodies = fastifyPlugin(
+  async (app) => {
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser(json, { parseAs: 'buffer' }, (request, body, done) => {
+      done(null, takesBody(request) ? read(request, body as Buffer) : undefined)
+    })
+    app.addContentTypeParser(mergePatch, { parseAs: 'buffer' }, (request, body, done) => {
+      if (!takesBody(request)) return done(null, undefined)
+      if (!request.routeOptions.config.accepts?.includes(mergePatch)) return done(otherType(request), undefined)
+      done(null, read(request, body as Buffer))
+    })
+    app.addContentTypeParser('*', (request, _body, done) =>
+      takesBody(request) ? done(otherType(request), undefined) : done(null, undefined),
+    )
+    app.addHook('onRoute', (route) => {
+      if (route.config?.bodyOptional) route.preValidation = [...[route.preValidation ?? []].flat(), fillIn]
+    })
+    app.setValidatorCompiler<TSchema>(({ schema, httpPart }) => inputValidator(schema, httpPart ?? 'body'))
+  },
+  { name: 'bodies', dependencies: ['errors', 'authorize'] },
+)
+
+/** All there is to say may be left unsaid. */
+function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): void {
+  if (request.body === undefined) request.body = {}
+  done()
+}
+
+const takesBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
+
+/** The value of a JSON body. Throws 415 for another coding or charset, INVALID_INPUT for bytes that are no text. */
+function read({ headers }: FastifyRequest, body: Buffer): unknown {
+  const coding = headers['content-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw unsupported('Send the body uncompressed', { 'accept-encoding': 'identity' })
+  }
+  const type = headers['content-type'] as string
+  if (type !== json && !isUtf8Type(type)) throw unsupported('Send the body in UTF-8, without another charset')
+  if (!isUtf8(body)) throw new Problem('INVALID_INPUT', 'The body is not well-formed UTF-8')
+  return readJson(body.toString())
+}
+
+const unsupported = (detail: string, headers?: Record<string, string>) =>
+  new Problem('UNSUPPORTED_MEDIA_TYPE', detail, { headers })
+
+/** Tells what the route would take (RFC 9110 §15.5.16, RFC 5789 §2.2). */
+function otherType({ method, routeOptions: { config } }: FastifyRequest): Problem {
+  const types = [...(config.accepts ?? []), json].join(', ')
+  return unsupported(`Send the body as ${types}`, {
+    accept: types,
+    ...(method === 'PATCH' && { 'accept-patch': types }),
+  })
+}
+
+const parameter = /\s*;\s*(?:([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))?/gy
+const usual = /^application\/json; ?charset=utf-8$/i
+
+/** Whether the parameters of a media type are well-formed and name no charset but UTF-8 (RFC 9110 §8.3.1). */
+function isUtf8Type(type: string): boolean {
+  if (usual.test(type)) return true
+  const parameters = type.slice(type.search(/;|$/)).trimEnd()
+  let end = 0
+  for (const [text, name = '', value = ''] of parameters.matchAll(parameter)) {
+    if (name.toLowerCase() === 'charset' && !/^("utf-8"|utf-8)$/i.test(value)) return false
+    end += text.length
+  }
+  return end === parameters.length
+}
+
+type Properties = Record<string, { type?: string | string[] }>
+
+/** Checks one part of a request in place; failures name every field at once. Compiled at the first check. */
+export function inputValidator(schema: TSchema, part: string) {
+  let check: Validator | undefined
+  const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
+  const integers = part === 'body' ? [] : ofType(properties, 'integer')
+  const numbers = part === 'body' ? [] : ofType(properties, 'number')
+  const texts = part === 'body' ? ofType(properties, 'string') : []
+  return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
+    if (typeof data === 'object' && data !== null) {
+      readTexts(data as Record<string, unknown>, integers, integerOf)
+      readTexts(data as Record<string, unknown>, numbers, numberOf)
+      readTexts(data as Record<string, unknown>, texts, trimmed)
+    }
+    check ??= Compile(schema)
+    return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
+  }
+}
+
+/**
+ * For a route whose body also has rules that no schema tells: they are judged once its types are right, and all that is
+ * broken is named at once.
+ */
+export const validatedBy =
+  <B>(rules: (body: B) => FieldError[]) =>
+  ({ schema, httpPart = 'body' }: { schema: unknown; httpPart?: string | undefined }) => {
+    const check = inputValidator(schema as TSchema, httpPart)
+    if (httpPart !== 'body') return check
+    return (data: unknown): ReturnType<typeof check> => {
+      const result = check(data)
+      const failures = 'error' in result ? result.error : []
+      if (failures.some(({ keyword }) => keyword === 'type' || keyword === 'required')) return result
+      const broken = rules(data as B).map(asFailure)
+      return broken.length > 0 ? { error: [...failures, ...broken] } : result
+    }
+  }
+
+const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError => {
+  const instancePath = `/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`
+  return { instancePath, message, keyword: 'rule', params: {}, schemaPath: '' }
+}
+
+/** The properties of a type, those that may be null besides included. */
+const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
+  properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
+
+const canonicalInteger = /^(0|-?[1-9]\d*)$/
+const beyondSafe = 2 ** 53
+
+/** An integer of any length: all beyond the safe ones are read as the first beyond them. */
+const integerOf = (text: string) =>
+  canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
+
+/** As RFC 8259 §6 writes them; what is too large for a number is none. */
+const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
+const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
+
+const trimmed = (text: string) => text.trim()
+
+function readTexts(data: Record<string, unknown>, names: string[], read: (text: string) => unknown): void {
+  for (const name of names) {
+    const text = data[name]
+    if (typeof text === 'string') data[name] = read(text)
+  }
+}

@@ -1,0 +1,76 @@
+import { type BrotliOptions, brotliCompress, brotliCompressSync, constants, gzip, gzipSync } from 'node:zlib'
+import type { FastifyReply } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { type Choice, type Coding, codedTag, codingOf } from '../headers/content-encoding.ts'
+
+type Compressed = (error: Error | null, content: Buffer) => void
+
+/** Smaller answers fit into a packet or two anyway. */
+const minBytes = 1_024
+/** Up to here compressing takes less than handing the work to another thread. */
+const maxBytesAtOnce = 16_384
+const choicesKept = 100
+
+/**
+ * Compresses what caches may keep: text of 1 KiB or more, as Accept-Encoding weighs the codings (RFC 9110 §12.5.3),
+ * under a strong tag of its own. Answers that nobody may keep stay plain: they hold secrets, whose length would tell of
+ * them (BREACH). So do parts, which are parts of the plain content, and streams.
+ */
+export const compression = fastifyPlugin(
+  async (app) => {
+    const choose = choices()
+    app.addHook('onSend', (request, reply, payload, done) => {
+      const accepted = request.headers['accept-encoding']
+      if (accepted === undefined || typeof payload !== 'string' || reply.statusCode !== 200) return done(null, payload)
+      const { coding, identity } = choose(accepted)
+      if (coding === null) return done(null, payload)
+      const bytes = Buffer.byteLength(payload)
+      if ((bytes < minBytes && identity) || !isCompressible(reply)) return done(null, payload)
+      compress(payload, bytes, coding, (error, content) => {
+        if (error) return done(error)
+        label(reply, coding)
+        done(null, content)
+      })
+    })
+  },
+  { name: 'compression', dependencies: ['conditional', 'caching'] },
+)
+
+/** What each Accept-Encoding leads to, remembered: clients send few different ones. */
+function choices(): (acceptEncoding: string) => Choice {
+  const known = new Map<string, Choice>()
+  return (acceptEncoding) => {
+    const before = known.get(acceptEncoding)
+    if (before !== undefined) return before
+    if (known.size >= choicesKept) known.clear()
+    const made = codingOf(acceptEncoding)
+    known.set(acceptEncoding, made)
+    return made
+  }
+}
+
+const isText = /^(text\/|application\/([a-z.-]+\+)?json\b)/
+const isUntouchable = /\bno-(store|transform)\b/
+
+function isCompressible(reply: FastifyReply): boolean {
+  if (reply.hasHeader('content-encoding') || isUntouchable.test(`${reply.getHeader('cache-control')}`)) return false
+  return isText.test(`${reply.getHeader('content-type')}`)
+}
+
+/** Quality 4 of 11: as fast as gzip, and smaller. */
+const brotli = (bytes: number): BrotliOptions => ({
+  params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: bytes },
+})
+
+function compress(text: string, bytes: number, coding: Coding, compressed: Compressed): void {
+  if (bytes <= maxBytesAtOnce) {
+    compressed(null, coding === 'br' ? brotliCompressSync(text, brotli(bytes)) : gzipSync(text))
+  } else if (coding === 'br') brotliCompress(text, brotli(bytes), compressed)
+  else gzip(text, compressed)
+}
+
+function label(reply: FastifyReply, coding: Coding): void {
+  reply.header('content-encoding', coding).removeHeader('content-length')
+  const etag = reply.getHeader('etag')
+  if (typeof etag === 'string') reply.header('etag', codedTag(etag, coding))
+}

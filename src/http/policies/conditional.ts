@@ -1,0 +1,198 @@
+import { hash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { plainTag, takesCoding } from '../headers/content-encoding.ts'
+import { namesTag, tagsOf } from '../headers/entity-tags.ts'
+import { httpDate, parseHttpDate } from '../headers/http-date.ts'
+import { Problem } from '../problems/problem.ts'
+import { routeConfig } from '../route-config.ts'
+import { isNarrowed } from './partial-response.ts'
+
+/** What handlers leave on a single resource for this policy to read; response schemas keep it from leaving. */
+export interface Revised {
+  revision: number
+  updatedAt: string
+  /** 1: an earlier revision was made in the same second. */
+  sharesSecond?: number
+  /** Names the representation when the same revision has another one than the whole. */
+  view?: 'reduced'
+}
+
+/** What a write demands of the row it changes (RFC 9110 §13.1), in a form that fits into the UPDATE. */
+export interface Precondition {
+  /** If-Match: one of these revisions, or any row at all. */
+  matches?: 'any' | readonly number[]
+  /** If-None-Match: none of these revisions, or no row at all. */
+  differs?: 'any' | readonly number[]
+  /** If-Unmodified-Since: not changed after this second, as fixed-width ISO text of its first instant. */
+  unmodifiedSince?: string
+}
+
+const isRead = (method: string) => method === 'GET' || method === 'HEAD'
+
+/**
+ * Conditional reads: a strong ETag made of the revision (weak and made of the content where there is none, or only
+ * some fields are sent), Last-Modified, 412 by If-Match or If-Unmodified-Since, and 304 by If-None-Match or
+ * If-Modified-Since, in the order of RFC 9110 §13.2.2.
+ */
+export const conditional = fastifyPlugin(
+  async (app) => {
+    const dateOf = httpDates()
+    app.addHook('preSerialization', (request, reply, payload, done) => {
+      const revision = (payload as Partial<Revised> | null)?.revision
+      if (revision === undefined || isNarrowed(request)) return done(null, payload)
+      const resource = payload as Revised
+      const etag = strongTag(resource)
+      reply.header('etag', etag)
+      if (isRead(request.method)) {
+        if (!isAsDemanded(request, etag, resource)) return done(outdated())
+        if (isUnchanged(request, etag, resource)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
+      }
+      if (reply.statusCode !== 304 && resource.updatedAt) reply.header('last-modified', dateOf(resource.updatedAt))
+      done(null, payload)
+    })
+    app.addHook('onSend', (request, reply, payload, done) => {
+      // Where nothing is sent nothing describes it.
+      if (reply.statusCode === 304) return done(null, payload === undefined ? payload : withoutContent(request, reply))
+      if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
+      const known = reply.getHeader('etag') as string | undefined
+      // A strong tag was judged before its representation was made.
+      if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
+      const isKept = (routeConfig(request).cache ?? 'none') !== 'none'
+      const etag = known ?? (isKept ? weakTag(payload) : undefined)
+      if (etag !== undefined) reply.header('etag', etag)
+      const match = request.headers['if-match']
+      if (match !== undefined && !namesTag(match, etag ?? '', 'strong')) return done(outdated())
+      if (etag === undefined || !isUnchanged(request, etag, undefined)) return done(null, payload)
+      reply.code(304)
+      done(null, withoutContent(request, reply))
+    })
+  },
+  { name: 'conditional', dependencies: ['fields', 'caching'] },
+)
+
+/** A 304 carries validators and caching headers but nothing that describes content (RFC 9110 §15.4.5). */
+function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
+  reply.removeHeader('content-type').removeHeader('content-length')
+  // Fastify's hook of HEAD routes runs later: it fails on null and sends the length of anything but a stream.
+  return method === 'HEAD' ? Readable.from([]) : null
+}
+
+/** The strong entity tag of a row. */
+export const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
+
+/** The tag of an answer that has no revision, made of its content. */
+export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
+
+/** `httpDate`, remembering the last: many writes share an instant. */
+function httpDates(): (iso: string) => string {
+  let last = ''
+  let date = ''
+  return (iso) => {
+    if (iso !== last) date = httpDate(iso)
+    last = iso
+    return date
+  }
+}
+
+const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the conditions of the request')
+
+/** If-Match by strong comparison; without it If-Unmodified-Since. */
+function isAsDemanded({ headers }: FastifyRequest, etag: string, resource: Revised): boolean {
+  const match = headers['if-match']
+  if (match !== undefined) return namesRevision(match, etag)
+  const since = headers['if-unmodified-since']
+  return since === undefined || !(modifiedMs(resource) > parseHttpDate(since))
+}
+
+/** Whether the client has what this tag names, or this resource unchanged. */
+export function isUnchanged(request: FastifyRequest, etag: string, resource: Revised | undefined): boolean {
+  const { headers } = request
+  const noneMatch = headers['if-none-match']
+  if (noneMatch === etag) return true
+  if (noneMatch !== undefined) return noneMatch.trim() === '*' || heldTag(request, etag) !== undefined
+  const since = headers['if-modified-since']
+  return since !== undefined && resource !== undefined && modifiedMs(resource) <= parseHttpDate(since)
+}
+
+/** If-Match by strong comparison; the tag of any coding names the revision. */
+function namesRevision(match: string, etag: string): boolean {
+  const tags = tagsOf(match)
+  if (tags === 'any') return true
+  return tags?.some(({ opaque, isWeak }) => !isWeak && plainTag(opaque)[0] === etag) ?? false
+}
+
+/**
+ * The tag of what the client holds, if that is the current representation: plain, or in a coding that this request
+ * takes too. Which of them is the selected one is ours to say (RFC 9110 §12.1), so it is the one the client has.
+ */
+export function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
+  const sent = headers['if-none-match'] ?? ''
+  if (sent === etag) return etag
+  const tags = tagsOf(sent)
+  if (tags === null || tags === 'any') return undefined
+  if (tags.some(({ opaque }) => opaque === (etag.startsWith('W/') ? etag.slice(2) : etag))) return etag
+  return tags.find(({ opaque }) => {
+    const [plain, coding] = plainTag(opaque)
+    return plain === etag && coding !== undefined && takesCoding(headers['accept-encoding'], coding)
+  })?.opaque
+}
+
+const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
+
+/**
+ * When a resource was changed as dates tell it, NaN without one: a second late where an earlier revision has the same
+ * date, which whoever has that revision sends too (RFC 9110 §8.8.2.2).
+ */
+const modifiedMs = ({ updatedAt, sharesSecond }: Revised): number =>
+  wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)
+
+/** Whether a row is what a write demands; where nothing holds the row, the same belongs into the statement. */
+export function meets(resource: Revised, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
+  const { revision } = resource
+  if (matches !== 'any' && !matches.includes(revision)) return false
+  if (differs === 'any' || differs.includes(revision)) return false
+  return unmodifiedSince === undefined || modifiedMs(resource) <= Date.parse(unmodifiedSince)
+}
+
+/** The revision inside one of our tags; -1, which no row has, for any other. */
+const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
+
+/**
+ * The demands of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only without
+ * If-Match. Throws 428 when `required` and neither is there.
+ */
+export function preconditionOf({ headers }: FastifyRequest, required: boolean): Precondition {
+  const match = headers['if-match']
+  const noneMatch = headers['if-none-match']
+  const since = parseHttpDate(headers['if-unmodified-since'] ?? '')
+  if (required && match === undefined && Number.isNaN(since)) {
+    throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision you have read')
+  }
+  const demands: Precondition = {}
+  if (match !== undefined) demands.matches = revisionsOf(match, true) ?? []
+  else if (!Number.isNaN(since)) demands.unmodifiedSince = new Date(since).toISOString()
+  // A condition that cannot be read is not met.
+  if (noneMatch !== undefined) demands.differs = revisionsOf(noneMatch, false) ?? 'any'
+  return demands
+}
+
+/** The revisions that a list names; for strong comparison without those of its weak tags, which match no write. */
+function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
+  const tags = tagsOf(list)
+  if (tags === 'any' || tags === null) return tags
+  return [...new Set(tags.filter(({ isWeak }) => !(isStrong && isWeak)).map(({ opaque }) => revisionOf(opaque)))]
+}
+
+/**
+ * Judges a POST by the collection it adds to, which exists and has no date: `If-None-Match: *` fails, and so does every
+ * If-Match but `*`, since the tags of lists are weak. Throws PRECONDITION_FAILED.
+ */
+export function checkAddition({ headers }: FastifyRequest): void {
+  const match = headers['if-match']
+  const noneMatch = headers['if-none-match']
+  if (match === undefined && noneMatch === undefined) return
+  const met = (match === undefined || tagsOf(match) === 'any') && Array.isArray(tagsOf(noneMatch ?? ''))
+  if (!met) throw new Problem('PRECONDITION_FAILED', 'The collection does not meet the conditions of the request')
+}

@@ -1,0 +1,62 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { apiHeaderNames } from '../headers/header-names.ts'
+import { addVary } from '../headers/vary.ts'
+
+export interface CorsOptions {
+  /** The origins whose pages may call, exactly as browsers send them; with none the policy costs nothing. */
+  corsOrigins: readonly string[]
+}
+
+/** What programs read of the answers. */
+const exposed = [...apiHeaderNames, 'Date']
+
+const heeded = [
+  ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],
+  ...['If-Unmodified-Since', 'Idempotency-Key', 'Last-Event-ID', 'Prefer', 'Range', 'X-API-Key', 'X-Request-Id'],
+]
+
+const always = { 'access-control-allow-credentials': 'true' }
+const answered = { ...always, 'access-control-expose-headers': exposed.join(', ') }
+const preflight = {
+  ...always,
+  'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
+  'access-control-allow-headers': heeded.join(', '),
+  'access-control-max-age': '600',
+}
+
+/**
+ * Cross-origin requests (the CORS protocol of the Fetch standard): an allowed origin is named on every answer that
+ * follows, errors too, and its preflights are answered 204 at every path, without a token. Any other origin gets no
+ * CORS header, and its OPTIONS is an OPTIONS like any other. Plain HTTP never comes here.
+ */
+export const cors = fastifyPlugin<CorsOptions>(
+  async (app, { corsOrigins }) => {
+    if (corsOrigins.length === 0) return
+    const allow = corsHeaders(corsOrigins)
+    app.addHook('onRequest', (request, reply, done) => {
+      if (!allow(request, reply) || !isPreflight(request)) return done()
+      addVary(reply, 'Access-Control-Request-Method, Access-Control-Request-Headers')
+      reply.removeHeader('access-control-expose-headers').headers(preflight)
+      reply.code(204).header('cache-control', 'no-store').send()
+    })
+  },
+  { name: 'cors', dependencies: ['https'] },
+)
+
+/** Puts the CORS headers on an answer that they belong on; tells whether they do. */
+export function corsHeaders(origins: readonly string[]): (request: FastifyRequest, reply: FastifyReply) => boolean {
+  const allowed = new Set(origins)
+  return ({ headers: { origin } }, reply) => {
+    if (allowed.size === 0) return false
+    // Without Origin too: a cache may hand what it has got to a page of another origin.
+    addVary(reply, 'Origin')
+    if (origin === undefined || !allowed.has(origin)) return false
+    reply.header('access-control-allow-origin', origin).headers(answered)
+    return true
+  }
+}
+
+/** A question of a browser before a request of a page, whatever its origin. */
+export const isPreflight = ({ method, headers }: FastifyRequest) =>
+  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined

@@ -1,0 +1,79 @@
+import type { FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem } from '../problems/problem.ts'
+import { routeConfig } from '../route-config.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The answer can be narrowed with `?fields=`. */
+    fields?: boolean
+  }
+}
+
+const namesAllowed = 50
+
+/** Names, each with the names below it, or null for the whole of it. */
+type Tree = Map<string, Tree | null>
+
+/** Partial response: only the fields that were asked for and exist; dotted paths reach into objects. */
+export const fields = fastifyPlugin(
+  async (app) => {
+    app.addHook('preSerialization', (request, reply, payload, done) => {
+      if (reply.statusCode !== 200 || !isNarrowed(request)) return done(null, payload)
+      done(null, pick(payload, wanted((request.query as { fields?: unknown }).fields)))
+    })
+  },
+  { name: 'fields', dependencies: ['bodies'] },
+)
+
+/** True when the answer will hold only some of its fields. */
+export const isNarrowed = (request: FastifyRequest): boolean =>
+  Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
+
+/** The tree of names in a `fields` parameter; throws INVALID_INPUT when it is repeated or names too many. */
+export function wanted(asked: unknown): Tree {
+  const names = typeof asked === 'string' ? asked.split(',').filter((name) => name !== '') : []
+  if (typeof asked !== 'string' || names.length > namesAllowed) {
+    const errors = [{ field: 'fields', message: `must be one list of at most ${namesAllowed} names` }]
+    throw new Problem('INVALID_INPUT', 'The query is malformed', { errors })
+  }
+  const tree: Tree = new Map()
+  for (const name of names) want(tree, name.trim().split('.'))
+  return tree
+}
+
+/** Adds a path; what is wanted whole already needs no part, and what is wanted whole now no longer does. */
+function want(tree: Tree, path: string[]): void {
+  let at = tree
+  for (const name of path.slice(0, -1)) {
+    const known = at.get(name)
+    if (known === null) return
+    const next: Tree = known ?? new Map()
+    at.set(name, next)
+    at = next
+  }
+  at.set(path.at(-1) as string, null)
+}
+
+/** The part of an answer that a tree of names covers, an object without members for none; lists item by item. */
+export function pick(value: unknown, tree: Tree | null): unknown {
+  if (tree === null || tree.size === 0) return value
+  return Array.isArray(value) ? value.map((item) => partOf(item, tree) ?? {}) : (partOf(value, tree) ?? {})
+}
+
+/** The part of a value, undefined when none of the names exists in it. */
+function partOf(value: unknown, tree: Tree | null): unknown {
+  if (tree === null) return value
+  if (typeof value !== 'object' || value === null) return undefined
+  if (Array.isArray(value)) {
+    const parts = value.map((item) => partOf(item, tree))
+    // Items keep their places.
+    return parts.some((part) => part !== undefined) ? parts.map((part) => part ?? {}) : undefined
+  }
+  const picked: Record<string, unknown> = {}
+  for (const [name, below] of tree) {
+    const part = Object.hasOwn(value, name) ? partOf((value as Record<string, unknown>)[name], below) : undefined
+    if (part !== undefined) picked[name] = part
+  }
+  return Object.keys(picked).length > 0 ? picked : undefined
+}

@@ -1,0 +1,133 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem, type ProblemCode } from '../problems/problem.ts'
+
+const urlLimitCharacters = 8_192
+const fieldsAllowed = 100
+
+/** Headers that a request may carry only once: with two, a proxy and we could each believe another one. */
+const single = new Set([
+  'host',
+  'authorization',
+  'content-length',
+  'content-type',
+  'if-modified-since',
+  'if-unmodified-since',
+  'if-range',
+  'origin',
+  'x-api-key',
+  'idempotency-key',
+])
+
+/**
+ * Refuses what could be read in two ways, before anything is made of it: 400 for a target that is no path of ours, an
+ * absent or impossible Host (RFC 9112 §3.2), chunks in HTTP/1.0 (§6.1), single headers sent twice and a query that does
+ * not decode; 414 and 431 for more than is read; 501 for unknown transfer codings. A target in absolute form is taken as
+ * its path (§3.2.2).
+ */
+export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
+  async (app, { baseUrl }) => {
+    const origin = baseUrl.toLowerCase()
+    const isHost = hostJudge()
+    // Where a flawed request ends nobody knows: what comes behind it on its connection is no request.
+    const lost = new WeakSet<Socket>()
+    app.addHook('onRequest', ({ raw }, _reply, done) => {
+      const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin, isHost)
+      // In HTTP/2 frames tell requests apart, and a connection carries those of many.
+      if (flaw?.headers?.connection && raw.httpVersionMajor === 1) lost.add(raw.socket)
+      done(flaw)
+    })
+  },
+  { name: 'wellFormed', dependencies: ['errors', 'https'] },
+)
+
+const behindFlaw = () => closing('INVALID_INPUT', 'The connection is lost to an earlier request')
+
+/** After this refusal the connection is closed. */
+const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
+
+function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Problem | undefined {
+  const url = raw.url as string
+  if (url.length > urlLimitCharacters) {
+    return new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`)
+  }
+  if (raw.rawHeaders.length > 2 * fieldsAllowed) {
+    return closing('HEADERS_TOO_LARGE', `A request may have ${fieldsAllowed} header fields`)
+  }
+  if (url[0] !== '/' && !takePath(raw, origin)) {
+    return closing('INVALID_INPUT', 'The request target is not a path of this service')
+  }
+  const flaw = versionFlaw(raw) ?? hostFlaw(raw, isHost) ?? framingFlaw(raw)
+  if (flaw) return flaw
+  const repeated = repeatedHeader(raw)
+  if (repeated) return closing('INVALID_INPUT', `The header ${repeated} may be sent only once`)
+  return isReadable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
+}
+
+/** Whether the octets of the query decode (RFC 3986 §2.1, §2.5); those of the path are the router's to read. */
+function isReadable(url: string): boolean {
+  const at = url.indexOf('?')
+  if (at < 0 || !url.includes('%', at)) return true
+  try {
+    decodeURIComponent(url.slice(at))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** `https://our.host/path` → `/path`; true for `OPTIONS *` too, false for any other target. */
+function takePath(raw: IncomingMessage, origin: string): boolean {
+  const url = raw.url as string
+  if (url === '*') return raw.method === 'OPTIONS'
+  const path = url.slice(origin.length)
+  if (url.slice(0, origin.length).toLowerCase() !== origin || !/^([/?]|$)/.test(path)) return false
+  raw.url = path.startsWith('/') ? path : `/${path}`
+  return true
+}
+
+/** The parser takes 0.9 and 2.0 too; what has come as HTTP/2 in truth has a stream. */
+function versionFlaw(raw: IncomingMessage): Problem | undefined {
+  if (raw.httpVersion === '1.1' || raw.httpVersion === '1.0' || 'stream' in raw) return undefined
+  return closing('INVALID_INPUT', 'The service speaks HTTP/1.1')
+}
+
+type HostJudge = (host: string) => boolean
+
+/** Clients send few hosts: the last good one is known by its text. */
+function hostJudge(): HostJudge {
+  let good: string | undefined
+  return (host) => {
+    if (host === good) return true
+    if (!hostForm.test(host)) return false
+    good = host
+    return true
+  }
+}
+
+const hostForm = /^(\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]+)(:\d{0,5})?$/i
+
+function hostFlaw({ headers: { host }, httpVersion }: IncomingMessage, isHost: HostJudge): Problem | undefined {
+  if (host === undefined && httpVersion === '1.0') return undefined
+  return isHost(host ?? '') ? undefined : closing('INVALID_INPUT', 'The Host header is missing or malformed')
+}
+
+function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undefined {
+  const coding = headers['transfer-encoding']
+  if (coding === undefined) return undefined
+  if (httpVersion === '1.0') return closing('INVALID_INPUT', 'Transfer-Encoding needs HTTP/1.1')
+  return coding.toLowerCase() === 'chunked' ? undefined : closing('NOT_IMPLEMENTED', 'Send the body plain or chunked')
+}
+
+function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
+  // As many names as lines: nothing was sent twice, as nearly always.
+  if (Object.keys(headers).length * 2 === raw.length) return undefined
+  const seen = new Set<string>()
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = (raw[at] as string).toLowerCase()
+    if (single.has(name) && seen.has(name)) return name
+    seen.add(name)
+  }
+  return undefined
+}

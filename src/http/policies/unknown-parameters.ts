@@ -1,0 +1,29 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { nearest } from '../nearest.ts'
+import { type FieldError, Problem } from '../problems/problem.ts'
+
+/**
+ * Makes the routes that are registered in this context refuse query parameters they do not declare: INVALID_INPUT, which
+ * names the parameter that was probably meant. A misspelt filter would otherwise return every row.
+ */
+export function refuseUnknownParameters(app: FastifyInstance): void {
+  app.addHook('preValidation', (request, _reply, done) => {
+    const errors = unknownParameters(request)
+    if (errors.length === 0) return done()
+    done(new Problem('INVALID_INPUT', 'The query has parameters that this operation does not have', { errors }))
+  })
+}
+
+/** An error for each query parameter that the route of a request does not declare. */
+export function unknownParameters({ query, routeOptions }: FastifyRequest): FieldError[] {
+  const { querystring } = (routeOptions.schema ?? {}) as { querystring?: { properties?: object } }
+  const declared = querystring?.properties ?? {}
+  const unknown = Object.keys(query as object).filter((name) => !Object.hasOwn(declared, name))
+  return unknown.map((field) => ({ field, message: `is not a parameter: ${adviceFor(field, Object.keys(declared))}` }))
+}
+
+function adviceFor(name: string, known: readonly string[]): string {
+  if (known.length === 0) return 'this operation has none'
+  const meant = nearest(name, known)
+  return meant === undefined ? `expected ${known.join(', ')}` : `did you mean ${meant}?`
+}

@@ -1,0 +1,107 @@
+import { problemBody } from './error-handler.ts'
+import { type FieldError, Problem, type ProblemCode } from './problem.ts'
+
+/** A response as an example shows it. */
+interface Example {
+  detail: string
+  errors?: FieldError[]
+  headers?: Record<string, string>
+}
+
+const bearer = 'Bearer realm="plinth"'
+
+/** One response for each code, in the words that the service uses. */
+const examples: Record<ProblemCode, Example> = {
+  INVALID_INPUT: {
+    detail: 'The query is malformed',
+    errors: [{ field: 'limit', message: 'must be integer' }],
+  },
+  MISSING_REQUIRED_FIELD: {
+    detail: 'Required and missing: email',
+    errors: [{ field: 'email', message: 'is required' }],
+  },
+  AUTH_REQUIRED: {
+    detail: 'Send an access token in the Authorization header: Bearer <ACCESS_TOKEN>',
+    headers: { 'WWW-Authenticate': bearer },
+  },
+  AUTH_TOKEN_EXPIRED: {
+    detail: 'Get a new access token from the token endpoint',
+    headers: { 'WWW-Authenticate': `${bearer}, error="invalid_token"` },
+  },
+  AUTH_TOKEN_INVALID: {
+    detail: 'The access token was not issued for this service, was altered or was revoked',
+    headers: { 'WWW-Authenticate': `${bearer}, error="invalid_token"` },
+  },
+  ACCESS_DENIED: {
+    detail: 'This needs an access token with the scope products:write',
+    headers: { 'WWW-Authenticate': `${bearer}, error="insufficient_scope", scope="products:write"` },
+  },
+  PERMISSION_DENIED: { detail: 'The owner of this webhook may not read what the event tells' },
+  QUOTA_EXCEEDED: { detail: 'The quota of 10000000 requests a month is used up until 2026-04-01' },
+  RESOURCE_NOT_FOUND: { detail: 'There is no product 7' },
+  METHOD_NOT_ALLOWED: { detail: 'DELETE is not supported here', headers: { Allow: 'GET, HEAD, OPTIONS, POST' } },
+  NOT_ACCEPTABLE: { detail: 'The answer can be had as application/json' },
+  REQUEST_TIMEOUT: { detail: 'The request did not arrive in time', headers: { Connection: 'close' } },
+  DUPLICATE_RESOURCE: {
+    detail: 'Another user has this email',
+    errors: [{ field: 'email', message: 'is in use already' }],
+  },
+  IDEMPOTENCY_IN_PROGRESS: {
+    detail: 'A request with this Idempotency-Key is being answered',
+    headers: { 'Retry-After': '1' },
+  },
+  TASK_NOT_COMPLETED: { detail: 'The result is not ready yet', headers: { 'Retry-After': '2' } },
+  TASK_FAILED: { detail: 'The task has failed and has no result' },
+  TASK_ALREADY_FINISHED: { detail: 'The task has ended already, there is nothing to cancel' },
+  WEBHOOK_NOT_ACTIVE: { detail: 'The webhook is paused: enable it first' },
+  WEBHOOK_LIMIT_REACHED: { detail: 'There are 1000 webhooks of yours already: delete one first' },
+  SECRET_ROTATION_IN_PROGRESS: {
+    detail:
+      'The secret before this one signs until 2026-03-02T12:00:00.000Z: rotate after that, or end both with "immediate"',
+  },
+  LAST_ADMINISTRATOR: {
+    detail: 'This is the last administrator who can log in: another one must have a password first',
+  },
+  RESULT_EXPIRED: { detail: 'The result is no longer kept, create a new report' },
+  VERSION_RETIRED: {
+    detail: 'Version v1 of the interface is not served any more: use v2',
+    headers: { Link: '</v2/users>; rel="successor-version"' },
+  },
+  PRECONDITION_FAILED: { detail: 'The resource does not meet the conditions of the request' },
+  PAYLOAD_TOO_LARGE: { detail: 'The body is larger than the service accepts' },
+  URI_TOO_LONG: { detail: 'The request target may have 8192 characters' },
+  UNSUPPORTED_MEDIA_TYPE: { detail: 'Send the body as application/json', headers: { Accept: 'application/json' } },
+  RANGE_NOT_SATISFIABLE: { detail: 'The result has 4096 bytes', headers: { 'Content-Range': 'bytes */4096' } },
+  EXPECTATION_FAILED: { detail: 'The only expectation that can be met is 100-continue' },
+  VALIDATION_ERROR: {
+    detail: 'Some fields break a rule',
+    errors: [{ field: 'price', message: 'must be >= 0' }],
+  },
+  IDEMPOTENCY_KEY_REUSED: { detail: 'This Idempotency-Key was sent with another body' },
+  CALLBACK_URL_BLOCKED: {
+    detail: 'The callback address must use https',
+    errors: [{ field: 'callbackUrl', message: 'must use https' }],
+  },
+  PRECONDITION_REQUIRED: { detail: 'Send If-Match with the ETag of the revision you have read' },
+  RATE_LIMIT_EXCEEDED: { detail: 'Too many requests: wait 15 seconds', headers: { 'Retry-After': '15' } },
+  HEADERS_TOO_LARGE: { detail: 'The request line and headers may have 16 KiB together' },
+  INTERNAL_ERROR: { detail: 'The fault was recorded under this request id' },
+  NOT_IMPLEMENTED: { detail: 'The service knows no such method' },
+  SERVICE_UNAVAILABLE: {
+    detail: 'The service has too much to do now, try again',
+    headers: { 'Retry-After': '2' },
+  },
+}
+
+const common = { requestId: '5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11', timestamp: '2026-03-01T12:00:00.000Z' }
+
+/** The lines of a response with this code: its status, the headers that belong to the code, and its body. */
+export function exampleResponse(baseUrl: string, code: ProblemCode): string {
+  const { detail, errors, headers = {} } = examples[code]
+  const isLimit = code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED'
+  const problem = new Problem(code, detail, errors ? { errors } : {})
+  const type = isLimit ? 'application/json' : 'application/problem+json'
+  const lines = Object.entries({ 'Content-Type': type, ...headers }).map((field) => field.join(': '))
+  const body = isLimit ? { error: detail } : problemBody(problem, baseUrl, common)
+  return [`HTTP/1.1 ${problem.status}`, ...lines, '', JSON.stringify(body, null, 2)].join('\n')
+}

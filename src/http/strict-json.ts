@@ -1,0 +1,113 @@
+import { Problem } from './problems/problem.ts'
+
+const levelsAllowed = 32
+const membersAllowed = 1_000
+
+const refused = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
+
+/**
+ * JSON text → its value, and INVALID_INPUT for whatever two readers could understand differently (RFC 7493 §2): a name
+ * twice in one object, numbers that a double cannot hold; for names that reach into prototypes; and for more than 32
+ * levels or 1,000 members, told from the text before anything is built of it. A byte order mark at the start is passed
+ * over (RFC 8259 §8.1).
+ */
+export function readJson(text: string): unknown {
+  const start = text.charCodeAt(0) === 0xfeff ? 1 : 0
+  const members = scan(text, start)
+  let value: unknown
+  try {
+    value = JSON.parse(start === 0 ? text : text.slice(start))
+  } catch (cause) {
+    throw refused(text.trim() === '' ? 'The body is empty, JSON was expected' : 'The body is not valid JSON', cause)
+  }
+  // A later member replaces an earlier one of the same name, however they are written: fewer are left than were sent.
+  if (members > 0 && membersOf(value) < members) throw refused('The body has a name twice in one object')
+  return value
+}
+
+const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
+const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
+const [minus, nought, nine] = [0x2d, 0x30, 0x39]
+
+/** One pass over the text: judges depth and numbers, and counts the members of all objects. */
+function scan(text: string, start: number): number {
+  let depth = 0
+  let members = 0
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === quote) at = endOfString(text, at + 1)
+    else if (code === colon) members++
+    else if (code === openList || code === openObject) depth++
+    else if (code === closeList || code === closeObject) depth--
+    else if ((code >= nought && code <= nine) || code === minus) at = endOfNumber(text, at) - 1
+    if (depth > levelsAllowed) throw refused(`The body is nested deeper than ${levelsAllowed} levels`)
+    if (members > membersAllowed) throw refused(`The body has more than ${membersAllowed} members`)
+  }
+  return members
+}
+
+/** The place of the quote that ends a string; beyond the text where none does, which the parser refuses. */
+function endOfString(text: string, start: number): number {
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === quote) return at
+    if (code === backslash) at++
+  }
+  return text.length
+}
+
+const digitsAlwaysKept = 15
+
+/** The place behind a number. Throws when a double does not hold it. */
+function endOfNumber(text: string, start: number): number {
+  let end = start + 1
+  let hasExponent = false
+  for (; end < text.length; end++) {
+    const code = text.charCodeAt(end) | 0x20
+    if (code === 0x65) hasExponent = true
+    else if (!isNumeric(text.charCodeAt(end))) break
+  }
+  if ((hasExponent || end - start > digitsAlwaysKept) && !isKept(text.slice(start, end))) {
+    throw refused('The body has a number of more digits or size than can be kept')
+  }
+  return end
+}
+
+/** A digit, or one of `+` `-` `.` */
+const isNumeric = (code: number) => (code >= nought && code <= nine) || code === minus || code === 0x2b || code === 0x2e
+
+const digitsOfDouble = 17
+/** No writer of doubles needs more; it also bounds what the expressions below look at. */
+const charactersAllowed = 64
+
+/** Whether a double holds what a number says: integers exactly, fractions to the 17 digits that tell doubles apart. */
+function isKept(number: string): boolean {
+  if (number.length > charactersAllowed) return false
+  const value = Number(number)
+  // No number at all: the parser says it better.
+  if (Number.isNaN(value)) return true
+  const digits = number.replace(/e.*$/i, '').replace(/[-.]/g, '').replace(/^0+/, '').replace(/0+$/, '').length
+  if (!Number.isFinite(value) || (value === 0 && digits > 0)) return false
+  return /^-?\d+$/.test(number) ? Number.isSafeInteger(value) : digits <= digitsOfDouble
+}
+
+/** How many members are in a value and below. Throws on names that reach into prototypes. */
+function membersOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let members = 0
+  if (Array.isArray(value)) {
+    for (const item of value) members += membersOf(item)
+    return members
+  }
+  for (const name in value) {
+    const member = (value as Record<string, unknown>)[name]
+    if (name === '__proto__' || (name === 'constructor' && hasPrototype(member))) {
+      throw refused('The body has a name that is not allowed: __proto__ or constructor.prototype')
+    }
+    members += 1 + membersOf(member)
+  }
+  return members
+}
+
+const hasPrototype = (value: unknown) =>
+  typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')

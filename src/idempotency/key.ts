@@ -1,0 +1,29 @@
+import type { FastifyRequest } from 'fastify'
+import { Problem } from '../http/problems/problem.ts'
+
+const printable = /^[\x20-\x7e]{1,255}$/
+/** A string of structured fields (RFC 9651 §3.3.3). */
+const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
+
+/**
+ * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, bare or as the structured string that
+ * draft-ietf-httpapi-idempotency-key-header asks for; both forms of a key are the same key. `requestIntegrity` has
+ * refused what was sent in two lines. Throws INVALID_INPUT.
+ */
+export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
+  const sent = headers['idempotency-key']
+  if (sent === undefined) return undefined
+  const text = String(sent)
+  const key = text.startsWith('"') ? quoted.exec(text)?.[1]?.replace(/\\(.)/g, '$1') : text
+  if (key !== undefined && printable.test(key)) return key
+  const errors = [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters' }]
+  throw new Problem('INVALID_INPUT', 'The Idempotency-Key is malformed', { errors })
+}
+
+/** A JSON value with the members of its objects in one order: two bodies that mean the same are the same. */
+export function inOneOrder(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(inOneOrder)
+  const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
+  return Object.fromEntries(members.map(([name, member]) => [name, inOneOrder(member)]))
+}

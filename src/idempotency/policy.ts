@@ -1,0 +1,81 @@
+import type { FastifyReply, FastifyRequest, RouteHandlerMethod, RouteOptions } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem } from '../http/problems/problem.ts'
+import { type AnswerStore, claimOf, inProgress, refusalOf, replayOf, send } from './idempotent-write.ts'
+import { idempotencyKeyOf, inOneOrder } from './key.ts'
+
+/**
+ * Idempotency-Key on every POST of the API (draft-ietf-httpapi-idempotency-key-header): a request that was answered is
+ * answered so again, with `Idempotent-Replayed`; 422 to another body under its key, 409 while it runs. Handlers answer
+ * through `once`, which keeps the promise also when a process dies between an effect and its answer.
+ */
+export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
+  async (app, { answers }) => {
+    const running = new Set<string>()
+    app.decorateRequest('claim', null)
+    app.addHook('onRoute', (route) => {
+      if (!takesKeys(route)) return
+      // Ahead of the rules of the body (422): a malformed key is a malformed request (400).
+      route.preValidation = [checkKey, ...[route.preValidation ?? []].flat()]
+      route.handler = underKey(route.handler, answers, running)
+    })
+  },
+  { name: 'idempotency', dependencies: ['bodies'] },
+)
+
+/** Keys belong to callers: the authorization server and public paths know none. */
+export const takesKeys = ({ method, config }: Pick<RouteOptions, 'method' | 'config'>): boolean =>
+  method === 'POST' && config?.scope !== 'own' && config?.scope !== 'public'
+
+function checkKey(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  if (request.headers['idempotency-key'] !== undefined) idempotencyKeyOf(request)
+  done()
+}
+
+/** The handler, reached at most once at a time for each key; what only other processes know is found by `once`. */
+function underKey(handler: RouteHandlerMethod, answers: AnswerStore, running: Set<string>): RouteHandlerMethod {
+  return function run(request, reply) {
+    const key = idempotencyKeyOf(request)
+    if (key === undefined) return handler.call(this, request, reply)
+    const id = answers.digest([...whereOf(request), key])
+    if (running.has(id)) throw inProgress()
+    running.add(id)
+    const handle = async () => handler.call(this, request, reply) as Promise<object>
+    return answerUnder(id, handle, answers, request, reply).finally(() => running.delete(id))
+  }
+}
+
+/** Who asks for what: a key means nothing to other clients, subjects, methods and paths. */
+function whereOf({ caller, method, url }: FastifyRequest): string[] {
+  if (!caller || !('caller' in caller)) throw new Error('The route takes keys but does not require a caller')
+  return [caller.caller.clientId, caller.caller.subject, method, url.split('?', 1)[0] as string]
+}
+
+async function answerUnder(
+  id: string,
+  handle: () => Promise<object>,
+  answers: AnswerStore,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<object> {
+  const digest = answers.digest(inOneOrder(request.body ?? null))
+  const kept = await answers.find(id)
+  if (kept) return send(reply, replayOf(kept, digest))
+  const claim = claimOf(answers, id, digest)
+  request.claim = claim
+  try {
+    const answered = await handle()
+    if (!claim.isUsed) throw new Error(`POST ${request.routeOptions.url} does not answer through once`)
+    return answered
+  } catch (error) {
+    if (!isFinal(error)) throw error
+    return send(reply, await answers.write((tx) => claim.run(tx, async () => refusalOf(error))))
+  }
+}
+
+/**
+ * A conflict tells what became of a valid request, and is kept. Other refusals, and those that say when to come back,
+ * leave the key free: nothing was begun, and the corrected request may carry it.
+ */
+const isFinal = (error: unknown): error is Problem =>
+  error instanceof Problem && error.status === 409 && error.headers?.['retry-after'] === undefined

@@ -1,0 +1,35 @@
+import { type Logger, pino } from 'pino'
+import { type Access, accessTexts } from '../http/server/access-log.ts'
+import { type LogSink, logSink } from '../http/server/log-sink.ts'
+import { readableLine } from './log-lines.ts'
+import { type Output, terminalOf } from './terminal.ts'
+
+/** What a running service writes down: the lines of its parts, and one for each request. */
+export interface Logs {
+  log: Logger
+  access: Access
+  /** Writes what is still gathered. */
+  flush: () => void
+}
+
+export interface LogsOptions {
+  out: Output
+  env: NodeJS.ProcessEnv
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+/** Lines of JSON for programs; on a terminal, lines to read, each written at once. */
+export function openLogs(level: string, { out, env, now }: LogsOptions): Logs {
+  const { write, flush } = out.isTTY ? readable(out, env) : logSink(out)
+  const timestamp = () => `,"time":"${new Date(now()).toISOString()}"`
+  const log = pino({ level, timestamp }, { write })
+  const textOf = accessTexts()
+  const access: Access = (line) => write(textOf(line, now()))
+  return { log, access: log.isLevelEnabled('info') ? access : () => {}, flush }
+}
+
+function readable(out: Output, env: NodeJS.ProcessEnv): LogSink {
+  const text = readableLine(terminalOf(out, env).paint)
+  return { write: (line) => void out.write(text(line)), flush: () => {} }
+}

@@ -1,0 +1,101 @@
+import type { FastifyInstance } from 'fastify'
+import { auditRoutes } from './audit/routes.ts'
+import { users } from './catalog/users.ts'
+import type { Definition } from './definition/service.ts'
+import { refuseUnknownParameters } from './http/policies/unknown-parameters.ts'
+import { checkTarget } from './http/ssrf-guard.ts'
+import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
+import { type AdminOptions, clientRoutes } from './oauth/clients/routes.ts'
+import { accountGuard } from './oauth/users/account-guard.ts'
+import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
+import type { Limiter } from './rate-limits/limiter.ts'
+import { usageRoute } from './rate-limits/usage.ts'
+import { maxDownloadsInAll } from './reports/files/store.ts'
+import { tableReport } from './reports/generate/table-report.ts'
+import { defaultDownloadsPerAccount, places } from './reports/places.ts'
+import type { ReportKind } from './reports/report-types.ts'
+import type { ReportsOptions } from './reports/route-parts.ts'
+import { reports } from './reports/routes.ts'
+import { taskStates } from './reports/tasks.ts'
+import { activity } from './reports/types/activity.ts'
+import { deliveries } from './reports/types/deliveries.ts'
+import { defaultWaitersPerAccount, type Later, watchTasks } from './reports/wait-for-change.ts'
+import type { Collection, CollectionOptions } from './resources/declaration.ts'
+import { reportOf } from './resources/representation.ts'
+import { readVersionCalls } from './versioning/call-counts.ts'
+import { versionList } from './versioning/routes.ts'
+import type { VersionStatus } from './versioning/version-of-path.ts'
+import { webhooks } from './webhooks/routes.ts'
+import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
+
+/** What every version works with; which events there are is told by the definition. */
+export type VersionOptions = CollectionOptions &
+  ReportsOptions &
+  InvitationRouteOptions &
+  Omit<WebhooksOptions, 'events'> &
+  Omit<AdminOptions, 'scopes'> & {
+    later: Later
+    /** Every version there is or was, and what becomes of it. */
+    lives: readonly VersionStatus[]
+    limiter?: Limiter
+    /** How many event streams and waiting requests, and how many downloads, an account may have open in this process. */
+    maxWaiters?: number
+    maxDownloads?: number
+  }
+
+/** Serves every version of a definition under its prefixes, retired ones aside. */
+export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
+  const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
+  const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
+  const downloads = places({ perAccount: maxDownloads, inAll: maxDownloadsInAll })
+  app.addHook('preClose', async () => watch.close())
+  const judgeCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
+  const calls = () => readVersionCalls(options.db)
+  const ofAccounts = accountGuard(options.db)
+  const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
+  for (const { version, status } of options.lives) {
+    const served = status === 'retired' ? undefined : definition.versions[version]
+    for (const prefix of served?.prefixes ?? []) {
+      await app.register(async (at) => {
+        if (served?.unknownParameters === 'refuse') refuseUnknownParameters(at)
+        for (const one of served?.collections ?? []) {
+          await at.register(one.plugin, { ...options, guard: guardOf(one), prefix })
+        }
+        await at.register(reports, { ...options, judgeCallback, watch, downloads, prefix })
+        await at.register(webhooks, { ...options, events: definition.events, prefix })
+        await at.register(invitationRoute, { ...options, prefix })
+        for (const routes of [clientRoutes, apiKeyRoutes]) {
+          await at.register(routes, { ...options, scopes: definition.scopes, prefix })
+        }
+        await at.register(auditRoutes, { db: options.db, prefix })
+        await at.register(versionList, { lives: options.lives, calls, prefix })
+        await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
+      })
+    }
+  }
+}
+
+/** Where the lists of the first version that is served are, by their names. */
+export function resourcePaths({ versions }: Definition, lives: readonly VersionStatus[]): Record<string, string> {
+  const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
+  const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
+  return Object.fromEntries(
+    collections.map(({ declaration: { name, path } }) => [name, prefix + path] satisfies [string, string]),
+  )
+}
+
+/** The prefixes of the versions whose lists are objects. */
+export const enclosingPrefixes = ({ versions }: Definition): string[] =>
+  Object.values(versions)
+    .filter(({ lists }) => lists === 'object')
+    .flatMap(({ prefixes }) => prefixes)
+
+/** The list of each resource, and whether everybody may read it. */
+export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
+  collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
+
+/** The report types: one for each resource, those declared, and two about the service itself. */
+export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
+  const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
+  return [...ofTables, ...declared, activity, deliveries]
+}

@@ -1,0 +1,37 @@
+import { keysetPage, type PageQuery } from '../http/pagination.ts'
+import type { Database } from '../storage/database.ts'
+
+interface Listed {
+  id: string
+  createdAt: string
+}
+
+/** One page of what was not revoked, newest first: the clients or the API keys, as their cursors name them. */
+export function unrevokedPage<Row extends Listed>(
+  db: Database,
+  table: 'clients' | 'apiKeys',
+  of: string,
+  query: PageQuery,
+) {
+  return keysetPage<Row>(query, 2, {
+    of,
+    keyOf: ({ createdAt, id }) => [createdAt, id],
+    rowsAfter: async (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const [createdAt = '', id = ''] = (after ?? []).map(String)
+      const rows = await db.read
+        // Both have the columns that are named here; the rest of a row is the caller's.
+        .selectFrom(table as 'clients')
+        .selectAll()
+        .where('revokedAt', 'is', null)
+        .$if(after !== null, (page) =>
+          page.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
+        )
+        .orderBy('createdAt', order)
+        .orderBy('id', order)
+        .limit(count)
+        .execute()
+      return rows as unknown as Row[]
+    },
+  })
+}

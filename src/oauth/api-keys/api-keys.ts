@@ -1,0 +1,179 @@
+import Format from 'typebox/format'
+import { type AuditActor, type AuditEvent, auditRecorder } from '../../audit/chain.ts'
+import { instantOf } from '../../http/headers/instant.ts'
+import type { Precondition } from '../../http/policies/conditional.ts'
+import { assertPrecondition } from '../../http/policies/demands.ts'
+import { type FieldError, Problem } from '../../http/problems/problem.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { newId, type RandomBytes } from '../../storage/ids.ts'
+import { firstRevision, nextRevision } from '../../storage/rows/revision.ts'
+import type { ApiKey } from '../../storage/tables/administration.ts'
+import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
+
+/** What can be set of a key; null is the service's own limit, and no end. */
+export interface ApiKeySettings {
+  name: string
+  /** `calls/seconds`, such as `600/60`. */
+  rate: string | null
+  /** Requests in a calendar month (UTC). */
+  quota: number | null
+  /** Fixed-width ISO text, UTC. */
+  expiresAt: string | null
+}
+
+/** Where keys are kept, and who changes them. */
+export interface ApiKeyStore {
+  db: Database
+  sealer: Sealer
+  now: () => number
+  random: RandomBytes
+  actor: AuditActor
+}
+
+const ratePattern = /^([1-9][0-9]{0,6})\/([1-9][0-9]{0,4})$/
+const maxWindowSeconds = 86_400
+const maxQuota = 1_000_000_000
+const namePattern = /^\P{C}{1,200}$/u
+
+/** An instant in the form that the API takes: no day alone, whichever zone that would end in. */
+const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : undefined)
+
+/** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
+function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
+  const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
+  const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(endOf(expiresAt) ?? '')
+  const rules: [broken: boolean, field: string, message: string][] = [
+    [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
+    [
+      rate !== null && !(seconds <= maxWindowSeconds),
+      'rate',
+      `must be calls/seconds, such as 600/60, with at most ${maxWindowSeconds} seconds`,
+    ],
+    [
+      quota !== null && !(Number.isInteger(quota) && quota >= 1 && quota <= maxQuota),
+      'quota',
+      `must be a whole number from 1 to ${maxQuota}`,
+    ],
+    [!(end > now), 'expiresAt', 'must be an instant in the future, such as 2030-01-31T00:00:00Z'],
+  ]
+  const errors: FieldError[] = rules.filter(([broken]) => broken).map(([, field, message]) => ({ field, message }))
+  const detail = errors.map(({ field, message }) => `${field} ${message}`).join('; ')
+  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
+}
+
+/** Instants are kept in one form; what cannot be read stays, to be refused. */
+const settled = (settings: ApiKeySettings): ApiKeySettings => {
+  const expiresAt = endOf(settings.expiresAt ?? '') ?? settings.expiresAt
+  return { ...settings, name: settings.name.trim(), expiresAt }
+}
+
+/** Settings that break no rule. */
+const unlimited: ApiKeySettings = { name: 'unchanged', rate: null, quota: null, expiresAt: null }
+
+/** A key that is not kept yet, with its text, of which the row holds a digest only. */
+export interface DraftApiKey {
+  apiKey: ApiKey
+  key: string
+}
+
+/** Makes a key. Throws VALIDATION_ERROR naming each wrong field. */
+export function draftApiKey(
+  { now, random }: ApiKeyStore,
+  { name, rate = null, quota = null, expiresAt = null }: Partial<ApiKeySettings> & { name: string },
+): DraftApiKey {
+  const settings = settled({ name, rate, quota, expiresAt })
+  refuseWrong(settings, now())
+  const key = newApiKey(random)
+  const at = new Date(now()).toISOString()
+  const kept = { id: newId('key', random), keyHash: apiKeyHash(key), hint: apiKeyHint(key) }
+  const apiKey: ApiKey = {
+    ...settings,
+    ...kept,
+    lastUsedAt: null,
+    revokedAt: null,
+    ...firstRevision(at),
+  }
+  return { apiKey, key }
+}
+
+/** Adds a key, and tells the audit log who did. */
+export async function addApiKey(tx: Queryable, { sealer, now, actor }: ApiKeyStore, { apiKey }: DraftApiKey) {
+  await tx.insertInto('apiKeys').values(apiKey).execute()
+  const { id, name, rate, quota, expiresAt } = apiKey
+  const details = told({ name, rate, quota, expiresAt })
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'key.created', target: id, details })
+}
+
+/** Makes and keeps a key in a transaction of its own. Throws as `draftApiKey`. */
+export async function createApiKey(
+  store: ApiKeyStore,
+  settings: Partial<ApiKeySettings> & { name: string },
+): Promise<DraftApiKey> {
+  const draft = draftApiKey(store, settings)
+  await store.db.write((tx) => addApiKey(tx, store, draft))
+  return draft
+}
+
+const told = (settings: ApiKeySettings): Record<string, string | number> =>
+  Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))
+
+/** The key of that id, unless there is none or it was revoked. */
+export function findApiKey({ read }: Database, id: string): Promise<ApiKey | undefined> {
+  const find = read.selectFrom('apiKeys').selectAll().where('id', '=', id).where('revokedAt', 'is', null)
+  return find.executeTakeFirst()
+}
+
+/** All keys that were not revoked, oldest first. */
+export function listApiKeys({ read }: Database): Promise<ApiKey[]> {
+  const keys = read.selectFrom('apiKeys').selectAll().where('revokedAt', 'is', null)
+  return keys.orderBy('createdAt').orderBy('id').execute()
+}
+
+/** Changes what is named. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or VALIDATION_ERROR. */
+export async function updateApiKey(
+  store: ApiKeyStore,
+  id: string,
+  settings: Partial<ApiKeySettings>,
+  demands: Precondition = {},
+): Promise<ApiKey> {
+  // What the change breaks by itself is told before the state of the key.
+  refuseWrong(settled({ ...unlimited, ...settings }), store.now())
+  return change(store, id, demands, 'key.updated', (row) => {
+    const { name, rate, quota, expiresAt } = settled({ ...row, ...settings })
+    return { name, rate, quota, expiresAt }
+  })
+}
+
+/** Ends a key for good: it identifies nobody after 30 seconds at the latest. Throws as `updateApiKey`. */
+export async function revokeApiKey(store: ApiKeyStore, id: string, demands: Precondition = {}): Promise<void> {
+  const revokedAt = new Date(store.now()).toISOString()
+  await change(store, id, demands, 'key.revoked', () => ({ revokedAt }))
+}
+
+async function change(
+  { db, sealer, now, actor }: ApiKeyStore,
+  id: string,
+  demands: Precondition,
+  event: AuditEvent,
+  decide: (row: ApiKey) => Partial<ApiKey>,
+): Promise<ApiKey> {
+  const record = auditRecorder(sealer, now)
+  const updatedAt = new Date(now()).toISOString()
+  return db.write(async (tx) => {
+    const row = await locked(tx, id)
+    if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such key')
+    assertPrecondition(row, demands)
+    const values = decide(row)
+    const changing = tx.updateTable('apiKeys').set({ ...values, ...nextRevision('apiKeys', updatedAt) })
+    const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+    await record(tx, { ...actor, event, target: id, details: told(values as ApiKeySettings) })
+    return changed
+  })
+}
+
+/** Writing a row, even to the value it has, makes all others who want to change it wait for the end of this transaction. */
+async function locked(tx: Queryable, id: string): Promise<ApiKey | undefined> {
+  const touch = tx.updateTable('apiKeys').set((row) => ({ revision: row.ref('revision') }))
+  return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()
+}

@@ -1,0 +1,49 @@
+import type { Client } from '../../storage/tables/tables.ts'
+import type { ClientSettings } from './validate.ts'
+
+/** A client as registered; one without a secret hash is public and proves itself with PKCE alone. */
+export interface RegisteredClient extends ClientSettings {
+  id: string
+  secretHash: string | null
+  scopes: string[]
+  grants: string[]
+  redirectUris: string[]
+  postLogoutRedirectUris: string[]
+  revision: number
+  sharesSecond: number
+  createdAt: string
+  updatedAt: string
+  revokedAt: string | null
+}
+
+const words = (text: string) => text.split(' ').filter(Boolean)
+const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
+
+/** Settings as the table keeps them. */
+export function toRow(settings: ClientSettings) {
+  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, ...flags } = settings
+  return {
+    name,
+    scopes: joined(scopes),
+    grants: joined(grants),
+    redirectUris: joined(redirectUris),
+    postLogoutRedirectUris: joined(postLogoutRedirectUris),
+    trusted: Number(flags.trusted),
+    firstParty: Number(flags.firstParty),
+    introspectsOthers: Number(flags.introspectsOthers),
+  }
+}
+
+/** A row as the client it keeps. */
+export function fromRow(row: Client): RegisteredClient {
+  return {
+    ...row,
+    scopes: words(row.scopes),
+    grants: words(row.grants),
+    redirectUris: words(row.redirectUris),
+    postLogoutRedirectUris: words(row.postLogoutRedirectUris),
+    trusted: row.trusted === 1,
+    firstParty: row.firstParty === 1,
+    introspectsOthers: row.introspectsOthers === 1,
+  }
+}

@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { type AuditActor, auditRecorder, theService } from '../../audit/chain.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { snake } from '../../storage/rows/page-query.ts'
+import { firstRevision } from '../../storage/rows/revision.ts'
+import type { Client } from '../../storage/tables/tables.ts'
+import type { Scopes } from '../tokens/scopes.ts'
+import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
+import { type ClientSettings, type NewClient, validateClient, withDefaults } from './validate.ts'
+
+/** Clock (milliseconds since the epoch) and randomness, for tests to drive; and whom the audit log names. */
+export interface ClientDeps {
+  now?: () => number
+  random?: (size: number) => Uint8Array
+  actor?: AuditActor
+}
+
+export const randomToken = (random: (size: number) => Uint8Array, bytes: number) =>
+  Buffer.from(random(bytes)).toString('base64url')
+
+/** Where a client's secret is digested for (`sealer.digest`). */
+export const secretPlace = (id: string) => `client:${id}`
+
+/** A client that is not registered yet, with its secret, of which the row holds a digest only. */
+export interface DraftClient {
+  row: Client
+  settings: ClientSettings
+  secret: string | null
+}
+
+/** Makes a client of what is wanted. Throws VALIDATION_ERROR naming each wrong field, a scope that is not `known` included. */
+export function draftClient(
+  sealer: Sealer,
+  known: Scopes,
+  { secret: given, ...wanted }: NewClient,
+  { now = Date.now, random = randomBytes }: ClientDeps = {},
+): DraftClient {
+  const id = wanted.id ?? `cli_${randomToken(random, 16)}`
+  const secret = given === undefined ? randomToken(random, 32) : given
+  const settings = withDefaults(wanted)
+  validateClient({ ...settings, id, secret }, known)
+  const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
+  const at = new Date(now()).toISOString()
+  const row = { ...toRow(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
+  return { row, settings, secret }
+}
+
+/** Registers a client, and tells the audit log who did. */
+export async function addClient(
+  tx: Queryable,
+  sealer: Sealer,
+  { row, settings }: DraftClient,
+  { now = Date.now, actor = theService }: ClientDeps,
+): Promise<void> {
+  await tx.insertInto('clients').values(row).execute()
+  const entry = { ...actor, event: 'client.created', target: row.id, details: auditDetails(settings) } as const
+  await auditRecorder(sealer, now)(tx, entry)
+}
+
+/**
+ * Registers a client and returns it with its secret, which is kept only as a digest and so never shown again.
+ * Throws as `draftClient`, and DUPLICATE_RESOURCE when the id is taken.
+ */
+export async function createClient(
+  db: Database,
+  sealer: Sealer,
+  known: Scopes,
+  wanted: NewClient,
+  sources: ClientDeps = {},
+): Promise<{ client: RegisteredClient; secret: string | null }> {
+  const draft = draftClient(sealer, known, wanted, sources)
+  const add = db.write((tx) => addClient(tx, sealer, draft, sources))
+  await add.catch((error) => refuseDuplicate(db, draft.row.id, error))
+  return { client: fromRow(draft.row), secret: draft.secret }
+}
+
+/** What a failed registration means: DUPLICATE_RESOURCE, or the error itself. */
+export function refuseDuplicate(db: Database, id: string, error: unknown): never {
+  if (!db.engine.isDuplicate(error)) throw error
+  const errors = [{ field: 'id', message: 'is in use already' }]
+  throw new Problem('DUPLICATE_RESOURCE', `There is a client "${id}" already`, { errors, cause: error })
+}
+
+/** What the audit log says of a client's settings. */
+export const auditDetails = (settings: ClientSettings) => {
+  const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
+  return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers }
+}
+
+/** All clients, oldest first, the revoked ones included. */
+export async function listClients(db: Database): Promise<RegisteredClient[]> {
+  const rows = await db.read.selectFrom('clients').selectAll().orderBy('createdAt').orderBy('id').execute()
+  return rows.map(fromRow)
+}
+
+const columns: (keyof Client)[] = [
+  ...(['id', 'name', 'secretHash', 'scopes', 'grants', 'redirectUris', 'postLogoutRedirectUris'] as const),
+  ...(['firstParty', 'trusted', 'introspectsOthers'] as const),
+  ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
+]
+
+/** Finds the client of an id, unless there is none or it was revoked; compiled once, as every token asks for it. */
+export function clientFinder({ read, prepare }: Database): (id: string) => Promise<RegisteredClient | undefined> {
+  const shown = columns.map((name) => sql<never>`${sql.ref(snake(name))}`.as(name))
+  const alive = sql<boolean>`revoked_at is null`
+  const find = prepare<Client>(
+    read.withoutPlugins().selectFrom('clients').select(shown).where('id', '=', '').where(alive),
+  )
+  return async (id) => {
+    const [row] = await find.all([id])
+    return row && fromRow(row)
+  }
+}
+
+/** The client of that id, unless there is none or it was revoked. */
+export const findClient = (db: Database, id: string) => clientFinder(db)(id)

@@ -1,0 +1,159 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { addLink } from '../../http/headers/vary.ts'
+import { linkHeader } from '../../http/pagination.ts'
+import { auditActor } from '../../http/policies/authenticate.ts'
+import { mergePatch } from '../../http/policies/body-parsing.ts'
+import { checkAddition, preconditionOf } from '../../http/policies/conditional.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import { idempotentWrite, type Write } from '../../idempotency/idempotent-write.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import type { RandomBytes } from '../../storage/ids.ts'
+import type { Client } from '../../storage/tables/tables.ts'
+import { unrevokedPage } from '../active-page.ts'
+import * as schemas from '../admin-schemas.ts'
+import { responseTypesOf } from '../provider/client-adapter.ts'
+import type { Scopes } from '../tokens/scopes.ts'
+import { fromRow, type RegisteredClient } from './client-rows.ts'
+import { addClient, draftClient, findClient, refuseDuplicate } from './clients.ts'
+import { type ClientChange, revokeClient, rotateSecret, updateClient } from './update.ts'
+import type { ClientSettings } from './validate.ts'
+
+/** What the routes of administrators work with. */
+export interface AdminOptions {
+  db: Database
+  sealer: Sealer
+  now: () => number
+  random: RandomBytes
+  requireIfMatch: boolean
+  /** Every scope of the service. */
+  scopes: Scopes
+}
+
+type Plugin = FastifyPluginAsyncTypebox<AdminOptions>
+
+const path = '/api/clients'
+const tags = ['administration']
+const reads = { scope: 'admin', cache: 'private', fields: true } as const
+const writes = { scope: 'admin', cache: 'none' } as const
+
+/** OAuth clients: registered, changed, given a new secret, revoked; one implementation with `plinth clients`. */
+export const clientRoutes: Plugin = async (app, options) => {
+  for (const routes of [creating, listing, reading, changing, rotating, removing]) await routes(app, options)
+}
+
+const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ClientChange => ({
+  ...{ db, sealer, now, random },
+  actor: auditActor(request),
+})
+
+const demandsOf = (request: FastifyRequest, { requireIfMatch }: AdminOptions) => preconditionOf(request, requireIfMatch)
+
+/** A client as administrators see it; the revision stays for the validators. */
+function shown({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
+  const type = secretHash === null ? ('public' as const) : ('confidential' as const)
+  return { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
+}
+
+const creating: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'createOAuthClient', summary: 'Register a client' }
+  const schema = { ...about, body: schemas.NewClientBody, response: { 201: schemas.CreatedClient } }
+  const config = { ...writes, problems: ['DUPLICATE_RESOURCE'] } as const
+  app.post(path, { config, schema }, async (request, reply) => {
+    const { type, ...wanted } = request.body
+    const { db, sealer, ...sources } = by(options, request)
+    const asked = { ...wanted, ...(type === 'public' && { secret: null }) }
+    const draft = draftClient(sealer, options.scopes, asked, sources)
+    const { row, secret } = draft
+    checkAddition(request)
+    const write: Write<Queryable> = (unit) => db.write(unit).catch((error) => refuseDuplicate(db, row.id, error))
+    return idempotentWrite(request, reply, write, async (tx) => {
+      await addClient(tx, sealer, draft, sources)
+      const body = { ...shown(fromRow(row)), ...(secret !== null && { secret }) }
+      return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body }
+    })
+  })
+}
+
+const listing: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'listOAuthClients', summary: 'List the clients, newest first' }
+  const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.ClientView) } }
+  app.get(path, { config: reads, schema }, async (request, reply) => {
+    const { rows, cursors } = await unrevokedPage<Client>(db, 'clients', 'clients', request.query)
+    addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
+    return rows.map((row) => shown(fromRow(row)))
+  })
+}
+
+const reading: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'readOAuthClient', summary: 'Read a client', params: schemas.ById }
+  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.ClientView } }
+  app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
+    const client = await findClient(db, request.params.id)
+    if (client === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
+    return shown(client)
+  })
+}
+
+const changing: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'patchOAuthClient', summary: 'Change a client', params: schemas.ById }
+  const schema = { ...about, body: schemas.ClientPatch, response: { 200: schemas.ClientView } }
+  app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
+    const settings = withDefaults(request.body)
+    return shown(
+      await updateClient(
+        by(options, request),
+        options.scopes,
+        request.params.id,
+        settings,
+        demandsOf(request, options),
+      ),
+    )
+  })
+}
+
+const defaults: Partial<ClientSettings> = {
+  redirectUris: [],
+  postLogoutRedirectUris: [],
+  firstParty: false,
+  trusted: false,
+  introspectsOthers: false,
+}
+
+/** Merge patch (RFC 7396): null removes a value, which leaves its default. */
+function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<ClientSettings> {
+  const known = Object.keys(schemas.ClientPatch.properties).filter((name) => name in patch)
+  const values = known.map((name) => [
+    name,
+    patch[name as keyof typeof patch] ?? defaults[name as keyof ClientSettings],
+  ])
+  return Object.fromEntries(values)
+}
+
+const rotating: Plugin = async (app, options) => {
+  const about = {
+    tags,
+    operationId: 'rotateOAuthClientSecret',
+    summary: 'Give a client a new secret; the old one ends',
+  }
+  const schema = { ...about, params: schemas.ById, response: { 200: schemas.CreatedClient } }
+  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'] } as const
+  app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
+    const demands = demandsOf(request, options)
+    return idempotentWrite(request, reply, options.db.write, async (tx) => {
+      const within: typeof options.db.write = (unit) => unit(tx)
+      const { client, secret } = await rotateSecret(by(options, request), request.params.id, demands, within)
+      return { status: 200, headers: {}, body: { ...shown(client), secret } }
+    })
+  })
+}
+
+const removing: Plugin = async (app, options) => {
+  const schema = { tags, operationId: 'deleteOAuthClient', summary: 'Revoke a client for good', params: schemas.ById }
+  app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
+    await revokeClient(by(options, request), request.params.id, demandsOf(request, options))
+    return reply.code(204).send()
+  })
+}

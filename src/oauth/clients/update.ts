@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto'
+import { type AuditActor, type AuditEntry, auditRecorder } from '../../audit/chain.ts'
+import type { Precondition } from '../../http/policies/conditional.ts'
+import { assertPrecondition } from '../../http/policies/demands.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { nextRevision } from '../../storage/rows/revision.ts'
+import type { Client } from '../../storage/tables/tables.ts'
+import type { Scopes } from '../tokens/scopes.ts'
+import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
+import { auditDetails, type ClientDeps, randomToken, secretPlace } from './clients.ts'
+import { type ClientSettings, refuseWrongSettings } from './validate.ts'
+
+/** Where clients are kept, and who changes them. */
+export interface ClientChange extends ClientDeps {
+  db: Database
+  sealer: Sealer
+  actor: AuditActor
+}
+
+/**
+ * Changes settings of a client; what is not named stays. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or
+ * VALIDATION_ERROR naming each wrong field. New tokens follow the new settings; those issued before end by themselves.
+ */
+export async function updateClient(
+  options: ClientChange,
+  known: Scopes,
+  id: string,
+  settings: Partial<ClientSettings>,
+  demands: Precondition = {},
+): Promise<RegisteredClient> {
+  return change(options.db.write, options, id, demands, (row) => {
+    const wanted: ClientSettings = { ...fromRow(row), ...settings }
+    refuseWrongSettings(wanted, row.secretHash === null, known)
+    return { values: toRow(wanted), entry: { event: 'client.updated', details: auditDetails(wanted) } }
+  })
+}
+
+/** Gives a confidential client a new secret; the old one ends at once. Throws as `updateClient`. Runs where `write` says. */
+export async function rotateSecret(
+  options: ClientChange,
+  id: string,
+  demands: Precondition = {},
+  write: Write = options.db.write,
+): Promise<{ client: RegisteredClient; secret: string }> {
+  const secret = randomToken(options.random ?? randomBytes, 32)
+  const client = await change(write, options, id, demands, (row) => {
+    if (row.secretHash === null) {
+      const errors = [{ field: 'id', message: 'names a public client, which has no secret' }]
+      throw new Problem('VALIDATION_ERROR', 'A public client has no secret', { errors })
+    }
+    return {
+      values: { secretHash: options.sealer.digest(secret, secretPlace(id)) },
+      entry: { event: 'client.secret_rotated' },
+    }
+  })
+  return { client, secret }
+}
+
+/** Revokes a client for good: no new tokens, and those it holds are refused soon after. Throws as `updateClient`. */
+export async function revokeClient(options: ClientChange, id: string, demands: Precondition = {}): Promise<void> {
+  const revokedAt = instant(options)
+  await change(options.db.write, options, id, demands, () => ({
+    values: { revokedAt },
+    entry: { event: 'client.revoked' },
+  }))
+}
+
+const instant = ({ now = Date.now }: ClientDeps) => new Date(now()).toISOString()
+
+/** A transaction: of its own, or one that does something besides. */
+type Write = Database['write']
+
+interface Changed {
+  values: Partial<Client>
+  entry: Pick<AuditEntry, 'event' | 'details'>
+}
+
+/** Locks the row, judges it, changes it and records that: nobody comes between. */
+async function change(
+  write: Write,
+  options: ClientChange,
+  id: string,
+  demands: Precondition,
+  decide: (row: Client) => Changed,
+): Promise<RegisteredClient> {
+  const { sealer, actor, now = Date.now } = options
+  const record = auditRecorder(sealer, now)
+  const updatedAt = instant(options)
+  return write(async (tx) => {
+    const row = await locked(tx, id)
+    if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
+    assertPrecondition(row, demands)
+    const { values, entry } = decide(row)
+    const changing = tx.updateTable('clients').set({ ...values, ...nextRevision('clients', updatedAt) })
+    const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+    await record(tx, { ...actor, ...entry, target: id })
+    return fromRow(changed)
+  })
+}
+
+/** Writing a row, even to the value it has, makes all others who want to change it wait for the end of this transaction. */
+async function locked(tx: Queryable, id: string): Promise<Client | undefined> {
+  const touch = tx.updateTable('clients').set((row) => ({ revision: row.ref('revision') }))
+  return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()
+}

@@ -1,0 +1,92 @@
+import type Provider from 'oidc-provider'
+import { theService } from '../../audit/chain.ts'
+import type { AuthorizationServerOptions } from '../provider/configuration.ts'
+import { authorizationServer } from '../provider/provider.ts'
+import type { PublicKeys } from './key-algorithms.ts'
+import { rotateByTime } from './rotation.ts'
+import { type KeySources, type SigningKeys, signingKeys } from './signing-keys.ts'
+
+/** The signing keys of a running service. */
+export interface KeyRing extends PublicKeys {
+  /** The keys of the moment: the same object until they change. */
+  readonly current: SigningKeys
+  refresh: () => Promise<void>
+  /** Reads the keys anew. */
+  reload: () => Promise<void>
+}
+
+const refreshMs = 30_000
+const careMs = 15_000
+
+/** Opens the keys, made on the first run. */
+export async function keyRing(sources: KeySources): Promise<KeyRing> {
+  let keys = await signingKeys(sources)
+  let refreshedAt = Number.NEGATIVE_INFINITY
+  let refreshing: Promise<void> | undefined
+  const reload = async () => {
+    const found = await signingKeys(sources)
+    if (JSON.stringify([found.jwks, found.cookieKeys]) !== JSON.stringify([keys.jwks, keys.cookieKeys])) keys = found
+  }
+  return {
+    get current() {
+      return keys
+    },
+    get publicKeys() {
+      return keys.publicKeys
+    },
+    reload,
+    refresh: async () => {
+      const now = sources.now()
+      if (now - refreshedAt >= refreshMs) {
+        refreshedAt = now
+        refreshing = reload().finally(() => {
+          refreshing = undefined
+        })
+      }
+      // Tokens that come while the keys are read wait for them.
+      await refreshing
+    },
+  }
+}
+
+/**
+ * Every 15 seconds: rotates the keys when their time has come by `time`, as that ends old ones, and follows what other
+ * processes did. Returns how to stop.
+ */
+export function tendKeys(
+  ring: KeyRing,
+  sources: Omit<KeySources, 'now'>,
+  time: () => Promise<number>,
+  onError: (error: unknown) => void,
+): () => void {
+  const tend = async () => {
+    const at = await time()
+    await rotateByTime({ ...sources, now: () => at, actor: theService })
+    await ring.reload()
+  }
+  const timer = setInterval(() => tend().catch(onError), careMs)
+  return () => clearInterval(timer)
+}
+
+/** The authorization server of the current keys: they are fixed in each oidc-provider, so another set makes another one. */
+export interface CurrentServer {
+  readonly current: Provider
+}
+
+/** Makes the server, and makes it anew when the ring has turned. */
+export function currentServer(
+  ring: Pick<KeyRing, 'current'>,
+  options: Omit<AuthorizationServerOptions, 'keys'>,
+): CurrentServer {
+  let keys = ring.current
+  let provider = authorizationServer({ ...options, keys })
+  return {
+    get current() {
+      if (keys !== ring.current) {
+        keys = ring.current
+        provider = authorizationServer({ ...options, keys })
+      }
+      return provider
+    },
+  }
+}

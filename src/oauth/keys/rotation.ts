@@ -1,0 +1,145 @@
+import { randomBytes } from 'node:crypto'
+import { type AuditActor, auditRecorder } from '../../audit/chain.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { iso } from '../../storage/ids.ts'
+import { unsealed } from './signing-keys.ts'
+import {
+  cookieKeysName,
+  cookieKeysPlace,
+  lockKeys,
+  makeKey,
+  newCookieKey,
+  type StoredKey,
+  storedCookieKeys,
+  storedKeys,
+} from './stored-keys.ts'
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+/** How long a key signs. */
+const lifeMs = 90 * dayMs
+/** How long a key is in the JWKS before it signs: longer than anybody keeps a JWKS, and than any token lives. */
+const publishedAheadMs = dayMs
+/** How long a key verifies after it signed for the last time: the longest life a token can be set to, and an hour. */
+const keptAfterMs = dayMs + hourMs
+
+export interface RotationSources {
+  db: Database
+  sealer: Sealer
+  /** Milliseconds since the epoch. */
+  now: () => number
+  random?: (size: number) => Uint8Array
+  actor: AuditActor
+}
+
+/** How a rotation goes that somebody asks for. */
+export interface RotationWish {
+  /** Sign with a new key at once, though nobody has seen it yet; without it, in a day. */
+  immediately: boolean
+  /** Drop all other keys, so that every token they signed is refused: for a key that leaked. */
+  discard: boolean
+}
+
+/** What is to be done with the keys, and no more than that. */
+interface Plan {
+  /** When a new key begins to sign; undefined where none is needed. */
+  activeFrom?: string
+  retired: StoredKey[]
+}
+
+/** The state of the keys, and what was done. */
+export interface Rotated {
+  published: { kid: string; activeFrom: string } | undefined
+  retired: string[]
+}
+
+/** What time asks for: a successor a day before its turn, and the end of keys whose last token has ended. */
+export function planByTime(keys: readonly StoredKey[], now: number): Plan {
+  const at = iso(now)
+  const current = keys.find(({ activeFrom }) => activeFrom <= at)
+  const hasSuccessor = keys.some(({ activeFrom }) => activeFrom > at)
+  const retired = keys.filter((key) => {
+    const successor = keys.findLast(({ activeFrom }) => activeFrom > key.activeFrom)
+    return successor !== undefined && Date.parse(successor.activeFrom) + keptAfterMs <= now
+  })
+  const turn = Date.parse(current?.activeFrom ?? at) + lifeMs
+  if (hasSuccessor || now < turn - publishedAheadMs) return { retired }
+  return { activeFrom: iso(Math.max(turn, now + publishedAheadMs)), retired }
+}
+
+/** What somebody asks for. A key that waits for its turn has signed nothing: a new one at once takes its place. */
+export function planByWish(keys: readonly StoredKey[], now: number, { immediately, discard }: RotationWish): Plan {
+  const at = iso(now)
+  const waiting = keys.filter(({ activeFrom }) => activeFrom > at)
+  if (!immediately && !discard)
+    return waiting.length > 0 ? { retired: [] } : { activeFrom: iso(now + publishedAheadMs), retired: [] }
+  return { activeFrom: at, retired: discard ? [...keys] : waiting }
+}
+
+/** Does what time asks for; of any number of processes one. Nearly always there is nothing, which costs one read. */
+export async function rotateByTime(sources: RotationSources): Promise<Rotated> {
+  const { db, now } = sources
+  const { activeFrom, retired } = planByTime(await storedKeys(db.read), now())
+  if (activeFrom === undefined && retired.length === 0) return { published: undefined, retired: [] }
+  return rotate(sources, (keys) => planByTime(keys, now()))
+}
+
+/** Does what somebody asks for; running services follow within 15 seconds. */
+export function rotateByWish(sources: RotationSources, wish: RotationWish): Promise<Rotated> {
+  return rotate(sources, (keys) => planByWish(keys, sources.now(), wish))
+}
+
+async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Plan): Promise<Rotated> {
+  const { db, sealer, now } = sources
+  const cookieKeys = await storedCookieKeys(db)
+  if (cookieKeys === undefined) throw new Error('There are no keys yet: the first start makes them')
+  // Made before the transaction, in which nothing but the database may be waited for; in vain when nothing is due.
+  const spare = await makeKey(sealer, iso(now()), '')
+  return db.write(async (tx) => {
+    await lockKeys(tx, cookieKeys)
+    const keys = await storedKeys(tx)
+    const { activeFrom, retired } = plan(keys)
+    const kids = retired.map(({ kid }) => kid)
+    if (kids.length > 0) await tx.deleteFrom('signingKeys').where('kid', 'in', kids).execute()
+    const key = activeFrom === undefined ? undefined : { ...spare, activeFrom }
+    if (key) await tx.insertInto('signingKeys').values(key).execute()
+    await turnCookieKeys(tx, sources, keys, kids, key)
+    await told(tx, sources, key, kids)
+    return { published: key, retired: kids }
+  })
+}
+
+/** Cookie keys come and go with the signing keys, in whose order they are kept. */
+async function turnCookieKeys(
+  tx: Queryable,
+  { sealer, random = randomBytes }: RotationSources,
+  keys: StoredKey[],
+  retired: string[],
+  added: StoredKey | undefined,
+): Promise<void> {
+  const settings = tx.selectFrom('settings').select('value').where('name', '=', cookieKeysName)
+  const { value } = await settings.executeTakeFirstOrThrow()
+  const cookieKeys = unsealed<string[]>(sealer, value, cookieKeysPlace)
+  const pairs = keys.map((key, at) => ({ ...key, cookieKey: cookieKeys[at] ?? newCookieKey(random) }))
+  const kept = pairs.filter(({ kid }) => !retired.includes(kid))
+  const all = added ? [...kept, { ...added, cookieKey: newCookieKey(random) }] : kept
+  const order = new Map((await storedKeys(tx)).map(({ kid }, at) => [kid, at]))
+  const turned = all.sort((one, other) => Number(order.get(one.kid)) - Number(order.get(other.kid)))
+  const sealed = sealer.seal(JSON.stringify(turned.map(({ cookieKey }) => cookieKey)), cookieKeysPlace)
+  await tx.updateTable('settings').set({ value: sealed }).where('name', '=', cookieKeysName).execute()
+}
+
+async function told(
+  tx: Queryable,
+  { sealer, now, actor }: RotationSources,
+  key: StoredKey | undefined,
+  kids: string[],
+) {
+  const record = auditRecorder(sealer, now)
+  if (key) {
+    const { kid, activeFrom } = key
+    await record(tx, { ...actor, event: 'signing_key.published', target: kid, details: { activeFrom } })
+  }
+  for (const kid of kids) await record(tx, { ...actor, event: 'signing_key.retired', target: kid })
+}

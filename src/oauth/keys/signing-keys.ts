@@ -1,0 +1,98 @@
+import { createPublicKey, type KeyObject, randomBytes } from 'node:crypto'
+import type { JWK } from 'jose'
+import type { Database } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import {
+  cookieKeysPlace,
+  keyPlace,
+  lockKeys,
+  makeKey,
+  newCookieKey,
+  type StoredKey,
+  storedCookieKeys,
+  storedKeys,
+} from './stored-keys.ts'
+
+/** What the authorization server signs with at one moment, the same on all nodes. */
+export interface SigningKeys {
+  /** The private keys: first the one that signs, then those that are published ahead or still verify. */
+  jwks: { keys: JWK[] }
+  /** What cookies are signed with, in the same order: each goes with a signing key. */
+  cookieKeys: string[]
+  /** The public keys by `kid`. */
+  publicKeys: ReadonlyMap<string, KeyObject>
+}
+
+export interface KeySources {
+  db: Database
+  sealer: Sealer
+  /** Milliseconds since the epoch. */
+  now: () => number
+  random?: (size: number) => Uint8Array
+}
+
+/**
+ * Reads the signing and cookie keys, and makes them on the first run: once, however many processes start together.
+ * Throws when they were sealed under another master key.
+ */
+export async function signingKeys(sources: KeySources): Promise<SigningKeys> {
+  const found = await stored(sources.db)
+  if (isComplete(found)) return opened(found, sources)
+  await makeMissing(sources)
+  return opened(await stored(sources.db), sources)
+}
+
+interface Stored {
+  keys: StoredKey[]
+  cookieKeys: string | undefined
+}
+
+const stored = async (db: Database): Promise<Stored> => ({
+  keys: await storedKeys(db.read),
+  cookieKeys: await storedCookieKeys(db),
+})
+
+const isComplete = ({ keys, cookieKeys }: Stored) => keys.length > 0 && cookieKeys !== undefined
+
+async function makeMissing({ db, sealer, now, random = randomBytes }: KeySources): Promise<void> {
+  const at = new Date(now()).toISOString()
+  const key = await makeKey(sealer, at, at)
+  const cookieKeys = sealer.seal(JSON.stringify([newCookieKey(random)]), cookieKeysPlace)
+  await db.write(async (tx) => {
+    await lockKeys(tx, cookieKeys)
+    const existing = await tx.selectFrom('signingKeys').select('kid').executeTakeFirst()
+    if (!existing) await tx.insertInto('signingKeys').values(key).execute()
+  })
+}
+
+function opened({ keys, cookieKeys }: Stored, { sealer, now }: KeySources): SigningKeys {
+  const at = signer(keys, new Date(now()).toISOString())
+  const ordered = firstOf(keys, at)
+  const jwks = { keys: ordered.map(({ kid, privateSealed }) => unsealed<JWK>(sealer, privateSealed, keyPlace(kid))) }
+  return {
+    jwks,
+    cookieKeys: firstOf(unsealed<string[]>(sealer, cookieKeys ?? '', cookieKeysPlace), at),
+    publicKeys: new Map(jwks.keys.map((key) => [key.kid as string, publicKey(key)])),
+  }
+}
+
+/** The place of the key that signs: the newest of those whose time has come. */
+function signer(keys: StoredKey[], now: string): number {
+  const found = keys.findIndex(({ activeFrom }) => activeFrom <= now)
+  return found < 0 ? keys.length - 1 : found
+}
+
+/** The same with one of them first: the authorization server signs with the first it finds. */
+const firstOf = <T>(list: T[], at: number): T[] => [
+  ...list.slice(at, at + 1),
+  ...list.slice(0, at),
+  ...list.slice(at + 1),
+]
+
+/** Throws, and names the place, when the text was sealed under another master key. */
+export const unsealed = <T>(sealer: Sealer, sealed: string, place: string): T =>
+  JSON.parse(sealer.open(sealed, place)) as T
+
+function publicKey({ kty, n, e, crv, x, y }: JWK): KeyObject {
+  return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })
+}

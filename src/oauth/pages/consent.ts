@@ -1,0 +1,31 @@
+import { html, type Markup } from '../../http/pages/html.ts'
+import { interactionPath } from '../provider/http/endpoints.ts'
+
+export interface ConsentView {
+  uid: string
+  clientName: string
+  /** Where the person is sent back to. */
+  redirectUri: string
+  name: string
+  email: string
+  /** What is asked for, in plain words. */
+  asks: readonly string[]
+}
+
+export const consentTitle = ({ clientName }: ConsentView) => `Allow ${clientName}?`
+
+/** Who asks, for whom, for what in plain words, and where the answer goes. */
+export function consentBody({ uid, clientName, redirectUri, name, email, asks }: ConsentView): Markup {
+  const lines = asks.map((text) => html`<li>${text}</li>`)
+  const { host, protocol } = new URL(redirectUri)
+  return html`<p class="lead">You are signed in as <strong>${name}</strong> (${email}).</p>
+<p id="asks"><strong>${clientName}</strong> asks to:</p>
+<ul class="scopes" aria-labelledby="asks">
+${lines}
+</ul>
+<form method="post" action="${interactionPath}/${uid}/consent">
+<button type="submit" name="decision" value="allow">Allow</button>
+<button class="second" type="submit" name="decision" value="deny">Do not allow</button>
+</form>
+<p class="small">Your answer goes to <strong>${host || protocol}</strong>. Your password does not.</p>`
+}

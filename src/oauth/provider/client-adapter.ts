@@ -1,0 +1,68 @@
+import type { Adapter, AdapterPayload, ResponseType } from 'oidc-provider'
+import type { Database } from '../../storage/database.ts'
+import type { RegisteredClient } from '../clients/client-rows.ts'
+import { clientFinder } from '../clients/clients.ts'
+import { isNativeUri } from '../clients/redirect-uris.ts'
+
+const clientsKept = 1_000
+
+/** The clients as oidc-provider reads them; it may not change them. */
+export function clientRecords(db: Database): Adapter {
+  const none = async () => undefined
+  const readOnly = async () => {
+    throw new Error('Clients are registered and revoked by the service, not through the provider')
+  }
+  const lookUp = clientFinder(db)
+  const known = new Map<string, { generation: number; found: AdapterPayload }>()
+  const find = async (id: string) => {
+    const generation = db.generation()
+    const before = known.get(id)
+    if (before !== undefined && before.generation === generation) return before.found
+    const client = await lookUp(id)
+    const found = client && metadata(client)
+    if (known.size >= clientsKept) known.clear()
+    if (found && generation !== null) known.set(id, { generation, found })
+    return found
+  }
+  return {
+    find,
+    findByUid: none,
+    findByUserCode: none,
+    upsert: readOnly,
+    consume: readOnly,
+    destroy: readOnly,
+    revokeByGrantId: readOnly,
+  }
+}
+
+/** What we know of a client besides the metadata that RFC 7591 names. */
+export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
+
+/** A client in the terms of RFC 7591 §2; the provider lets either way of sending a secret pass for the other. */
+function metadata(client: RegisteredClient): AdapterPayload {
+  const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client
+  return {
+    client_id: id,
+    client_name: name,
+    client_secret: secretHash ?? undefined,
+    token_endpoint_auth_method: secretHash === null ? 'none' : 'client_secret_basic',
+    application_type: secretHash === null && redirectUris.some(isNativeUri) ? 'native' : 'web',
+    grant_types: grants,
+    redirect_uris: redirectUris,
+    post_logout_redirect_uris: postLogoutRedirectUris,
+    response_types: responseTypesOf(grants),
+    scope: scopes.join(' '),
+    is_first_party: firstParty,
+    is_trusted: trusted,
+    introspects_others: client.introspectsOthers,
+  }
+}
+
+/** The response types that the grants of a client stand for (OpenID Connect Dynamic Registration §2). */
+export function responseTypesOf(grants: readonly string[]): ResponseType[] {
+  const types: [grant: string, type: ResponseType][] = [
+    ['authorization_code', 'code'],
+    ['implicit', 'id_token'],
+  ]
+  return types.filter(([grant]) => grants.includes(grant)).map(([, type]) => type)
+}

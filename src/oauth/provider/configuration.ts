@@ -1,0 +1,187 @@
+import type { KeyObject } from 'node:crypto'
+import { type Client, type ClientAuthMethod, type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
+import type { Audit } from '../../audit/buffer.ts'
+import type { Frame } from '../../http/pages/layout.ts'
+import type { Database } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import type { SigningKey } from '../keys/signing-key.ts'
+import type { SigningKeys } from '../keys/signing-keys.ts'
+import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from '../pages/logout.ts'
+import type { Endings } from '../tokens/revocation-epoch.ts'
+import { intersectScopes, type Scopes } from '../tokens/scopes.ts'
+import { accountFinder } from '../users/accounts.ts'
+import { records } from './adapter.ts'
+import { ownMetadata } from './client-adapter.ts'
+import { type Api, namesApi } from './client-credentials.ts'
+import { grantLoader } from './consent.ts'
+import { endpoints, interactionPath } from './http/endpoints.ts'
+import { errorRenderer, showPage } from './http/errors.ts'
+import { whenToAsk } from './interaction-policy.ts'
+import { isPresented, storeIssuedToken } from './jwt-records.ts'
+import type { PasswordGrantOptions } from './password-grant.ts'
+
+export interface AuthorizationServerOptions {
+  /** The origin it is reached at, such as `https://localhost:8443`: every URL it makes starts with it. */
+  issuer: string
+  /** What access tokens are for: the origin of the API. */
+  audience: string
+  /** Every scope of the service. */
+  scopes: Scopes
+  db: Database
+  sealer: Sealer
+  keys: SigningKeys
+  /** Milliseconds since the epoch. */
+  now: () => number
+  accessTokenSeconds: number
+  /** What HS256 tokens are verified with that others make; without it there are none. */
+  sharedSecret?: KeyObject | null
+  /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
+  accessTokenType?: 'JWT' | 'at+jwt'
+  login: PasswordGrantOptions['login']
+  address: PasswordGrantOptions['address']
+  frame: Frame
+  endings?: Endings
+  /** Is told of the tokens that were granted, refused and revoked. */
+  audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
+  /** Is told of each failure that is not the caller's. */
+  report: (error: unknown) => void
+}
+
+const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
+
+/** All that oidc-provider is told; where it prints a notice about a default of its own, ours stands here instead. */
+export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
+  const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
+  const adapter = records(options)
+  return {
+    adapter,
+    jwks: { keys: signing },
+    routes: endpoints,
+    cookies: cookies(keys.cookieKeys, issuer),
+    scopes: Object.keys(options.scopes),
+    // An ID token tells name and e-mail address to every app; see `accountFinder`.
+    claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
+    conformIdTokenClaims: false,
+    responseTypes: ['code', 'id_token'],
+    clientAuthMethods,
+    extraClientMetadata: { properties: ownMetadata },
+    // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
+    enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
+    // Otherwise a code could be redeemed without the address that it was sent to (RFC 6749 §4.1.3).
+    allowOmittingSingleRegisteredRedirectUri: false,
+    pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
+    formats: { customizers: { jwt: storeIssuedToken(adapter, accessTokenType) } },
+    interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
+    discovery: {
+      userinfo_endpoint: issuer + endpoints.userinfo,
+      ui_locales_supported: ['en'],
+      // Without a word, client_secret_basic alone would be meant (RFC 8414 §2).
+      revocation_endpoint_auth_methods_supported: clientAuthMethods,
+      introspection_endpoint_auth_methods_supported: clientAuthMethods,
+    },
+    features: features(api, frame),
+    ttl: lifetimes(accessTokenSeconds),
+    issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
+    // A token without any scope left is refused before it is used up (`narrowScopes`).
+    rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
+    expiresWithSession: () => false,
+    findAccount: accountFinder(db),
+    loadExistingGrant: grantLoader(db),
+    renderError: errorRenderer(frame),
+  }
+}
+
+/**
+ * Prefixes keep other hosts of a domain from planting cookies (RFC 6265bis §4.1.3); `__Host-` needs the path `/`. Over plain
+ * HTTP, which is for this machine alone, browsers take neither prefixes nor `Secure`.
+ */
+function cookies(keys: string[], issuer: string): Configuration['cookies'] {
+  const secure = issuer.startsWith('https:')
+  const options = { httpOnly: true, sameSite: 'lax', secure, signed: true } as const
+  const [host, path] = secure ? ['__Host-', '__Secure-'] : ['', '']
+  const names = {
+    session: `${host}plinth_session`,
+    interaction: `${path}plinth_interaction`,
+    resume: `${path}plinth_resume`,
+  }
+  return { keys, names, long: options, short: options }
+}
+
+function features(api: Api, frame: Frame): Configuration['features'] {
+  return {
+    devInteractions: { enabled: false },
+    dPoP: { enabled: false },
+    pushedAuthorizationRequests: { enabled: false },
+    clientCredentials: { enabled: true },
+    externalSigningSupport: { enabled: true, ack: 'experimental-01' },
+    // Ours takes the tokens of this service, which have an audience; the provider's refuses them.
+    userinfo: { enabled: false },
+    introspection: { enabled: true, allowedPolicy: mayIntrospect },
+    revocation: { enabled: true, allowedPolicy: mayRevoke },
+    resourceIndicators: {
+      enabled: true,
+      defaultResource: () => api.audience,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (_ctx, resource) => {
+        if (!namesApi(resource, api)) throw new errors.InvalidTarget()
+        return api
+      },
+    },
+    rpInitiatedLogout: {
+      enabled: true,
+      logoutSource: (ctx, form) => {
+        const { client, params } = ctx.oidc
+        const target = params?.post_logout_redirect_uri
+        const targets = typeof target === 'string' ? [target] : []
+        showPage(ctx, frame(logoutTitle, logoutBody(form, client?.clientName), { targets }))
+      },
+      postLogoutSuccessSource: (ctx) => showPage(ctx, frame(loggedOutTitle, loggedOutBody)),
+    },
+  }
+}
+
+type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
+
+/**
+ * Tokens of its own, and those of others for a client that is marked for it; to all others they are not active (RFC 7662
+ * §2.2). A token ends with its client, and has no scope that its client lost: the answer is what the API makes of it.
+ */
+async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
+  const isOwn = token.clientId === client.clientId
+  if (!(isPresented(ctx, token) && (isOwn || client.introspects_others === true))) return false
+  const owner = await ctx.oidc.provider.Client.find(String(token.clientId))
+  if (owner) token.scope = intersectScopes(token.scope ?? '', owner.scope ?? '')
+  return owner !== undefined
+}
+
+/** Refuses, and says so, where the token is another client's (RFC 7009 §2.1). */
+function mayRevoke(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
+  if (token.clientId === client.clientId) return isPresented(ctx, token)
+  throw new errors.InvalidRequest('the token was not issued to this client')
+}
+
+const hour = 3_600
+const day = 24 * hour
+const refreshSliding = 14 * day
+const refreshAbsolute = 90 * day
+const loginSeconds = 8 * hour
+
+const secondsNow = () => Math.floor(Date.now() / 1_000)
+
+/**
+ * How long things live, in seconds. A refresh token may be used within 14 days, its successors until 90 days after the
+ * login; a login lasts 8 hours and no longer. A grant outlives every refresh token that one login can lead to.
+ */
+export function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
+  return {
+    AccessToken: accessTokenSeconds,
+    ClientCredentials: accessTokenSeconds,
+    IdToken: accessTokenSeconds,
+    AuthorizationCode: 60,
+    RefreshToken: (_ctx, { iiat }) =>
+      Math.max(1, Math.min(refreshSliding, (iiat ?? secondsNow()) + refreshAbsolute - secondsNow())),
+    Grant: refreshAbsolute + loginSeconds + hour,
+    Session: (_ctx, { loginTs }) => Math.max(1, (loginTs ?? secondsNow()) + loginSeconds - secondsNow()),
+    Interaction: hour,
+  }
+}

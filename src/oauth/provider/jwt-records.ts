@@ -1,0 +1,109 @@
+import { buffer } from 'node:stream/consumers'
+import { decodeJwt } from 'jose'
+import Provider, {
+  type AccessToken,
+  type AdapterFactory,
+  type AdapterPayload,
+  type ClientCredentials,
+  type JWTStructured,
+  type KoaContextWithOIDC,
+} from 'oidc-provider'
+import type { Sealer } from '../../storage/encryption.ts'
+import type { AccessTokenClaims, ReadAccessToken } from '../tokens/access-tokens.ts'
+import { withBody } from './http/http-bodies.ts'
+
+type Middleware = Parameters<Provider['use']>[0]
+
+/** What judges and keeps the tokens that are presented. */
+interface Presented {
+  read: ReadAccessToken
+  /** Undefined for a token that the API would not take any more. */
+  scopeNow: (claims: AccessTokenClaims) => Promise<string | undefined>
+  adapter: AdapterFactory
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+/** Stands for a token that is none of ours; no record has this id. */
+const unknown = '-'
+
+/**
+ * Completes each JWT access token as it is issued: its `typ`, and a record under its `jti`, with which it can be
+ * introspected, revoked, and revoked together with its grant. A token that a client got for itself has no grant: it is
+ * recorded when it is first presented, as hardly any ever is, and costs no write until then.
+ */
+export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
+  return async (
+    _ctx: KoaContextWithOIDC,
+    token: AccessToken | ClientCredentials,
+    jwt: JWTStructured,
+  ): Promise<void> => {
+    jwt.header = { ...jwt.header, typ }
+    if (token.kind === 'ClientCredentials') return
+    const { iat, exp, sub } = jwt.payload as { iat: number; exp: number; sub: string }
+    const record = { ...token, iat, exp, extra: { sub }, format: undefined }
+    await adapter(token.kind).upsert(token.jti, record, exp - iat)
+  }
+}
+
+/**
+ * Lets JWT access tokens be introspected (RFC 7662) and revoked (RFC 7009), which the provider does for opaque ones only:
+ * at these paths a JWT that is ours is replaced by its record's id, any other by an id that nothing has.
+ */
+export function introspectJwt(paths: readonly string[], presented: Presented): Middleware {
+  const replace: Middleware = async (ctx, next) => {
+    const form = new URLSearchParams((await buffer(ctx.req)).toString())
+    const tokens = form.getAll('token')
+    if (tokens.length === 1 && tokens[0]?.includes('.')) {
+      const id = await recordId(tokens[0], presented)
+      ctx.state.presentedJwt = id !== unknown
+      form.set('token', id)
+    }
+    ctx.req = ctx.request.req = withBody(ctx.req, Buffer.from(form.toString()))
+    await next()
+  }
+  return (ctx, next) => (ctx.method === 'POST' && paths.includes(ctx.path) ? replace(ctx, next) : next())
+}
+
+async function recordId(token: string, { read, scopeNow, adapter, now }: Presented): Promise<string> {
+  const claims = await read(token, now()).catch(() => undefined)
+  if (!claims?.jti || (await scopeNow(claims)) === undefined) return unknown
+  if (claims.sub === claims.client_id || claims.kid === null) await recordPresented(token, adapter, now())
+  return claims.jti
+}
+
+/**
+ * The record of a verified token that was not recorded as it was issued: one that a client got for itself, or one made
+ * under the shared secret. That it was revoked stays said.
+ */
+async function recordPresented(token: string, adapter: AdapterFactory, nowMs: number): Promise<void> {
+  const { jti = '', exp = 0, iat, aud, scope, client_id: clientId, sub } = decodeJwt<{ client_id: string }>(token)
+  const isOwn = sub === clientId
+  const kind = isOwn ? 'ClientCredentials' : 'AccessToken'
+  const whose = isOwn ? { clientId } : { clientId, accountId: sub }
+  const record = { kind, jti, ...whose, aud, scope, iat, exp, extra: { sub } }
+  await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
+}
+
+/** Whether a record was asked for by what its holder has: an access token by the JWT itself, never by its bare `jti`. */
+export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
+  return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
+}
+
+/** What the types of oidc-provider leave out. */
+interface MakesId {
+  generateTokenId: () => string
+}
+
+/**
+ * Makes each refresh token follow from the one it replaces, by a keyed digest: whoever repeats a refresh within the grace
+ * gets the very same successor, on every node, though no token is kept in a form that could be sent again.
+ */
+export function deriveSuccessors(provider: Provider, sealer: Sealer): void {
+  const model = provider.RefreshToken.prototype as typeof provider.RefreshToken.prototype & MakesId
+  const generate = model.generateTokenId
+  model.generateTokenId = function () {
+    const replaced = Provider.ctx?.oidc.entities.RotatedRefreshToken
+    return replaced ? sealer.digest(replaced.jti, 'refresh_token') : generate.call(this)
+  }
+}

@@ -1,0 +1,137 @@
+import Provider, { errors, type KoaContextWithOIDC } from 'oidc-provider'
+import type { Frame } from '../../http/pages/layout.ts'
+import { SigningKey } from '../keys/signing-key.ts'
+import { loggedOutBody, loggedOutTitle } from '../pages/logout.ts'
+import { accessTokenReader } from '../tokens/access-tokens.ts'
+import { scopeFinder } from '../tokens/verify.ts'
+import { records } from './adapter.ts'
+import { auditTokens } from './audit-tokens.ts'
+import { cacheClients, cacheSecretChecks } from './client-cache.ts'
+import { type Api, allowClientCredentials } from './client-credentials.ts'
+import { type AuthorizationServerOptions, configuration } from './configuration.ts'
+import { refuseMistakes } from './configuration-checks.ts'
+import { endpoints } from './http/endpoints.ts'
+import { errorRenderer, handleFailures, showPage } from './http/errors.ts'
+import { typeIdTokens } from './id-token-type.ts'
+import { deriveSuccessors, introspectJwt } from './jwt-records.ts'
+import { allowPassword } from './password-grant.ts'
+import { narrowScopes } from './scope-narrowing.ts'
+
+/** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
+export function authorizationServer(options: AuthorizationServerOptions): Provider {
+  const { issuer, audience, db, sealer, now, report, frame } = options
+  const scope = Object.keys(options.scopes).join(' ')
+  const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
+  const signing = options.keys.jwks.keys.map((jwk) => new SigningKey(jwk))
+  const settings = configuration(options, api, signing)
+  refuseMistakes(settings)
+  const provider = new Provider(issuer, settings)
+  answerAs(provider, new URL(issuer))
+  cacheClients(provider, db)
+  cacheSecretChecks(provider, sealer)
+  nameRefusals(provider)
+  deriveSuccessors(provider, sealer)
+  narrowScopes(provider)
+  endWithLogin(provider)
+  letGo(provider, frame)
+  typeIdTokens(provider, signing[0] as SigningKey)
+  allowClientCredentials(provider, api)
+  allowPassword(provider, api, options)
+  leaveCorsAlone(provider)
+  coverProviderPages(provider)
+  handleFailures(provider, db.engine, errorRenderer(frame), report)
+  if (options.audit) auditTokens(provider, options.audit, options.address)
+  const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
+  const read = accessTokenReader({ issuer, audience, keys: options.keys, sharedSecret: options.sharedSecret ?? null })
+  const presented = { read, scopeNow: scopeFinder(options), adapter: records({ db, now }), now }
+  provider.use(introspectJwt(jwtEndpoints, presented))
+  return provider
+}
+
+/** Whatever a request says about its host and scheme: the server is reached at its issuer, and at nothing else. */
+function answerAs(provider: Provider, { origin, protocol }: URL): void {
+  Object.defineProperties(provider.request, {
+    protocol: { get: () => protocol.slice(0, -1) },
+    href: {
+      get(this: { path: string }) {
+        return `${origin}${this.path}`
+      },
+    },
+  })
+}
+
+/** What the provider says where no client, or none by a method that it knows, was named. */
+const noClient = ['no client authentication mechanism provided', 'invalid authorization header value format']
+const programs = [endpoints.token, endpoints.introspection, endpoints.revocation]
+const notAllowed = 'requested grant type is not allowed for this client'
+
+/** Who did not say who it is, and what a client is not registered for, by the names of RFC 6749 §4.1.2.1 and §5.2. */
+function nameRefusals(provider: Provider): void {
+  provider.Client.prototype.responseTypeAllowed = function (type) {
+    if (this.responseTypes?.includes(type)) return true
+    throw type === 'code' ? new errors.UnauthorizedClient() : new errors.UnsupportedResponseType()
+  }
+  provider.use(async (ctx, next) => {
+    await next()
+    const answer = ctx.body as { error_description?: string } | undefined
+    if (programs.includes(ctx.path) && noClient.includes(answer?.error_description ?? '')) {
+      ctx.status = 401
+      ctx.set('WWW-Authenticate', `Basic realm="${provider.issuer}"`)
+      ctx.body = { ...answer, error: 'invalid_client' }
+    }
+    if (ctx.path === endpoints.token && answer?.error_description === notAllowed) {
+      ctx.body = { error: 'unauthorized_client', error_description: notAllowed }
+    }
+  })
+}
+
+/** Logging out ends what an app may do, unless the person let it go on while away (`offline_access`). */
+function endWithLogin(provider: Provider): void {
+  provider.on('authorization.success', ({ oidc: { client, session, entities } }) => {
+    const scopes = entities.AuthorizationCode?.scope?.split(' ')
+    if (client && session && scopes && !scopes.includes('offline_access')) {
+      Object.assign(session.authorizationFor(client.clientId), { persistsLogout: false })
+    }
+  })
+}
+
+/** Where nobody is logged in nobody is asked either: the provider would send its own question by a script. */
+function letGo(provider: Provider, frame: Frame): void {
+  const { end_session } = endpoints
+  provider.use(async (ctx, next) => {
+    await next()
+    const { oidc } = ctx as KoaContextWithOIDC
+    if (ctx.path !== end_session || ctx.status !== 200 || oidc.session?.accountId) return
+    showPage(ctx as KoaContextWithOIDC, frame(loggedOutTitle, loggedOutBody))
+    // The provider has left of it what is registered.
+    const target = oidc.params?.post_logout_redirect_uri
+    if (typeof target !== 'string') return
+    const url = new URL(target)
+    if (typeof oidc.params?.state === 'string') url.searchParams.set('state', oidc.params.state)
+    ctx.status = 303
+    ctx.set('Location', url.href)
+  })
+}
+
+/** CORS is the service's own policy and was applied before; a header of that family makes the provider add none. */
+function leaveCorsAlone(provider: Provider): void {
+  const family = 'access-control-'
+  const placeholder = `${family}max-age`
+  provider.use(async (ctx, next) => {
+    const applied = ctx.res.getHeaderNames().some((name) => name.startsWith(family))
+    if (!applied) ctx.set(placeholder, '0')
+    await next()
+    if (!applied) ctx.remove(placeholder)
+  })
+}
+
+/** The provider's own pages send a form at once (`form_post`); it adds the hash of the script that does it. */
+function coverProviderPages(provider: Provider): void {
+  const { authorization, end_session } = endpoints
+  provider.use((ctx, next) => {
+    const isPage = ctx.path.startsWith(authorization) || ctx.path.startsWith(end_session)
+    if (isPage)
+      ctx.set('Content-Security-Policy', "default-src 'none'; script-src; base-uri 'none'; frame-ancestors 'none'")
+    return next()
+  })
+}

@@ -1,0 +1,57 @@
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Database } from '../../storage/database.ts'
+import { accountBySubject } from '../users/accounts.ts'
+import { endpoints } from './http/endpoints.ts'
+import { isForm, nameBodyErrors, takeRawBodies } from './http/http-bodies.ts'
+
+const config = { scope: 'own' }
+
+/**
+ * GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for the access tokens of this service, which oidc-provider
+ * itself refuses there because they name an audience. The token comes in the Authorization header and nowhere else;
+ * refusals are those of RFC 6750 §3.1.
+ */
+export const userinfo: FastifyPluginAsync<{ db: Database }> = async (app, { db }) => {
+  const answer = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
+  nameBodyErrors(app)
+  takeRawBodies(app)
+  app.get(endpoints.userinfo, { config }, answer)
+  app.post(endpoints.userinfo, { config }, answer)
+}
+
+async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  reply.header('cache-control', 'no-store')
+  const { caller } = request
+  if (caller === null) return challenge(reply)
+  if ('refused' in caller) return refuse(reply, 401, 'invalid_token', 'the access token is not valid')
+  const mistake = mistakeIn(request)
+  if (mistake) return refuse(reply, 400, 'invalid_request', mistake)
+  const { clientId, subject, scopes } = caller.caller
+  if (!scopes.has('openid')) return refuse(reply, 403, 'insufficient_scope', 'the access token lacks the scope openid')
+  const account = subject === clientId ? undefined : await accountBySubject(db, subject)
+  if (!account) return refuse(reply, 401, 'invalid_token', 'the access token speaks for no person')
+  const { name, email } = account
+  return reply.send({ sub: subject, ...(scopes.has('profile') && { name }), ...(scopes.has('email') && { email }) })
+}
+
+/** A form may be sent, as OpenID Connect allows POST; nothing of it is needed, and a second token is one too many (RFC 6750 §2). */
+function mistakeIn({ body, headers, query }: FastifyRequest): string | undefined {
+  const sent = (body as Buffer | undefined)?.toString() ?? ''
+  if (sent !== '' && !isForm(headers)) return 'send a form, or no body'
+  const isTwice = Object.hasOwn(query as object, 'access_token') || new URLSearchParams(sent).has('access_token')
+  return isTwice ? 'send the access token in the Authorization header alone' : undefined
+}
+
+const realm = 'Bearer realm="plinth"'
+
+/** A request without any token is told of no error (RFC 6750 §3.1), but of what to send. */
+function challenge(reply: FastifyReply): FastifyReply {
+  const description = 'send an access token in the Authorization header: Bearer <ACCESS_TOKEN>'
+  return reply.code(401).header('www-authenticate', realm).send({ error_description: description })
+}
+
+function refuse(reply: FastifyReply, status: 400 | 401 | 403, error: string, description: string): FastifyReply {
+  const scope = status === 403 ? ', scope="openid"' : ''
+  const told = `${realm}, error="${error}"${scope}`
+  return reply.code(status).header('www-authenticate', told).send({ error, error_description: description })
+}

@@ -1,0 +1,110 @@
+import type { KeyObject } from 'node:crypto'
+import { type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose'
+import { algorithmOf, type PublicKeys } from '../keys/key-algorithms.ts'
+
+/** How far clocks may differ, in seconds. */
+export const clockSkewSeconds = 30
+
+const maxToken = 8_192
+const maxKid = 200
+const types: unknown[] = ['JWT', 'at+jwt']
+
+export interface AccessTokenClaims {
+  sub: string
+  client_id: string
+  scope: string
+  /** Null where another issuer gave none. */
+  jti: string | null
+  /** Seconds since the epoch. */
+  exp: number
+  /** The key that signed it; null for the shared secret. */
+  kid: string | null
+}
+
+export interface TokenRules {
+  issuer: string
+  audience: string
+  keys: PublicKeys
+  /** What HS256 tokens are verified with; without it there are none. */
+  sharedSecret?: KeyObject | null
+}
+
+/** Reads an access token at a time in milliseconds. */
+export type ReadAccessToken = (token: string, nowMs: number) => Promise<AccessTokenClaims>
+
+/** Thrown where the keys could not be read, which says nothing about the token. */
+export class KeysUnavailable extends Error {}
+
+/**
+ * Makes the reader of our own JWT access tokens (RFC 9068 §4, RFC 8725): the algorithm is that of the key, which is one
+ * of ours, or HS256 under the shared secret; `iss`, `aud`, times. It throws jose's JWTExpired for a token that was good
+ * once, KeysUnavailable, and some other error for anything else.
+ */
+export function accessTokenReader(rules: TokenRules): ReadAccessToken {
+  const { audience } = rules
+  const read = signedBy(rules)
+  return async (token, nowMs) => {
+    const { payload, header } = await read(token, nowMs)
+    return checked(payload, header, audience)
+  }
+}
+
+type Verified = { payload: JWTPayload; header: JWTHeaderParameters }
+
+/**
+ * What the readers of all issuers share: the signature under a key of that issuer, `iss`, `aud`, `exp`, `nbf`, and an `iat`
+ * that has come (RFC 9068 §2.2), each said once.
+ */
+export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenRules) {
+  const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }): Promise<KeyObject> => {
+    if (alg === 'HS256' && sharedSecret) return sharedSecret
+    const key = await find(keys, kid)
+    if (!key || algorithmOf(key) !== alg) throw new Error('The token names no key of its issuer for this algorithm')
+    return key
+  }
+  const algorithms = ['RS256', 'ES256', 'EdDSA', ...(sharedSecret ? ['HS256'] : [])]
+  const rules = { algorithms, issuer, audience, clockTolerance: clockSkewSeconds }
+  return async (token: string, nowMs: number): Promise<Verified> => {
+    if (token.length > maxToken) throw new Error('The token is too long')
+    const verified = await jwtVerify(token, keyOf, { ...rules, currentDate: new Date(nowMs) })
+    const { payload, protectedHeader: header } = verified
+    const times = Number.isSafeInteger(payload.exp) && Number.isSafeInteger(payload.iat)
+    if (!times || (payload.iat as number) > nowMs / 1_000 + clockSkewSeconds)
+      throw new Error('The times of the token are wrong')
+    const parts = token.split('.', 2).map((part) => Buffer.from(part, 'base64url').toString())
+    if (repeatsNames(parts[0] ?? '', header) || repeatsNames(parts[1] ?? '', payload)) {
+      throw new Error('The token says something twice')
+    }
+    return { payload, header }
+  }
+}
+
+const writtenName = /"(?:[^"\\]|\\.)*"(\s*:)?/g
+
+/** Whether an object of the text has a name twice, which readers take differently (RFC 8259 §4): fewer were then read. */
+function repeatsNames(json: string, read: unknown): boolean {
+  return [...json.matchAll(writtenName)].filter(([, colon]) => colon).length !== nameCount(read)
+}
+
+function nameCount(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const inside = Object.values(value).reduce<number>((count, member) => count + nameCount(member), 0)
+  return inside + (Array.isArray(value) ? 0 : Object.keys(value).length)
+}
+
+async function find(keys: PublicKeys, kid: unknown): Promise<KeyObject | undefined> {
+  if (typeof kid !== 'string' || kid.length > maxKid) return undefined
+  const known = keys.publicKeys.get(kid)
+  if (known || !keys.refresh) return known
+  await keys.refresh().catch((cause) => {
+    throw new KeysUnavailable('The keys cannot be read now', { cause })
+  })
+  return keys.publicKeys.get(kid)
+}
+
+function checked(payload: JWTPayload, { alg, typ, kid }: JWTHeaderParameters, audience: string) {
+  const { aud, ...claims } = payload
+  const texts = [claims.sub, claims.client_id, claims.scope, claims.jti].every((claim) => typeof claim === 'string')
+  if (!(texts && aud === audience && types.includes(typ))) throw new Error('The token is no access token')
+  return { ...payload, kid: alg === 'HS256' ? null : kid } as unknown as AccessTokenClaims
+}

@@ -1,0 +1,111 @@
+import type { KeyObject } from 'node:crypto'
+import { Agent, request } from 'undici'
+import { Problem } from '../../http/problems/problem.ts'
+import { type AddressPolicy, judgeUrl, type LookupAll, ssrfSafeConnect } from '../../http/ssrf-guard.ts'
+import { type PublicKeys, usableKeys } from '../keys/key-algorithms.ts'
+
+export interface OutsideKeysOptions {
+  /** The issuer exactly as its tokens name it. */
+  issuer: string
+  /** Where its documents may be fetched from. */
+  policy: AddressPolicy
+  /** Milliseconds since the epoch. */
+  now: () => number
+  /** Is told why keys could not be fetched. */
+  onError: (error: unknown) => void
+  lookup?: LookupAll
+}
+
+/** The public keys of another issuer. */
+export interface OutsideKeys extends PublicKeys {
+  refresh: () => Promise<void>
+  /** Fetches the keys again in the background when they are older than ten minutes. */
+  keepFresh: () => void
+  close: () => Promise<void>
+}
+
+const cooldownMs = 30_000
+const freshMs = 600_000
+/** Keys that could not be fetched again for that long are believed no more: their issuer may have withdrawn them. */
+const staleMs = 24 * 3_600_000
+const timeoutMs = 5_000
+const maxBytes = 262_144
+
+/**
+ * The keys of a trusted issuer, by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3): fetched when the
+ * first token asks for them, and again for an unknown `kid`, at most once in 30 seconds. Redirects are not followed.
+ */
+export function outsideKeys({ issuer, policy, now, onError, lookup }: OutsideKeysOptions): OutsideKeys {
+  const agent = new Agent({ connect: ssrfSafeConnect({ policy, ...(lookup && { lookup }) }), connections: 1 })
+  let keys: ReadonlyMap<string, KeyObject> = new Map()
+  let [fetchedAt, triedAt] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  let fetching: Promise<void> | undefined
+  let failed = false
+
+  const fetchKeys = async () => {
+    keys = usableKeys(await jsonAt(agent, policy, await keySetUrl(agent, policy, issuer)))
+    fetchedAt = now()
+  }
+  const attempt = () => {
+    triedAt = now()
+    fetching = fetchKeys()
+      .then(() => {
+        failed = false
+      })
+      .catch((error) => {
+        failed = true
+        onError(error)
+      })
+      .finally(() => {
+        fetching = undefined
+      })
+    return fetching
+  }
+  const refresh = async () => {
+    if (fetching) await fetching
+    else if (now() - triedAt >= cooldownMs) await attempt()
+    if (failed) throw unavailable()
+  }
+  return {
+    get publicKeys() {
+      return now() - fetchedAt < staleMs ? keys : new Map()
+    },
+    refresh,
+    keepFresh: () => {
+      const due = now() - fetchedAt >= freshMs && now() - triedAt >= cooldownMs
+      if (due && keys.size > 0 && !fetching) void attempt()
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+const unavailable = () =>
+  new Problem('SERVICE_UNAVAILABLE', 'The issuer of the access token cannot be asked for its keys now', {
+    headers: { 'retry-after': String(cooldownMs / 1_000) },
+  })
+
+async function keySetUrl(agent: Agent, policy: AddressPolicy, issuer: string): Promise<string> {
+  const place = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+  const found = (await jsonAt(agent, policy, place)) as { issuer?: unknown; jwks_uri?: unknown } | null
+  // Compared as text (RFC 8414 §3.3): a document that names somebody else is not this issuer's.
+  if (found?.issuer !== issuer) throw new Error(`${place} is of another issuer`)
+  if (typeof found.jwks_uri !== 'string') throw new Error(`${place} names no jwks_uri`)
+  return found.jwks_uri
+}
+
+async function jsonAt(agent: Agent, policy: AddressPolicy, url: string): Promise<unknown> {
+  const verdict = judgeUrl(policy, url)
+  if (!verdict.ok) throw new Error(`${url} ${verdict.reason}`)
+  const signal = AbortSignal.timeout(timeoutMs)
+  const headers = { accept: 'application/json' }
+  const answer = await request(verdict.url, { dispatcher: agent, signal, headers })
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > maxBytes) throw new Error(`${url} answered with more than ${maxBytes} bytes`)
+    chunks.push(chunk)
+  }
+  if (answer.statusCode !== 200) throw new Error(`${url} answered with ${answer.statusCode}`)
+  return JSON.parse(Buffer.concat(chunks).toString())
+}

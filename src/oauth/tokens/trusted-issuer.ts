@@ -1,0 +1,47 @@
+import { type AccessTokenClaims, type ReadAccessToken, signedBy } from './access-tokens.ts'
+import type { OutsideKeys } from './trusted-issuer-keys.ts'
+
+/** Another OpenID Connect issuer whose access tokens are accepted. */
+export interface TrustedIssuer {
+  issuer: string
+  keys: OutsideKeys
+  /** The scopes its tokens can have here; all others they name are passed over. */
+  scopes: ReadonlySet<string>
+}
+
+const types: unknown[] = ['JWT', 'at+jwt', 'application/at+jwt']
+
+/**
+ * Makes the reader of another issuer's access tokens (RFC 9068): `iss` and `aud` as ours, `scope` as text, the client in
+ * `client_id` or `azp`. Client and subject are named after their issuer, so that they are never taken for ours.
+ */
+export function outsideTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
+  const read = signedBy({ issuer, audience, keys })
+  return async (token, nowMs) => {
+    keys.keepFresh()
+    const { payload, header } = await read(token, nowMs)
+    const { sub, exp, jti, client_id: clientId = payload.azp ?? sub, scope } = payload
+    const texts = [sub, clientId, scope].every((claim) => typeof claim === 'string' && claim !== '')
+    if (!texts || !types.includes(header.typ)) throw new Error('The token is no access token')
+    const allowed = String(scope)
+      .split(' ')
+      .filter((name) => scopes.has(name))
+    return {
+      sub: `${issuer}#${sub}`,
+      client_id: `${issuer}#${clientId}`,
+      scope: allowed.join(' '),
+      jti: jti ?? null,
+      exp,
+      kid: header.kid,
+    } as AccessTokenClaims
+  }
+}
+
+/** The issuer a token says it is of; believed only after its signature was verified. */
+export function claimedIssuer(token: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(token.split('.', 2)[1] ?? '', 'base64url').toString()).iss
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,165 @@
+import { sql } from 'kysely'
+import type { FindAccount } from 'oidc-provider'
+import { passwordChanged, type RecordAudit, theService } from '../../audit/chain.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Engine } from '../../storage/engine.ts'
+import { idOrNone } from '../../storage/ids.ts'
+import { caseFold } from '../../storage/rows/page-query.ts'
+import { firstRevision } from '../../storage/rows/revision.ts'
+import { endAccess } from '../provider/adapter.ts'
+import type { Passwords } from './passwords.ts'
+
+export type Role = 'user' | 'admin'
+
+/** A user who may log in once there is a password. */
+export interface Account {
+  userId: number
+  name: string
+  email: string
+  role: Role
+  passwordHash: string | null
+}
+
+const columns = ['users.id as userId', 'users.name', 'users.email', 'role', 'passwordHash'] as const
+
+const accountsIn = (db: Queryable) =>
+  db.selectFrom('users').innerJoin('accounts', 'accounts.userId', 'users.id').select(columns)
+
+/** The account of an e-mail address, without regard to its case and Unicode form. */
+export function accountByEmail(db: Database, email: string): Promise<Account | undefined> {
+  return accountsIn(db.read).where('emailKey', '=', caseFold(email.trim())).executeTakeFirst()
+}
+
+/** The account of a subject (`sub`), which is the user's id. */
+export async function accountBySubject(db: Database, subject: string): Promise<Account | undefined> {
+  if (!/^[1-9]\d{0,8}$/.test(subject)) return undefined
+  return accountsIn(db.read).where('users.id', '=', Number(subject)).executeTakeFirst()
+}
+
+/** All accounts, in the order of their users. */
+export function listAccounts(db: Database): Promise<Account[]> {
+  return accountsIn(db.read).orderBy('users.id').execute()
+}
+
+/** Whether anybody can log in at all. */
+export async function hasAccounts(db: Database): Promise<boolean> {
+  return (await db.read.selectFrom('accounts').select('userId').limit(1).executeTakeFirst()) !== undefined
+}
+
+/**
+ * Name and address of a user, locked until the end of the transaction: a change of the user and one of the account, which
+ * both lock the user first, never run at the same time.
+ */
+export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
+  const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', idOrNone(userId))
+  return user.modifyEnd(lockRows).executeTakeFirst()
+}
+
+/** Literal, so that both engines use the partial index `accounts_administrators`. */
+const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null`
+
+/** Whether that user can log in as an administrator. */
+export async function isActiveAdministrator(tx: Queryable, userId: number): Promise<boolean> {
+  const account = tx.selectFrom('accounts').select('userId').where('userId', '=', userId).where(isAdministrator)
+  return (await account.executeTakeFirst()) !== undefined
+}
+
+/** Held by a transaction that takes an administrator away, so that two of them never look at the same moment. */
+const administratorLock = { name: 'administrators', value: '' }
+
+/**
+ * Throws LAST_ADMINISTRATOR when nobody can log in as an administrator any more. Call it after the change, in the same
+ * transaction; a second such transaction waits here for the end of the first.
+ */
+export async function keepAdministrator(tx: Queryable): Promise<void> {
+  await tx
+    .insertInto('settings')
+    .values(administratorLock)
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ value: '' }))
+    .execute()
+  const left = tx.selectFrom('accounts').select('userId').where(isAdministrator).limit(1)
+  if ((await left.executeTakeFirst()) !== undefined) return
+  const why = 'This is the last administrator who can log in: another one must have a password first'
+  throw new Problem('LAST_ADMINISTRATOR', why)
+}
+
+/**
+ * Makes a user an account without a password; another role for an account that is there ends its access (T-AUTH-07).
+ * Throws LAST_ADMINISTRATOR where that leaves nobody who can log in as an administrator.
+ */
+export async function openAccount(tx: Queryable, userId: number, role: Role | undefined, nowMs: number): Promise<void> {
+  const existing = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
+  if (existing && (role === undefined || existing.role === role)) return
+  const demoted = role !== 'admin' && (await isActiveAdministrator(tx, userId))
+  const row = { userId, role: role ?? 'user', createdAt: new Date(nowMs).toISOString() }
+  await tx
+    .insertInto('accounts')
+    .values({ ...row, passwordHash: null, passwordChangedAt: null })
+    .onConflict((conflict) => conflict.column('userId').doUpdateSet({ role: row.role }))
+    .execute()
+  if (demoted) await keepAdministrator(tx)
+  await endAccess(tx, userId, nowMs)
+}
+
+/** Sets a password by its hash. Logins, tokens, consents and the open invitation of the user end with it. */
+export async function setPasswordHash(tx: Queryable, userId: number, passwordHash: string, nowMs: number) {
+  const passwordChangedAt = new Date(nowMs).toISOString()
+  await tx.updateTable('accounts').set({ passwordHash, passwordChangedAt }).where('userId', '=', userId).execute()
+  await tx.deleteFrom('invitations').where('userId', '=', userId).execute()
+  await tx.deleteFrom('consents').where('userId', '=', userId).execute()
+  await endAccess(tx, userId, nowMs)
+}
+
+/** Adds a user of whom nobody is told. Rejects when the e-mail address is in use. */
+export async function addUser(tx: Queryable, name: string, email: string, nowMs: number): Promise<number> {
+  const at = new Date(nowMs).toISOString()
+  const keys = { nameKey: caseFold(name), emailKey: caseFold(email) }
+  const row = { name, email, ...keys, ...firstRevision(at), address: null, phone: null }
+  return (await tx.insertInto('users').values(row).returning('id').executeTakeFirstOrThrow()).id
+}
+
+/**
+ * The accounts as oidc-provider asks for them. An ID token tells name and e-mail address whatever the scopes are: that is
+ * this interface's promise, though OpenID Connect Core §5.4 would keep them for userinfo.
+ */
+export function accountFinder(db: Database): FindAccount {
+  return async (_ctx, subject) => {
+    const account = await accountBySubject(db, subject)
+    if (!account?.passwordHash) return undefined
+    const { name, email, role } = account
+    return { accountId: subject, role, claims: () => ({ sub: subject, name, email }) }
+  }
+}
+
+const email = 'admin@localhost'
+const passwordBytes = 15
+
+/**
+ * Makes an administrator with a random password where nobody can log in yet, and returns how to; null where somebody can.
+ * However many processes start together, one of them makes it (T-AUTH-07): the e-mail address is unique.
+ */
+export async function createFirstAdmin(
+  db: Database,
+  passwords: Passwords,
+  now: () => number,
+  random: (size: number) => Uint8Array,
+  record: RecordAudit,
+): Promise<{ email: string; password: string } | null> {
+  if (await hasAccounts(db)) return null
+  const password = Buffer.from(random(passwordBytes)).toString('base64url')
+  const hash = await passwords.hash(password)
+  const at = now()
+  try {
+    await db.write(async (tx) => {
+      const userId = await addUser(tx, 'Administrator', email, at)
+      await openAccount(tx, userId, 'admin', at)
+      await setPasswordHash(tx, userId, hash, at)
+      await record(tx, passwordChanged(String(userId), theService))
+    })
+  } catch (error) {
+    if (db.engine.isDuplicate(error)) return null
+    throw error
+  }
+  return { email, password }
+}

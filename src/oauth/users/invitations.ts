@@ -1,0 +1,110 @@
+import { hash } from 'node:crypto'
+import { type AuditActor, passwordChanged, type RecordAudit } from '../../audit/chain.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+import { sweepBelow } from '../../storage/sweep.ts'
+import { invitationPath } from '../provider/http/endpoints.ts'
+import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts'
+import { passwordMistake } from './password-policy.ts'
+import type { Passwords } from './passwords.ts'
+
+/** A link to set a password by, once. */
+export interface Invitation {
+  url: string
+  expiresAt: string
+  name: string
+  email: string
+}
+
+export interface Invitations {
+  /** Invites a user, and makes an account of it first where there is none; an open invitation is void then. */
+  invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
+  /** The same as part of a transaction. */
+  inviteIn: (tx: Queryable, userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
+  /** Whom a link is for; undefined when it was used, is too old or never was. */
+  read: (token: string) => Promise<{ name: string; email: string } | undefined>
+  /** Sets the password, and says why it cannot be used where it cannot; `void` when the link is worth nothing. */
+  accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'void' | { mistake: string }>
+}
+
+export interface InvitationOptions {
+  db: Database
+  passwords: Passwords
+  /** The origin that links are made of. */
+  issuer: string
+  now: () => number
+  random: (size: number) => Uint8Array
+  /** Tells the audit log who was invited, and who has set a password. */
+  record: RecordAudit
+}
+
+const lifeMs = 30 * 60_000
+const tokenBytes = 32
+const keyOf = (token: string) => hash('sha256', token, 'base64url')
+
+/** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
+export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
+  const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
+  const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
+    const user = await lockUser(tx, db.engine, userId)
+    if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
+    const token = Buffer.from(random(tokenBytes)).toString('base64url')
+    const at = now()
+    const row = { tokenHash: keyOf(token), expiresAt: iso(at + lifeMs) }
+    await openAccount(tx, userId, role, at)
+    await tx
+      .insertInto('invitations')
+      .values({ userId, ...row })
+      .onConflict((conflict) => conflict.column('userId').doUpdateSet(row))
+      .execute()
+    const details = { ...(role && { role }) }
+    await record(tx, { ...actor, event: 'invitation.created', target: String(userId), details })
+    return { url: `${issuer}${invitationPath}?token=${token}`, expiresAt: row.expiresAt, ...user }
+  }
+  return {
+    invite: (userId, role, actor) => db.write((tx) => invite(tx, userId, role, actor)),
+    inviteIn: invite,
+    read,
+    accept: async (token, password, actor) => {
+      const invited = await read(token)
+      if (!invited) return 'void'
+      const mistake = await passwordMistake(password, invited)
+      if (mistake !== undefined) return { mistake }
+      const passwordHash = await passwords.hash(password)
+      const isSet = await db.write(async (tx) => {
+        const userId = await use(tx, token, passwordHash, now())
+        if (userId !== undefined)
+          await record(tx, passwordChanged(String(userId), { ...actor, subject: String(userId) }))
+        return userId !== undefined
+      })
+      return isSet ? 'set' : 'void'
+    },
+  }
+}
+
+function open(db: Queryable, token: string, nowMs: number) {
+  return db
+    .selectFrom('invitations')
+    .innerJoin('users', 'users.id', 'invitations.userId')
+    .select(['users.id as userId', 'users.name', 'users.email'])
+    .where('tokenHash', '=', keyOf(token))
+    .where('expiresAt', '>', iso(nowMs))
+}
+
+/** Of several that use one link at once, the one whose DELETE finds it sets the password. */
+async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<number | undefined> {
+  const used = await tx
+    .deleteFrom('invitations')
+    .where('tokenHash', '=', keyOf(token))
+    .where('expiresAt', '>', iso(nowMs))
+    .returning('userId')
+    .executeTakeFirst()
+  if (used) await setPasswordHash(tx, used.userId, passwordHash, nowMs)
+  return used?.userId
+}
+
+/** Removes invitations that nobody used in time. */
+export async function sweepInvitations(db: Database, now: () => number): Promise<void> {
+  await sweepBelow(db, { table: 'invitations', key: ['user_id'], column: 'expires_at' }, iso(now()))
+}

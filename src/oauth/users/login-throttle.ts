@@ -1,0 +1,122 @@
+import { networkOf } from '../../http/headers/client-address.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { iso } from '../../storage/ids.ts'
+import { sweepBelow } from '../../storage/sweep.ts'
+
+/** How many tries reach a password: in a minute from one network, in an hour at one account, before delays begin. */
+export interface TryLimits {
+  perMinuteAndNetwork: number
+  perHourAndAccount: number
+  free: number
+}
+
+/** Who tries: at which account, from where, and whether from a device that logged in there before. */
+export interface Try {
+  emailKey: string
+  address: string
+  device: string | undefined
+}
+
+/** Counts tries at passwords in the database, so that the limits hold over all nodes and restarts (T-AUTH-01). */
+export interface LoginTries {
+  /** 0 when the try may go on; otherwise the seconds to wait. */
+  count: (attempt: Try) => Promise<number>
+  /** Forgets the failures before a success. */
+  forget: (attempt: Try) => Promise<void>
+}
+
+/** The defaults of production. */
+export const tryLimits: TryLimits = { perMinuteAndNetwork: 20, perHourAndAccount: 100, free: 5 }
+
+const minuteMs = 60_000
+const hourMs = 3_600_000
+const quarterMs = 900_000
+
+interface Counter {
+  count: number
+  endsAt: string
+  blockedUntil: string | null
+}
+
+export function loginTries(db: Database, sealer: Sealer, now: () => number, limits: TryLimits = tryLimits): LoginTries {
+  const keysOf = ({ emailKey, address, device }: Try) => {
+    const account = sealer.digest(emailKey, 'login_tries').slice(0, 22)
+    const network = networkOf(address)
+    // A known device has a counter of its own: strangers cannot lock its owner out.
+    return { network, account, pair: device ? `device:${device}` : `pair:${account}:${network}`, known: !!device }
+  }
+  return {
+    count: (attempt) => {
+      const { network, account, pair, known } = keysOf(attempt)
+      const at = now()
+      return db.write(async (tx) => {
+        const waits =
+          (await over(tx, `network:${network}`, limits.perMinuteAndNetwork, minuteMs, at)) ||
+          (await delayed(tx, pair, limits.free, at)) ||
+          (known ? 0 : await over(tx, `account:${account}`, limits.perHourAndAccount, hourMs, at))
+        return Math.ceil(waits / 1_000)
+      })
+    },
+    forget: async (attempt) => {
+      await db.write((tx) => tx.deleteFrom('loginTries').where('key', '=', keysOf(attempt).pair).execute())
+    },
+  }
+}
+
+/** Removes counters whose time is over. */
+export async function sweepLoginTries(db: Database, now: () => number): Promise<void> {
+  await sweepBelow(db, { table: 'login_tries', key: ['key'], column: 'ends_at' }, iso(now()))
+}
+
+/** Counts one more in a fixed window; the milliseconds until it ends when there were too many. */
+async function over(tx: Queryable, key: string, most: number, windowMs: number, at: number): Promise<number> {
+  const { count, endsAt } = await increase(tx, key, windowMs, at)
+  return count > most ? Math.max(1, Date.parse(endsAt) - at) : 0
+}
+
+/** Counts one more, unless a wait is due: after the free tries it doubles with each one, up to a quarter of an hour. */
+async function delayed(tx: Queryable, key: string, free: number, at: number): Promise<number> {
+  const { count, blockedUntil } = await increase(tx, key, quarterMs, at)
+  const left = blockedUntil === null ? 0 : Date.parse(blockedUntil) - at
+  const tries = left > 0 ? count - 1 : count
+  const delayMs = tries < free ? 0 : Math.min(quarterMs, 1_000 * 2 ** (tries - free))
+  const until = left > 0 ? blockedUntil : delayMs > 0 ? iso(at + delayMs) : null
+  const change = {
+    count: tries,
+    blockedUntil: until,
+    endsAt: iso(Math.max(at, Date.parse(until ?? iso(at))) + quarterMs),
+  }
+  await tx.updateTable('loginTries').set(change).where('key', '=', key).execute()
+  return Math.max(0, left)
+}
+
+/** Counts one more in the counter's time, or begins anew after it; its row stays locked until the transaction ends. */
+async function increase(tx: Queryable, key: string, windowMs: number, at: number): Promise<Counter> {
+  await tx.deleteFrom('loginTries').where('key', '=', key).where('endsAt', '<=', iso(at)).execute()
+  return tx
+    .insertInto('loginTries')
+    .values({ key, count: 1, endsAt: iso(at + windowMs), blockedUntil: null })
+    .onConflict((conflict) => conflict.column('key').doUpdateSet((eb) => ({ count: eb('loginTries.count', '+', 1) })))
+    .returning(['count', 'endsAt', 'blockedUntil'])
+    .executeTakeFirstOrThrow()
+}
+
+const lifeSeconds = 180 * 86_400
+
+/**
+ * The cookie that lets a device be known again. It proves nobody's identity: it only counts tries apart. Over plain HTTP,
+ * which is for this machine alone, it has no prefix and is not `Secure`.
+ */
+export function deviceCookie(issuer: string) {
+  const isSecure = issuer.startsWith('https:')
+  const name = `${isSecure ? '__Host-' : ''}plinth_device`
+  const pattern = new RegExp(`(?:^|;)\\s*${name}=([\\w.-]{1,200})(?:;|$)`)
+  return {
+    /** The token of an earlier login from this device, if its browser sent one. */
+    tokenIn: (cookie: string | undefined): string | undefined => pattern.exec(cookie ?? '')?.[1],
+    /** A Set-Cookie with this token. */
+    withToken: (token: string): string =>
+      `${name}=${token}; Path=/; Max-Age=${lifeSeconds};${isSecure ? ' Secure;' : ''} HttpOnly; SameSite=Lax`,
+  }
+}

@@ -1,0 +1,98 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { Audit } from '../../audit/buffer.ts'
+import type { AuditActor } from '../../audit/chain.ts'
+import type { Database } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { caseFold } from '../../storage/rows/page-query.ts'
+import { type Account, accountByEmail } from './accounts.ts'
+import type { LoginTries } from './login-throttle.ts'
+import { isTooLong } from './password-policy.ts'
+import type { Passwords } from './passwords.ts'
+
+export interface Credentials {
+  email: string
+  password: string
+  /** Where the request comes from. */
+  address: string
+  /** The device's token from an earlier login, if it sent one. */
+  deviceToken?: string | undefined
+  /** For which client and by which request, as the audit log names them. */
+  by?: Pick<AuditActor, 'clientId' | 'requestId'>
+}
+
+/** What became of a try: the account and a token for its device; or the seconds to wait, 0 when it was just wrong. */
+export type LoginResult = { account: Account; deviceToken: string } | { waitSeconds: number }
+
+/** Judges e-mail address and password. Rejects with SERVICE_UNAVAILABLE when too many are logging in. */
+export type Login = (credentials: Credentials) => Promise<LoginResult>
+
+export interface LoginOptions {
+  db: Database
+  sealer: Sealer
+  passwords: Passwords
+  tries: LoginTries
+  random: (size: number) => Uint8Array
+  /** Is told who logged in, and who could not; never the address that was typed, which may be a password. */
+  audit?: Pick<Audit, 'note' | 'tally'>
+}
+
+const maxEmail = 254
+
+/**
+ * Makes the one way in, for the login page and the password grant alike. Unknown address, no password yet, wrong password:
+ * the same answer after the same work (T-AUTH-03). A success brings an old hash up to today's cost.
+ */
+export function loginJudge({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
+  const devices = deviceTokens(sealer, random)
+  return async ({ email, password, address, deviceToken, by }) => {
+    const from = { ...by, address }
+    const failed = (account?: Account) =>
+      audit?.tally({ ...from, event: 'login.failed', target: account ? String(account.userId) : null })
+    const emailKey = caseFold(email.trim())
+    const attempt = { emailKey, address, device: devices.read(deviceToken, emailKey) }
+    const waitSeconds = await tries.count(attempt)
+    if (waitSeconds > 0) {
+      audit?.tally({ ...from, event: 'login.blocked' })
+      return { waitSeconds }
+    }
+    // Nobody has such a password or address; hashing it would only cost.
+    if (isTooLong(password) || emailKey.length > maxEmail) {
+      failed()
+      return { waitSeconds: 0 }
+    }
+    const account = await accountByEmail(db, email)
+    const hash = account?.passwordHash ?? null
+    if (!(await passwords.verify(password, hash)) || !account || hash === null) {
+      failed(account)
+      return { waitSeconds: 0 }
+    }
+    audit?.note({ ...from, event: 'login.succeeded', subject: String(account.userId) })
+    await tries.forget(attempt)
+    if (passwords.isOutdated(hash)) await rehash(db, passwords, account.userId, hash, password)
+    return { account, deviceToken: devices.issue(emailKey) }
+  }
+}
+
+async function rehash(db: Database, passwords: Passwords, userId: number, from: string, password: string) {
+  const passwordHash = await passwords.hash(password)
+  const change = (tx: Database['read']) =>
+    tx.updateTable('accounts').set({ passwordHash }).where('userId', '=', userId).where('passwordHash', '=', from)
+  await db.write((tx) => change(tx).execute())
+}
+
+/** Names a device that a person logged in at once, so that strangers' failures do not delay that person there. */
+function deviceTokens(sealer: Sealer, random: (size: number) => Uint8Array) {
+  const macOf = (id: string, emailKey: string) => Buffer.from(sealer.digest(`${id}\0${emailKey}`, 'device'))
+  return {
+    issue: (emailKey: string) => {
+      const id = Buffer.from(random(16)).toString('base64url')
+      return `${id}.${macOf(id, emailKey)}`
+    },
+    read: (token: string | undefined, emailKey: string): string | undefined => {
+      const [id = '', mac = ''] = token?.split('.') ?? []
+      const expected = macOf(id, emailKey)
+      const given = Buffer.from(mac)
+      return given.length === expected.length && timingSafeEqual(given, expected) ? id : undefined
+    },
+  }
+}

@@ -1,0 +1,47 @@
+import type { Audit } from '../../audit/buffer.ts'
+import { auditRecorder } from '../../audit/chain.ts'
+import { type Branding, type Frame, pageFrame } from '../../http/pages/layout.ts'
+import type { Database } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import { type Invitations, invitations } from './invitations.ts'
+import { type Login, loginJudge } from './login.ts'
+import { loginTries, type TryLimits } from './login-throttle.ts'
+import { invitationMail, type SendInvitation } from './mail.ts'
+import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
+
+export interface PeopleOptions {
+  db: Database
+  sealer: Sealer
+  /** The origin that links to people are made of. */
+  issuer: string
+  now: () => number
+  random: (size: number) => Uint8Array
+  branding: Branding
+  /** Null where nobody is sent any mail. */
+  smtp: { url: string; from: string } | null
+  limits?: TryLimits
+  /** Is told who logged in, and who could not. */
+  audit?: Pick<Audit, 'note' | 'tally'>
+  cost?: PasswordCost
+}
+
+/** Everything about people who log in: how they get a password, how it is judged, what they see. */
+export interface People {
+  login: Login
+  invitations: Invitations
+  sendInvitation: SendInvitation | null
+  frame: Frame
+}
+
+/** Makes them; once in a process, as logins share the bound on what is hashed at the same time. */
+export function people(options: PeopleOptions): People {
+  const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
+  const hasher = passwords(random, cost)
+  const tries = loginTries(db, sealer, now, limits)
+  return {
+    login: loginJudge({ db, sealer, passwords: hasher, tries, random, ...(audit && { audit }) }),
+    invitations: invitations({ db, passwords: hasher, issuer, now, random, record: auditRecorder(sealer, now) }),
+    sendInvitation: smtp && invitationMail({ ...smtp, productName: branding.productName }),
+    frame: pageFrame(branding),
+  }
+}

@@ -1,0 +1,81 @@
+import { type HeaderName, headers } from './components.ts'
+
+/** What a document says of the service as a whole, as OpenAPI's info object names it. */
+export interface ServiceInfo {
+  /** The service's name. */
+  title: string
+  /** Of the interface; the release of Plinth without it. */
+  version?: string
+  /** What the service is for, in Markdown. */
+  description?: string
+  /** The terms of the interface: a name, and where they stand or which SPDX licence they are. */
+  license?: { name: string; identifier?: string; url?: string }
+  /** Who answers questions; the service's address without it. */
+  contact?: { name?: string; url?: string; email?: string }
+}
+
+/** What is wrong with the info of a service, in words of its author. */
+export function infoErrors(info: Partial<ServiceInfo>): string[] {
+  const texts = (['title', 'version', 'description'] as const)
+    .filter((name) => info[name] !== undefined && !isText(info[name]))
+    .map((name) => `service: ${name} must be a text that is not empty`)
+  return [
+    ...texts,
+    ...membersOf('license', info.license, ['name', 'identifier', 'url'], ['name']),
+    ...membersOf('contact', info.contact, ['name', 'url', 'email'], []),
+    ...(info.license?.identifier !== undefined && info.license.url !== undefined
+      ? ['service: license has an identifier or a url, not both']
+      : []),
+  ]
+}
+
+const isText = (value: unknown) => typeof value === 'string' && value.trim() !== ''
+
+function membersOf(field: string, value: unknown, known: readonly string[], required: readonly string[]): string[] {
+  if (value === undefined) return []
+  if (typeof value !== 'object' || value === null) return [`service: ${field} must be an object`]
+  const members = value as Record<string, unknown>
+  const wrong = [...new Set([...required, ...Object.keys(members)])].filter((name) => !isText(members[name]))
+  const unknown = Object.keys(members).filter((name) => !known.includes(name))
+  return [
+    ...wrong.map((name) => `service: ${field}.${name} must be a text that is not empty`),
+    ...unknown.map((name) => `service: ${field} has no '${name}', only ${known.join(', ')}`),
+  ]
+}
+
+const conventions = `## Conventions
+
+Errors are \`application/problem+json\` (RFC 9457), or a shorter \`application/json\` form when Accept names that type and
+gives problem+json a lower weight or none. Both carry \`errorCode\`, which never changes its meaning. A limit that was met is
+\`{"error": "…"}\` in either case.
+
+Every path is served below each of the servers; one that names its own server belongs to no version. Each version of the
+interface has a document of its own, such as \`/v2/openapi.json\`. HEAD is served wherever GET is, with the same headers,
+and OPTIONS with \`Allow\` on every path.
+
+\`fields\` narrows a response to the members it names. The schemas describe the whole response, so a client that sends
+\`fields\` must expect required members to be absent.
+
+Any request may carry \`X-Request-Id\` (8 to 64 of \`A-Za-z0-9._-\`), which then names the exchange in responses and logs.`
+
+export interface DescriptionOptions {
+  /** The author's own words, which come first. */
+  description: string | undefined
+  /** Headers that every response may have. */
+  headers: readonly HeaderName[]
+  /** Whether the version is deprecated, which adds headers to every response. */
+  deprecated: boolean
+}
+
+/** The document's description: the author's words, then what holds for every operation and is said nowhere else. */
+export function descriptionOf({ description, headers: common, deprecated }: DescriptionOptions): string {
+  const lines = common.map((name) => `- \`${name}\`: ${headers[name].description}`)
+  const ending = `Responses of this deprecated version also have \`Deprecation\`, \`Sunset\` and a \`Link\` with rel
+\`successor-version\`.`
+  return [
+    ...(description ? [description] : []),
+    conventions,
+    ['Any response may have these headers besides those of its operation:', '', ...lines].join('\n'),
+    ...(deprecated ? [ending] : []),
+  ].join('\n\n')
+}

@@ -1,0 +1,95 @@
+import type { FastifyContextConfig } from 'fastify'
+import { mergePatch } from '../http/policies/body-parsing.ts'
+import { type ProblemCode, problems as registry } from '../http/problems/problem.ts'
+import { type Parameter, parameterReferences, type Reference } from './components.ts'
+import { describeCodes, responseName } from './error-responses.ts'
+import { sampleOf } from './examples.ts'
+import type { Operation, Route } from './operation-types.ts'
+import { problemsOf, requestHeadersOf, successesOf } from './responses.ts'
+import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './schemas.ts'
+import { describedBy } from './words.ts'
+
+/** What only browsers load: pages, and the scripts of pages. */
+const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
+
+/** Whether a route answers with a page or a script, which no generated client has a use for. */
+export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
+  Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
+
+export interface Surroundings {
+  names: SchemaNames
+  /** Codes that any request can be refused with. */
+  problems: readonly ProblemCode[]
+  /** The body of PUT at the same path, from which that of PATCH follows. */
+  replacement: Schema | undefined
+}
+
+/** The operation of a route. */
+export function operationOf(
+  route: Route,
+  operationId: string,
+  { names, problems, replacement }: Surroundings,
+): Operation {
+  const { summary, description, tags, params, querystring, body } = route.schema
+  const called = namesOf(route.schema.operationId ?? '')
+  const headers = parameterReferences(requestHeadersOf(route))
+  const parameters = [...parametersOf(params, 'path'), ...parametersOf(querystring, 'query'), ...headers]
+  const answers = successesOf(route, (schema, suffix = '') =>
+    names.refer(
+      schema,
+      called.answer.map((name) => name + suffix),
+    ),
+  )
+  return {
+    operationId,
+    ...(summary && { summary }),
+    description: description ?? describedBy(route),
+    ...(tags && { tags }),
+    security: securityOf(route.config),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: requestBodyOf(route, replacement, (schema) => names.refer(schema, called.body)) }),
+    responses: { ...answers, ...failures([...problemsOf(route), ...problems]) },
+  }
+}
+
+/** Public paths take a token too, and refuse a wrong one; `{}` says that none is needed. */
+function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
+  if (scope === 'own') return []
+  const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
+  const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
+  const open = scope === 'public' ? [{}] : []
+  // A token however it was had comes first: tools take the first way, and a token is all that it needs.
+  return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
+}
+
+function parametersOf(schema: Schema | undefined, place: string): Parameter[] {
+  return Object.entries(schema?.properties ?? {}).map(([name, { description = '', examples, ...rest }]) => ({
+    name,
+    in: place,
+    ...(description && { description }),
+    ...((place === 'path' || schema?.required?.includes(name)) && { required: true }),
+    schema: rest,
+    example: sampleOf({ ...rest, examples }),
+  })) as Parameter[]
+}
+
+function requestBodyOf({ schema, config }: Route, replacement: Schema | undefined, refer: (schema: Schema) => Schema) {
+  const accepts = config.accepts ?? []
+  const isPatch = accepts.includes(mergePatch) && replacement !== undefined
+  const body = refer(isPatch ? mergePatchOf(replacement) : (schema.body as Schema))
+  // What says most comes first: generated clients send the first media type.
+  return {
+    required: !config.bodyOptional,
+    content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
+  }
+}
+
+/** The error answers, by status: shared ones, each saying which codes it can carry here. */
+export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
+  const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
+  const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [
+    status,
+    { $ref: `#/components/responses/${responseName(Number(status))}`, description: describeCodes(ofStatus) },
+  ])
+  return { ...Object.fromEntries(answers), default: { $ref: '#/components/responses/Error' } }
+}

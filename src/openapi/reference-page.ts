@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { promisify } from 'node:util'
+import { Script } from 'node:vm'
+import { createGunzip, gzip } from 'node:zlib'
+import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { codedTag, takesCoding } from '../http/headers/content-encoding.ts'
+import { escapeHtml } from '../http/pages/html.ts'
+import { type DocsStart, startScriptOf } from './docs-start.ts'
+
+const about = (operationId: string, summary: string, type: string) => ({
+  operationId,
+  summary,
+  tags: ['meta'],
+  response: { 200: { description: 'OK', content: { [type]: { schema: Type.String() } } } },
+})
+
+const script = 'text/javascript; charset=utf-8'
+const page = about('readDocs', 'This document as a page to try it out', 'text/html')
+const start = about('readDocsStart', 'The script that starts the page', 'text/javascript')
+const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
+
+/**
+ * GET /docs: the interactive reference of the OpenAPI documents, all of it served from here. Its policy lets it run no script
+ * but the two beside it and reach nothing but this origin, so that a token typed into it stays between the two.
+ */
+export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
+  const [html, startScript] = [pageOf(options), startScriptOf(options)]
+  const config = { scope: 'public', cache: 'public' } as const
+  const pageConfig = { ...config, headers: ['Content-Security-Policy'] } as const
+  app.get('/docs', { config: pageConfig, schema: page }, (_request, reply) =>
+    reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html),
+  )
+  app.get('/docs/start.js', { config, schema: start }, (_request, reply) => reply.type(script).send(startScript))
+
+  let packing: Promise<Packed> | undefined
+  const fileConfig = { ...config, headers: ['Vary'] } as const
+  app.get('/docs/reference.js', { config: fileConfig, schema: reference }, async ({ headers }, reply) => {
+    packing ??= packedReference()
+    return sendPacked(await packing, headers['accept-encoding'] as string | undefined, headers['if-none-match'], reply)
+  })
+}
+
+/** Four megabytes, packed once; who cannot unpack them gets them unpacked on the way (RFC 9110 §12.5.3). */
+function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
+  const isPacked = takesCoding(codings, 'gzip')
+  const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
+  reply.headers({ etag, vary: 'Accept-Encoding' })
+  // A tag with its quotes is found in a list of tags only if it is one of them.
+  if (known !== undefined && (known.trim() === '*' || known.includes(etag))) return reply.code(304).send()
+  reply.type(script)
+  return isPacked ? reply.header('content-encoding', 'gzip').send(packed.bytes) : reply.send(packed.unpack())
+}
+
+/** The reference puts styles into the page, some of them as attributes; nothing in the page is anybody else's text. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const pageOf = ({ documents }: DocsStart) => `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${titleOf(documents)}</title>
+<link rel="icon" href="data:,">
+</head>
+<body>
+<noscript>
+<h1>${titleOf(documents)}</h1>
+<p>This page needs JavaScript. The same reference as OpenAPI documents:
+${Object.keys(documents)
+  .map((path) => `<a href="${path}">${path}</a>`)
+  .join(', ')}</p>
+</noscript>
+<div id="reference"></div>
+<script src="/docs/reference.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+`
+
+const titleOf = (documents: DocsStart['documents']) =>
+  escapeHtml(`${Object.values(documents)[0]?.title ?? ''} API reference`.trim())
+
+/** A script, kept as gzip. */
+export interface Packed {
+  bytes: Buffer
+  /** Strong, of the plain form. */
+  etag: string
+  unpack: () => Readable
+}
+
+const pack = promisify(gzip)
+
+/**
+ * The script of the API reference, out of the package that carries it as one string. The package is read and not
+ * imported: an import would keep four megabytes of source in memory for as long as the process lives.
+ */
+export async function packedReference(): Promise<Packed> {
+  const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')
+  const literal = /^var standalone_default = (".*");$/m.exec(source)?.[1]
+  // A string literal of JavaScript, which is more than one of JSON; evaluating it runs nothing.
+  if (literal === undefined) throw new Error('The API reference package does not carry its script where it did')
+  const script = new Script(literal).runInThisContext() as string
+  const bytes = await pack(script)
+  const digest = createHash('sha256').update(script).digest('base64url').slice(0, 16)
+  return { bytes, etag: `"${digest}"`, unpack: () => Readable.from([bytes]).pipe(createGunzip()) }
+}

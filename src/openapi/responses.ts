@@ -1,0 +1,150 @@
+import { STATUS_CODES } from 'node:http'
+import { heedsPrefer } from '../http/policies/prefer.ts'
+import type { ProblemCode } from '../http/problems/problem.ts'
+import { takesKeys } from '../idempotency/policy.ts'
+import {
+  type Content,
+  type HeaderName,
+  type HeaderParameterName,
+  headerReferences,
+  type Reference,
+  type Response,
+} from './components.ts'
+import { exampleOf } from './examples.ts'
+import type { Declared, Route } from './operation-types.ts'
+import { type Schema, wholeOf } from './schemas.ts'
+import { isChange } from './words.ts'
+
+/** A file that can be had in parts. */
+const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
+
+/** A read whose answer has an entity tag. */
+const isValidated = ({ method, config }: Route) => method === 'GET' && config.cache !== 'none'
+
+/** One resource with a revision, as opposed to a list or a constant. */
+const isSingle = ({ schema, config }: Route, status: string) => {
+  const answer = schema.response?.[status]
+  const isObject = answer?.properties !== undefined && !config.enclosed
+  return isObject && (schema.params !== undefined || status === '201' || status === '202')
+}
+
+/** The codes that the facts of a route imply. */
+export function problemsOf(route: Route): ProblemCode[] {
+  const { params, querystring, body } = route.schema
+  const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
+  const isReadOnce = isValidated(route) && isSingle(route, '200')
+  const implied: [boolean, ProblemCode[]][] = [
+    [Boolean(readsIntegers || querystring || body), ['INVALID_INPUT']],
+    [body !== undefined, ['MISSING_REQUIRED_FIELD']],
+    [true, refusalsOf(route.config.scope)],
+    [route.config.produces?.length !== 0, ['NOT_ACCEPTABLE']],
+    [params !== undefined, ['RESOURCE_NOT_FOUND']],
+    [isReadOnce, ['PRECONDITION_FAILED']],
+    [isChange(route), ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED']],
+    [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],
+    [takesKeys(route), ['INVALID_INPUT', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED']],
+    [heedsPrefer(route), ['INVALID_INPUT']],
+    [body !== undefined, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
+    [true, [...(route.config.problems ?? [])]],
+  ]
+  return implied.flatMap(([holds, codes]) => (holds ? codes : []))
+}
+
+/** What `authorize` refuses with; a wrong token is refused on public paths too. */
+function refusalsOf(scope: string | undefined): ProblemCode[] {
+  const wrong: ProblemCode[] = ['AUTH_TOKEN_EXPIRED', 'AUTH_TOKEN_INVALID']
+  if (scope === 'public') return wrong
+  return ['AUTH_REQUIRED', ...wrong, ...(scope === 'any' ? [] : ['ACCESS_DENIED' as const])]
+}
+
+/** The request headers that a route heeds. */
+export function requestHeadersOf(route: Route): HeaderParameterName[] {
+  const implied: [boolean, HeaderParameterName[]][] = [
+    [isFile(route), ['If-Match', 'If-None-Match', 'Range', 'If-Range']],
+    [isChange(route), ['If-Match', 'If-None-Match', 'If-Unmodified-Since']],
+    [isValidated(route), ['If-None-Match']],
+    [isValidated(route) && isSingle(route, '200'), ['If-Modified-Since', 'If-Match', 'If-Unmodified-Since']],
+    [takesKeys(route), ['Idempotency-Key']],
+    [heedsPrefer(route), [preferOf(route)]],
+    [true, [...(route.config.requestHeaders ?? [])]],
+  ]
+  return [...new Set(implied.flatMap(([holds, names]) => (holds ? names : [])))]
+}
+
+/** The Prefer header, described by what it can do to the route. */
+function preferOf(route: Route): HeaderParameterName {
+  if (isCounted(route)) return 'PreferOnLists'
+  if (route.config.minimal) return 'PreferOnWrites'
+  return route.config.waits ? 'PreferOnTasks' : 'Prefer'
+}
+
+/** A list that can be sorted is a collection's, which counts its items when asked to. */
+const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
+
+/** The declared successes with their headers, and 304; without a declaration, the bare success of the method. */
+export function successesOf(
+  route: Route,
+  refer: (schema: Schema, suffix?: string) => Schema,
+): Record<string, Response | Reference> {
+  const bare: Record<string, Declared> = { [route.method === 'DELETE' ? 204 : 200]: {} }
+  const declared = Object.entries(route.schema.response ?? bare).map(([status, answer]): [string, Response] => [
+    status,
+    {
+      description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
+      headers: headerReferences(headersOf(route, status)),
+      ...contentOf(answer, (schema) => answerOf(route, schema, refer)),
+    },
+  ])
+  const conditional = isValidated(route) || isFile(route)
+  const notModified = { '304': { $ref: '#/components/responses/NotModified' } }
+  const minimal = { '204': { description: 'Changed, under `return=minimal`', headers: declared[0]?.[1].headers ?? {} } }
+  const isShortened = route.config.minimal && route.schema.response?.['200'] !== undefined
+  return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
+}
+
+/** The whole of a response, whatever `fields` leaves of it: generated clients then know what a resource always has. */
+function answerOf({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
+  const shape = (one: Schema): Schema => refer(wholeOf(one))
+  if (config.enclosed) return refer(enclosedOf(schema, shape), 'List')
+  return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
+}
+
+/** A list in an object of its own, with an example that has one item. */
+function enclosedOf({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
+  const { items: { items = {}, ...list } = {}, ...pages } = properties
+  const [item = exampleOf(wholeOf(items))] = (items.examples as object[] | undefined) ?? []
+  const around = Object.entries(pages).map(([name, { examples }]) => [name, (examples as unknown[])[0]])
+  const examples = [{ items: [item], ...Object.fromEntries(around) }]
+  return { ...schema, properties: { items: { ...list, items: shape(items) }, ...pages }, examples }
+}
+
+function headersOf(route: Route, status: string): HeaderName[] {
+  const partial: HeaderName[] = ['ETag', 'Accept-Ranges', 'Content-Disposition', 'Repr-Digest']
+  const implied: [boolean, HeaderName[]][] = [
+    [isValidated(route) && route.config.cache === 'public', ['Expires']],
+    [isFile(route), partial],
+    [status === '206', ['Content-Range']],
+    [isValidated(route) || isSingle(route, status), ['ETag']],
+    [isSingle(route, status), ['Last-Modified']],
+    [status === '201' || status === '202', ['Location']],
+    [status === '202', ['Retry-After']],
+    [route.schema.querystring?.properties?.cursor !== undefined, ['Link']],
+    [isCounted(route), ['X-Total-Count']],
+    [heedsPrefer(route), ['Preference-Applied']],
+    [takesKeys(route), ['Idempotent-Replayed']],
+    [true, [...(route.config.headers ?? [])]],
+  ]
+  return implied.flatMap(([holds, names]) => (holds ? names : []))
+}
+
+function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => Schema): { content?: Content } {
+  if (content) return { content: Object.fromEntries(Object.entries(content).map((entry) => mediaType(entry, refer))) }
+  return Object.keys(schema).length > 0 ? { content: { 'application/json': { schema: refer(schema) } } } : {}
+}
+
+/** Parameters of a media type say how it is sent, not what it is; a file of JSON is any JSON, not a string. */
+function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
+  const [bare = ''] = type.split(';')
+  const isJsonFile = bare === 'application/json' && schema.format === 'binary'
+  return [bare, isJsonFile ? {} : { schema: refer(schema) }]
+}

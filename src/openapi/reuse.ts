@@ -1,0 +1,35 @@
+import type { Parameter } from './components.ts'
+import type { Operation } from './operation-types.ts'
+import { capital } from './schemas.ts'
+
+/** Parameters that several operations describe in the same words move to the components. */
+export function shareParameters(operations: readonly Operation[]): Record<string, Parameter> {
+  const uses = Map.groupBy(
+    operations.flatMap(({ parameters = [] }) => parameters),
+    (parameter) => JSON.stringify(parameter),
+  )
+  const shared: Record<string, Parameter> = {}
+  for (const operation of operations) {
+    operation.parameters = operation.parameters?.map((parameter) => {
+      const text = JSON.stringify(parameter)
+      if ('$ref' in parameter || (uses.get(text)?.length ?? 0) < 2) return parameter
+      const name = capital(parameter.name)
+      shared[name] ??= parameter
+      return JSON.stringify(shared[name]) === text ? { $ref: `#/components/parameters/${name}` } : parameter
+    })
+  }
+  return shared
+}
+
+/** Leaves out the components that nothing refers to. */
+export function prune<D extends { components: Record<string, Record<string, unknown>> }>(document: D): D {
+  const text = JSON.stringify(document)
+  const isUsed = (kind: string, name: string) =>
+    kind === 'securitySchemes' ? text.includes(`{"${name}":[`) : text.includes(`"#/components/${kind}/${name}"`)
+  const kept = Object.entries(document.components).map(([kind, entries]) => [
+    kind,
+    Object.fromEntries(Object.entries(entries).filter(([name]) => isUsed(kind, name))),
+  ])
+  const pruned = { ...document, components: Object.fromEntries(kept) }
+  return JSON.stringify(pruned).length < text.length ? prune(pruned) : pruned
+}

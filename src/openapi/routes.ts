@@ -1,0 +1,68 @@
+import type { RouteOptions } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { type Static, Type } from 'typebox'
+import { documentedRules } from '../http/partial-schema.ts'
+import { type DocumentOptions, documentOf } from './document.ts'
+import type { Route } from './operation-types.ts'
+import { plain } from './schemas.ts'
+
+export interface OpenapiOptions {
+  /** Each document with the path where it is served. */
+  documents: Readonly<Record<string, DocumentOptions>>
+}
+
+/**
+ * GET /openapi.json and its like for each version: the OpenAPI 3.1 documents of the routes that are registered after
+ * this plugin. Each is made when it is first asked for, from what the routes declare, so what validates and what is
+ * documented cannot differ.
+ */
+export const openapi = fastifyPlugin<OpenapiOptions>(
+  async (app, { documents }) => {
+    const routes: Route[] = []
+    app.addHook('onRoute', (route) => {
+      routes.push(...routesOf(route))
+    })
+    const about = { operationId: 'readOpenapi', summary: 'This document', tags: ['meta'] }
+    const content = { 'application/json': { schema: { type: 'object' } } }
+    const schema = { ...about, querystring: Variant, response: { 200: { description: 'OpenAPI 3.1', content } } }
+    for (const [path, options] of Object.entries(documents)) {
+      const whole = lazily(() => JSON.stringify(documentOf(routes, options)))
+      const withoutWebhooks = lazily(() => JSON.stringify(documentOf(routes, { ...options, events: {} })))
+      app.get<{ Querystring: Static<typeof Variant> }>(
+        path,
+        { config: { scope: 'public', cache: 'public' }, schema },
+        ({ query }, reply) => {
+          const text = query.webhooks === 'false' ? withoutWebhooks() : whole()
+          return reply.type('application/json; charset=utf-8').send(text)
+        },
+      )
+    }
+  },
+  { name: 'openapi', dependencies: ['authorize', 'enclose', 'conditional'] },
+)
+
+const Variant = Type.Object({
+  webhooks: Type.Optional(
+    Type.String({
+      enum: ['true', 'false'],
+      description: '`false` leaves the webhooks out, for generators that cannot read them',
+      ...documentedRules({ default: 'true' }),
+    }),
+  ),
+})
+
+/** Made when it is first needed. */
+function lazily<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+/** HEAD and OPTIONS go with every GET and every path: they say nothing of their own. */
+function routesOf({ method, url, schema = {}, config = {} }: RouteOptions): Route[] {
+  const path = url.replace(/:(\w+)/g, '{$1}')
+  const methods = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
+  return methods.map((name) => ({ method: name, path, config, schema: plain(schema) as Route['schema'] }))
+}

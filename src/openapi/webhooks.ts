@@ -1,0 +1,88 @@
+import type { Parameter } from './components.ts'
+import { capital, type Schema } from './schemas.ts'
+
+/** An event that webhooks receive: what it tells, and a body as it is sent. */
+export interface EventType {
+  description: string
+  example: object
+  /** Of the body; without it the members of the example are all there are, and all of them are sent. */
+  schema?: object
+}
+
+const header = (name: string, example: string | number, description: string, schema: Schema = text): Parameter => ({
+  name,
+  in: 'header',
+  description,
+  required: true,
+  schema,
+  example,
+})
+
+const text = { type: 'string' }
+
+/**
+ * The headers of a call, as Standard Webhooks 1.0 names them, and two of ours. Each call has them and its body in full:
+ * generators take components that only webhooks refer to for unused.
+ */
+const webhookHeaders: Parameter[] = [
+  header('webhook-id', 'msg_Rmlyc3RQcm9ncmFtbWVyXw', 'The same on every attempt: receivers recognize duplicates by it'),
+  header('webhook-timestamp', 1_772_366_400, 'When this attempt was signed, in seconds since the epoch', {
+    type: 'integer',
+  }),
+  header(
+    'webhook-signature',
+    'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+    'One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, ' +
+      '`v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json',
+  ),
+  header('webhook-event', 'report.completed', 'The event type'),
+  header('webhook-attempt', 1, 'The number of this attempt, from 1', { type: 'integer', minimum: 1 }),
+]
+
+/** The calls that registered addresses receive, one for each kind of event. */
+export function webhooksOf(events: Record<string, EventType>): Record<string, { post: Call }> {
+  return Object.fromEntries(Object.entries(events).map(([event, type]) => [event, { post: call(event, type) }]))
+}
+
+type Call = ReturnType<typeof call>
+
+function call(event: string, { description, example, schema = objectLike(example) }: EventType) {
+  const name = event.split(/\W/).map(capital).join('')
+  const body: Schema = { ...schema, title: `${name}Event`, examples: [example] }
+  return {
+    operationId: `on${name}`,
+    summary: description,
+    description: 'Sent to the addresses that are registered for it, signed, and again until one attempt succeeds.',
+    tags: ['events'],
+    // No token: the signature is what a receiver knows us by.
+    security: [],
+    parameters: webhookHeaders,
+    requestBody: {
+      required: true,
+      description: 'The event; with `payloadStyle: envelope`, inside of `data`',
+      content: { 'application/json': { schema: { anyOf: [body, envelopeOf(event, body)] } } },
+    },
+    responses: {
+      '2XX': { description: 'Delivered, when it comes in time' },
+      '410': { description: 'Nobody is here any more: the registration is disabled' },
+      default: { description: 'Not delivered; it is tried again, and redirects are not followed' },
+    },
+  }
+}
+
+/** The members of an event are known from the example of it, and all of them are sent. */
+function objectLike(example: object): Schema {
+  const members = Object.entries(example).map(([name, value]) => [name, { type: typeOf(value) }])
+  return { type: 'object', properties: Object.fromEntries(members), required: Object.keys(example) }
+}
+
+const typeOf = (value: unknown) => (Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value)
+
+function envelopeOf(event: string, data: Schema): Schema {
+  const properties: Record<string, Schema> = {
+    type: { type: 'string', const: event },
+    timestamp: { type: 'string', format: 'date-time' },
+    data,
+  }
+  return { type: 'object', properties, required: ['type', 'timestamp', 'data'] }
+}

@@ -1,0 +1,121 @@
+import { EventEmitter } from 'node:events'
+import { sql } from 'kysely'
+import { fromKysely, PgBoss } from 'pg-boss'
+import type { Queryable } from '../storage/database.ts'
+import { type JobStore, type Lease, leaseSeconds, type Place, type QueueName, queues } from './queue.ts'
+
+const channel = 'plinth_queue'
+const superviseSeconds = 5
+const connections = 4
+
+/**
+ * The queue on PostgreSQL, kept by pg-boss: jobs are added inside the caller's transaction, LISTEN/NOTIFY wakes
+ * idle workers, and a job whose heartbeat stays away for `leaseSeconds` is given to another worker.
+ */
+export async function bossStore(url: string, onError: (error: unknown) => void): Promise<JobStore> {
+  const boss = await startBoss(url, onError)
+  const wakes = new EventEmitter()
+  const wakeAll = () => {
+    for (const queue of Object.keys(queues)) wakes.emit('wake', queue)
+  }
+  const listening = await boss.getDb().listen?.(channel, (queue) => wakes.emit('wake', queue), wakeAll)
+  return {
+    // Delayed and retried jobs are found by this look; new ones are announced.
+    idlePollMs: 1_000,
+    nextDue: async () => null,
+    onWake: (wake) => void wakes.on('wake', wake),
+    add: (tx, queue, payload, runAt, place) => add(boss, tx, queue, payload, runAt, place),
+    claim: async (queue, limit) => {
+      const { perGroup } = queues[queue]
+      const options = { batchSize: limit, ...(perGroup !== null && { groupConcurrency: perGroup }) }
+      return (await boss.fetch<object>(queue, options)).map(toLease(queue))
+    },
+    extend: async (lease) => touched(await boss.touch(lease.queue, attemptOf(lease))),
+    finish: async (tx, leases) => {
+      const [first] = leases
+      if (first === undefined) return true
+      const done = await boss.complete(first.queue, leases.map(attemptOf), null, { db: fromKysely(tx) })
+      return affectedBy(done) === leases.length
+    },
+    release: (lease, delayMs) => release(boss, lease, delayMs),
+    close: async () => {
+      await listening?.close()
+      await boss.stop({ graceful: false })
+      // Its pool ends before the server has closed the connections, and what these still report has no consequence.
+      boss.off('error', onError).on('error', () => {})
+    },
+  }
+}
+
+async function startBoss(url: string, onError: (error: unknown) => void): Promise<PgBoss> {
+  const boss = new PgBoss({
+    connectionString: url,
+    application_name: 'plinth-queue',
+    max: connections,
+    schedule: false,
+    superviseIntervalSeconds: superviseSeconds,
+    monitorIntervalSeconds: superviseSeconds,
+  })
+  boss.on('error', onError)
+  try {
+    await boss.start()
+    for (const name of Object.keys(queues)) await ensureQueue(boss, name)
+  } catch (error) {
+    await boss.stop({ graceful: false })
+    throw error
+  }
+  return boss
+}
+
+async function add(
+  boss: PgBoss,
+  tx: Queryable,
+  queue: QueueName,
+  payload: object,
+  runAt: number,
+  place: Place | undefined,
+): Promise<void> {
+  const delayed = runAt > Date.now()
+  const id = await boss.send(queue, payload, {
+    db: fromKysely(tx),
+    ...(delayed && { startAfter: new Date(runAt) }),
+    ...(place && { group: { id: place.group }, priority: -place.turn }),
+  })
+  if (id === null) throw new Error(`The queue ${queue} took no job`)
+  if (!delayed) await sql`select pg_notify(${channel}, ${queue})`.execute(tx)
+}
+
+async function ensureQueue(boss: PgBoss, name: string): Promise<void> {
+  const options = {
+    heartbeatSeconds: leaseSeconds,
+    // The workers decide when to give up, from what they know of the task or the delivery.
+    retryLimit: 10_000,
+    retryDelay: 0,
+    expireInSeconds: 3_600,
+    deleteAfterSeconds: 3_600,
+    retentionSeconds: 30 * 24 * 3_600,
+  }
+  await boss.createQueue(name, options)
+  await boss.updateQueue(name, options)
+}
+
+/** A fenced command tells how many jobs it reached; pg-boss returns the count but leaves it out of the type. */
+const affectedBy = (response: object) => (response as { affected?: number }).affected
+const touched = (response: object) => affectedBy(response) === 1
+
+const attemptOf = (lease: Lease) => ({ id: lease.id, retryCount: lease.fence })
+
+const toLease = (queue: QueueName) => (job: { id: string; data: unknown; retryCount?: number }) => ({
+  id: job.id,
+  queue,
+  fence: job.retryCount ?? 0,
+  payload: job.data,
+  attempt: (job.retryCount ?? 0) + 1,
+})
+
+async function release(boss: PgBoss, lease: Lease, delayMs: number): Promise<void> {
+  const failed = touched(await boss.fail(lease.queue, attemptOf(lease)))
+  if (failed && delayMs > 0) {
+    await boss.update(lease.queue, undefined, { id: lease.id, startAfter: new Date(Date.now() + delayMs) })
+  }
+}

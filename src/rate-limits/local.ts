@@ -1,0 +1,39 @@
+import { type AdmissionContext, proceed, quotasOf, refusalOf } from './context.ts'
+import { takeHere, tighter } from './fixed-window.ts'
+import { quotaExceeded, tellQuota } from './headers.ts'
+import type { Parts } from './parts.ts'
+import { type Allowance, type Month, quotaLeft } from './quota.ts'
+
+/** A request where this process counts alone: judged in the same turn, once the use of the month is known. */
+export function admitHere(parts: Parts, way: AdmissionContext): void {
+  const { account, own } = way
+  const atMs = parts.now()
+  const general = account.general && takeHere(account.windows, account.general, atMs)
+  const tight = own === null ? general : tighter(general, takeHere(account.windows, own, atMs))
+  const refusal = refusalOf(way, tight, atMs)
+  if (refusal === null) judgeQuotas(parts, way, atMs)
+  else way.done(refusal)
+}
+
+function judgeQuotas(parts: Parts, way: AdmissionContext, atMs: number): void {
+  const { requests, reports } = quotasOf(way)
+  const month = parts.monthAt(atMs)
+  const opening = requests && parts.here.open(requests, month)
+  const others = reports && parts.here.open(reports, month)
+  if (!opening && !others) use(parts, way, month)
+  else Promise.all([opening, others]).then(() => use(parts, way, month), way.done)
+}
+
+function use(parts: Parts, way: AdmissionContext, month: Month): void {
+  const { requests, reports } = quotasOf(way)
+  const exceeded = isUsedUp(requests) ? requests : isUsedUp(reports) ? reports : null
+  if (exceeded === null) {
+    if (requests !== null) parts.here.use(requests, 1)
+    if (reports !== null) parts.here.use(reports, 1)
+  }
+  tellQuota(way.reply, requests, reports, month)
+  if (exceeded === null) proceed(parts, way)
+  else way.done(quotaExceeded(exceeded, month))
+}
+
+const isUsedUp = (one: Allowance | null): boolean => one !== null && quotaLeft(one) === 0

@@ -1,0 +1,93 @@
+import type { Database } from '../storage/database.ts'
+import { openDatabase } from '../storage/open.ts'
+import type { Counters } from './limit.ts'
+import { breaker } from './stores/circuit-breaker.ts'
+import { quotaUses } from './stores/quotas.ts'
+import { openRedis } from './stores/redis.ts'
+import { redisQuotas } from './stores/redis-quotas.ts'
+import { type LimitWindows, windowsIn, windowsOf } from './stores/windows.ts'
+
+export interface LimitCountersOptions {
+  db: Database
+  redisUrl: string | null
+  /** How long the store that nodes share may take to answer, ms; 50 for Redis and 500 for PostgreSQL unless told. */
+  timeoutMs?: number
+  now: () => number
+  later: (ms: number, run: () => void) => () => void
+  onError: (error: unknown, what: string) => void
+}
+
+export interface OpenCounters extends Counters {
+  close: () => Promise<void>
+}
+
+const connections = 4
+const postgresTimeoutMs = 500
+
+/**
+ * Where calls are counted: in Redis where it is named; else together in PostgreSQL, where other nodes may be; else in this
+ * process. PostgreSQL is asked over connections of its own, so that counting never waits for the work that is counted.
+ * Rejects with nothing left open.
+ */
+export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
+  const { db } = options
+  const isServer = db.engine.name === 'postgres'
+  const own = isServer ? await openDatabase(db.url, { poolSize: connections, isHasty: true }) : null
+  return countersOver(options, own).catch(async (error) => {
+    await own?.close()
+    throw error
+  })
+}
+
+async function countersOver(options: LimitCountersOptions, own: Database | null): Promise<OpenCounters> {
+  const { db, redisUrl, now } = options
+  const record = quotaUses(own ?? db)
+  const windows = await windowsIn(own ?? db, now)
+  const closeOwn = async () => void (await own?.close())
+  if (redisUrl !== null) return inRedis({ ...options, redisUrl }, record, windows, closeOwn)
+  if (own === null) return { record, shared: null, close: closeOwn }
+  const { timeoutMs = postgresTimeoutMs, later } = options
+  const gate = breaker({ timeoutMs, probe: own.ping, later, ...told(options, 'PostgreSQL') })
+  const guarded = guardedBy(gate, windows)
+  const close = async () => {
+    gate.close()
+    await closeOwn()
+  }
+  return { record, shared: { windows: guarded, strictWindows: guarded, quotas: record }, close }
+}
+
+async function inRedis(
+  options: LimitCountersOptions & { redisUrl: string },
+  record: Counters['record'] & Parameters<typeof redisQuotas>[0]['record'],
+  windows: LimitWindows,
+  closeOwn: () => Promise<void>,
+): Promise<OpenCounters> {
+  const { redisUrl: url, timeoutMs, later, now, onError } = options
+  const redis = await openRedis({ url, timeoutMs, later, ...told(options, 'Redis') })
+  const inRedis = windowsOf(redis.limiter, now)
+  const saved = (error: unknown) => onError(error, 'quotas could not be saved')
+  const { quotas, close } = redisQuotas({ redis, record, later, onError: saved })
+  const strictWindows: LimitWindows = {
+    ...inRedis,
+    add: (key, seconds) => inRedis.add(key, seconds).catch(() => windows.add(key, seconds)),
+  }
+  return {
+    record,
+    shared: { windows: inRedis, strictWindows, quotas },
+    close: async () => {
+      await close()
+      redis.close()
+      await closeOwn()
+    },
+  }
+}
+
+const told = ({ onError }: LimitCountersOptions, store: string) => ({
+  onDown: (error: unknown) => onError(error, `${store} does not answer: limits are counted by this process`),
+  onUp: () => onError(undefined, `${store} answers again`),
+})
+
+const guardedBy = ({ ask }: ReturnType<typeof breaker>, { add, look }: LimitWindows): LimitWindows => ({
+  add: (key, seconds) => ask(() => add(key, seconds)),
+  look: (key) => ask(() => look(key)),
+})

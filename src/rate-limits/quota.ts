@@ -1,0 +1,182 @@
+import { quotaEnd, quotaStart } from './header-lines.ts'
+import type { QuotaRecord, Use } from './limit.ts'
+
+/** Requests and reports a month; null for as many as one likes. */
+export interface QuotaSettings {
+  requests: number | null
+  reports: number | null
+}
+
+export interface Allowances {
+  requests: Allowance | null
+  reports: Allowance | null
+}
+
+/** What an account may use in a month and has used, as far as this process knows. */
+export interface Allowance {
+  key: string
+  name: 'requests' | 'reports'
+  limit: number
+  /** The start of its lines. */
+  quotaStart: string
+  /** The month `used` is of; empty before the first look. */
+  period: string
+  used: number
+  /** How many of them the database does not know of yet. */
+  unsaved: number
+}
+
+const allowance = (account: string, name: Allowance['name'], limit: number | null): Allowance | null =>
+  limit === null
+    ? null
+    : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
+
+/** What an account may use, and what of it a request uses that asks for no report. */
+export interface AccountAllowances extends Allowances {
+  ofRequests: Allowances
+}
+
+/** The allowances of an account, its own number of requests in place of the service's where it has one. */
+export function allowanceOf(account: string, settings: QuotaSettings, own: number | null): AccountAllowances {
+  const requests = allowance(account, 'requests', own ?? settings.requests)
+  const reports = allowance(account, 'reports', settings.reports)
+  return { requests, reports, ofRequests: { requests, reports: null } }
+}
+
+/** The allowances after another number of requests was set: what was used of them stays, saved or not. */
+export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
+  if (before.requests?.limit === now.requests?.limit) return before
+  if (before.requests && now.requests) {
+    const { limit, quotaStart } = now.requests
+    Object.assign(before.requests, { limit, quotaStart })
+    return before
+  }
+  return { ...now, reports: before.reports }
+}
+
+export const quotaLeft = ({ limit, used }: Allowance): number => (used < limit ? limit - used : 0)
+
+export interface QuotasHereOptions {
+  record: QuotaRecord
+  /** Runs something after so many ms; returns how to call it off. */
+  later: (ms: number, run: () => void) => () => void
+  onError: (error: unknown) => void
+}
+
+/** Counts quotas in this process: read at first use, saved every second and at the end. */
+export function quotasHere(options: QuotasHereOptions) {
+  const { record } = options
+  const saver = savesLater(options)
+  const begin = (one: Allowance, period: string, used: number) => {
+    if (one.period === period) return
+    if (one.unsaved > 0) saver.keep([one.key, one.period, one.unsaved])
+    Object.assign(one, { period, used: used + saver.left(one.key, period), unsaved: 0 })
+  }
+  return {
+    /** Makes the use of this month known; at once where it is, or where the database answers at once. */
+    open: (one: Allowance, month: Month): undefined | Promise<void> => {
+      if (one.period === month.name) return
+      const used = record.look(one.key, month.name)
+      if (used instanceof Promise) return used.then((found) => begin(one, month.name, found))
+      begin(one, month.name, used)
+      return undefined
+    },
+    use: (one: Allowance, calls: 1 | -1) => {
+      one.used += calls
+      one.unsaved += calls
+      saver.save(one)
+    },
+    close: saver.close,
+  }
+}
+
+const saveEveryMs = 1_000
+
+/** Saves what has changed, once a second; what could not be saved is tried again, until it is closed. */
+function savesLater({ record, later, onError }: QuotasHereOptions) {
+  const changed = new Set<Allowance>()
+  const left = new Map<string, Use>()
+  let cancel: (() => void) | null = null
+  let isClosed = false
+  let saving = Promise.resolve()
+  const keep = ([key, period, calls]: Use) => {
+    const before = left.get(`${key} ${period}`)?.[2] ?? 0
+    left.set(`${key} ${period}`, [key, period, before + calls])
+  }
+  const saveNow = async () => {
+    const own = [...changed]
+    const uses = [...own.map(({ key, period, unsaved }): Use => [key, period, unsaved]), ...left.values()]
+    changed.clear()
+    left.clear()
+    for (const one of own) one.unsaved = 0
+    if (uses.length === 0) return
+    try {
+      const sums = await record.add(uses)
+      own.forEach((one, at) => {
+        // Others may have used it too.
+        if (one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
+      })
+    } catch (error) {
+      for (const use of uses) keep(use)
+      arm()
+      onError(error)
+    }
+  }
+  const saveInTurn = () => {
+    cancel = null
+    saving = saving.then(saveNow)
+    return saving
+  }
+  const arm = () => {
+    if (!isClosed) cancel ??= later(saveEveryMs, saveInTurn)
+  }
+  return {
+    keep,
+    /** What the database does not know of a period that was left. */
+    left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
+    save: (one: Allowance) => {
+      changed.add(one)
+      arm()
+    },
+    close: () => {
+      isClosed = true
+      cancel?.()
+      return saveInTurn()
+    },
+  }
+}
+
+/** A calendar month of UTC, in which quotas are counted. */
+export interface Month {
+  /** `2026-11` */
+  name: string
+  startsAtMs: number
+  endsAtMs: number
+  /** The end in epoch seconds, as answers say it. */
+  resetsAt: number
+  /** The end of the lines of a quota. */
+  quotaEnd: string
+}
+
+export function monthOf(atMs: number): Month {
+  const date = new Date(atMs)
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
+  const endsAtMs = Date.UTC(year, month + 1)
+  const resetsAt = endsAtMs / 1_000
+  return {
+    name: date.toISOString().slice(0, 7),
+    startsAtMs: Date.UTC(year, month),
+    endsAtMs,
+    resetsAt,
+    quotaEnd: quotaEnd(resetsAt),
+  }
+}
+
+/** The month of an instant, made anew when it changes. */
+export function calendar(): (atMs: number) => Month {
+  let month = monthOf(0)
+  return (atMs) => {
+    if (atMs >= month.endsAtMs || atMs < month.startsAtMs) month = monthOf(atMs)
+    return month
+  }
+}

@@ -1,0 +1,68 @@
+import type { Account } from './account.ts'
+import { type AdmissionContext, proceed, quotasOf, refusalOf } from './context.ts'
+import { takeHere, tighter, type Window, windowOf } from './fixed-window.ts'
+import { quotaExceeded, tellQuota } from './headers.ts'
+import type { Counters, Limit } from './limit.ts'
+import type { Parts } from './parts.ts'
+import type { Allowance } from './quota.ts'
+
+/** A request where several processes count together. */
+export function admitShared(parts: Parts, way: AdmissionContext): void {
+  judge(parts, way).then((next) => next(), way.done)
+}
+
+const sharedOf = ({ counters }: Parts) => counters.shared as NonNullable<Counters['shared']>
+
+/** Asks the stores; what is to be done with the request comes back, to be done once. */
+async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
+  const { account, own } = way
+  const both = [take(parts, account, account.general), take(parts, account, own)] as const
+  const [general, ofOwn] = await Promise.all(both)
+  const refusal = refusalOf(way, tighter(general, ofOwn), parts.now())
+  return refusal === null ? use(parts, way) : () => way.done(refusal)
+}
+
+/**
+ * Counts one call where all processes count; in this one while they cannot, from where all stood when they were last
+ * heard of. What this process counts is copied: others count on while it is judged.
+ */
+async function take(parts: Parts, account: Account, limit: Limit | null): Promise<Window | null> {
+  if (limit === null) return null
+  const { windows, strictWindows } = sharedOf(parts)
+  const store = limit.isStrict ? strictWindows : windows
+  try {
+    const { used, endsAtMs } = await store.add(`${account.key} ${limit.name}`, limit.seconds)
+    const window = windowOf(limit, used, endsAtMs)
+    account.windows[limit.slot] = window
+    return { ...window }
+  } catch {
+    return { ...takeHere(account.windows, limit, parts.now()) }
+  }
+}
+
+async function use(parts: Parts, way: AdmissionContext): Promise<() => void> {
+  const { quotas: store } = sharedOf(parts)
+  const month = parts.monthAt(parts.now())
+  const { requests, reports } = quotasOf(way)
+  const taken: Allowance[] = []
+  // What cannot be given back is told, and changes no answer.
+  const giveBack = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name))).catch(parts.onError)
+  let exceeded: Allowance | undefined
+  try {
+    for (const one of [requests, reports]) {
+      if (one === null || exceeded !== undefined) continue
+      const { used, isGranted } = await store.take(one.key, month.name, one.limit)
+      Object.assign(one, { used, period: month.name })
+      if (isGranted) taken.push(one)
+      else exceeded = one
+    }
+  } catch (error) {
+    await giveBack()
+    throw error
+  }
+  tellQuota(way.reply, requests, reports, month)
+  if (exceeded === undefined) return () => proceed(parts, way)
+  await giveBack()
+  const refusal = quotaExceeded(exceeded, month)
+  return () => way.done(refusal)
+}

@@ -1,0 +1,93 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Prepared } from '../../storage/database.ts'
+import { sweepBelow } from '../../storage/sweep.ts'
+import { inBatches } from './coalesce.ts'
+
+/** A key's use of a period. */
+export type QuotaUse = [key: string, period: string, calls: number]
+
+/** Use of months in the database, exact whoever counts there besides. */
+export interface QuotaUses {
+  /** Takes a call unless the limit is reached, in one step; `used` is the sum after it. */
+  take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
+  back: (key: string, period: string) => Promise<void>
+  look: (key: string, period: string) => number | Promise<number>
+  /** Adds uses and returns the sums after them, in their order. */
+  add: (uses: readonly QuotaUse[]) => Promise<number[]>
+  /** Makes each use at least what is given: another counter has counted that far. */
+  raise: (uses: readonly QuotaUse[]) => Promise<void>
+}
+
+interface Row {
+  used: number
+  granted: number
+}
+
+/** Numbers are only compared as such where their type is known. */
+const number = sql`cast(${0} as integer)`
+
+/** As much as is left of the limit, of what is asked for: limit, asked, asked, limit, limit. */
+const given = sql`case when ${number} - quota_uses.used >= ${number} then ${number}
+  when ${number} > quota_uses.used then ${number} - quota_uses.used else 0 end`
+
+const insert = (change: RawBuilder<unknown>) => sql<Row>`
+  insert into quota_uses (key, period, used, granted) values (${''}, ${''}, ${number}, ${number})
+  on conflict (key, period) do update set ${change} returning used, granted`
+
+const statements = {
+  add: insert(sql`used = quota_uses.used + excluded.used`),
+  raise: insert(sql`used = case when quota_uses.used < excluded.used then excluded.used else quota_uses.used end`),
+  take: insert(sql`used = quota_uses.used + ${given}, granted = ${given}`),
+  back: sql<Row>`update quota_uses set used = used - 1 where key = ${''} and period = ${''} and used > 0 returning used, granted`,
+  look: sql<Row>`select used, granted from quota_uses where key = ${''} and period = ${''}`,
+}
+
+/** Each change in a transaction of its own; what changes the same key at the same time shares one. */
+export function quotaUses(db: Database): QuotaUses {
+  const prepared = (statement: RawBuilder<Row>): Prepared<Row> =>
+    db.prepare({ compile: () => statement.compile(db.read) })
+  const [add, raise, take] = [prepared(statements.add), prepared(statements.raise), prepared(statements.take)]
+  const [back, look] = [prepared(statements.back), prepared(statements.look)]
+  const each = (statement: Prepared<Row>, uses: readonly QuotaUse[]) =>
+    db.write(async (tx) => {
+      const sums = new Map<QuotaUse, number>()
+      // In one order, so that two processes never wait for each other.
+      for (const use of uses.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))) {
+        const [key, period, calls] = use
+        const { rows } = await statement.in(tx, [key, period, calls, calls])
+        sums.set(use, Number(rows[0]?.used))
+      }
+      return uses.map((use) => sums.get(use) as number)
+    })
+  const takeMany = inBatches(async (id: string, calls) => {
+    const [key, period, limit] = JSON.parse(id) as [string, string, number]
+    const first = Math.min(calls, limit)
+    const share = [limit, calls, calls, limit, limit]
+    const { rows } = await db.write((tx) => take.in(tx, [key, period, first, first, ...share, ...share]))
+    return { used: Number(rows[0]?.used), granted: Number(rows[0]?.granted) }
+  })
+  return {
+    add: (uses) => each(add, uses),
+    raise: async (uses) => void (await each(raise, uses)),
+    take: async (key, period, limit) => {
+      const { result, place } = await takeMany(JSON.stringify([key, period, limit]))
+      const isGranted = place < result.granted
+      return { used: isGranted ? result.used - result.granted + place + 1 : result.used, isGranted }
+    },
+    back: async (key, period) => void (await db.write((tx) => back.in(tx, [key, period]))),
+    look: (key, period) => {
+      const rows = look.all([key, period])
+      return rows instanceof Promise ? rows.then(usedIn) : usedIn(rows)
+    },
+  }
+}
+
+const usedIn = (rows: Row[]) => Number(rows[0]?.used ?? 0)
+const nameOf = ([key, period]: QuotaUse) => `${key} ${period}`
+
+/** Removes what was used longer ago than the month before the last. */
+export async function expireQuotaUses(db: Database, now: () => number): Promise<void> {
+  const date = new Date(now())
+  const oldest = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 2)).toISOString().slice(0, 7)
+  await sweepBelow(db, { table: 'quota_uses', key: ['key', 'period'], column: 'period' }, oldest)
+}

@@ -1,0 +1,153 @@
+import { inBatches } from './coalesce.ts'
+import type { QuotaUse, QuotaUses } from './quotas.ts'
+import type { RedisCounters } from './redis.ts'
+
+export interface RedisQuotasOptions {
+  redis: RedisCounters
+  /** Where uses outlive Redis, and where they are counted while it is away. */
+  record: QuotaUses
+  later: (ms: number, run: () => void) => () => void
+  onError: (error: unknown) => void
+  /** How many keys are remembered. */
+  most?: number
+}
+
+/** What this process has heard of a key's use of a period. */
+interface Heard {
+  key: string
+  period: string
+  used: number
+  /** Whether the database knows of it. */
+  isSaved: boolean
+}
+
+const saveEveryMs = 1_000
+/** Longer than any month, so that a period's count ends after it. */
+const keptMs = 40 * 86_400_000
+const nameOf = (key: string, period: string) => `${key} ${period}`
+
+/**
+ * Quotas counted in Redis and written to the database every second, by every process what it has heard. Where Redis does
+ * not know a key (any more), it goes on from there. While it is away the database counts; when it is back, whether with
+ * its data or without, the next take of each key tells it how far the database has come.
+ */
+export function redisQuotas(options: RedisQuotasOptions) {
+  const { redis, record } = options
+  const known = heardUses(options)
+  const behind = countedElsewhere(options)
+  const takeMany = inBatches(async (id, calls) => {
+    const [key, period, limit] = JSON.parse(id) as [string, string, number]
+    const asked = { limit, calls, endsAtMs: Date.parse(`${period}-01T00:00:00Z`) + keptMs }
+    const name = nameOf(key, period)
+    const take = async () => redis.takeQuota(name, asked, await known.least(key, period))
+    const taken = behind.has(name)
+      ? await behind.catchUp(name, take)
+      : ((await redis.takeQuota(name, asked)) ?? (await take()))
+    if (taken === null) throw new Error('Redis forgets a quota at once')
+    known.hear(key, period, taken.used)
+    return taken
+  })
+  const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
+    await known.saveOne(key, period)
+    // Whatever comes of it: an answer that is lost may have been counted.
+    return record.take(key, period, limit).finally(() => behind.add(nameOf(key, period)))
+  }
+  const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
+    take: async (key, period, limit) => {
+      const batched = await takeMany(JSON.stringify([key, period, limit])).catch(() => null)
+      if (batched === null) return takeFromRecord(key, period, limit)
+      const { result, place } = batched
+      const isGranted = place < result.granted
+      return { used: isGranted ? result.used - result.granted + place + 1 : result.used, isGranted }
+    },
+    back: async (key, period) => {
+      await redis.backQuota(nameOf(key, period)).catch(() => record.back(key, period))
+    },
+    look: async (key, period) => {
+      const name = nameOf(key, period)
+      const there = await redis.lookQuota(name).catch(() => null)
+      if (there === null) return known.least(key, period)
+      return behind.has(name) ? Math.max(there, await known.least(key, period)) : there
+    },
+  }
+  return { quotas, close: known.close }
+}
+
+/** The keys that the database has counted while Redis was away, until Redis was told. */
+function countedElsewhere({ most = 50_000 }: RedisQuotasOptions) {
+  const names = new Set<string>()
+  const add = (name: string) => {
+    if (names.size >= most) for (const oldest of names.keys().take(1)) names.delete(oldest)
+    names.add(name)
+  }
+  return {
+    add,
+    has: (name: string) => names.has(name),
+    /** Forgets a key before it is told, so that what is counted meanwhile is told again. */
+    catchUp: async <T>(name: string, tell: () => Promise<T>): Promise<T> => {
+      names.delete(name)
+      try {
+        return await tell()
+      } catch (error) {
+        add(name)
+        throw error
+      }
+    },
+  }
+}
+
+/** What this process has heard of each key, saved a second later at the latest. */
+function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions) {
+  const heard = new Map<string, Heard>()
+  let cancel: (() => void) | null = null
+  let isClosed = false
+  let saving = Promise.resolve()
+  const raise = async (due: readonly Heard[]) => {
+    if (due.length === 0) return
+    await record.raise(due.map(({ key, period, used }): QuotaUse => [key, period, used]))
+    for (const one of due) one.isSaved = true
+  }
+  const save = () => {
+    saving = saving.catch(() => {}).then(() => raise([...heard.values()].filter(({ isSaved }) => !isSaved)))
+    return saving
+  }
+  const arm = () => {
+    if (isClosed) return
+    cancel ??= later(saveEveryMs, () => {
+      cancel = null
+      save().catch((error) => {
+        arm()
+        onError(error)
+      })
+    })
+  }
+  const raiseOne = inBatches(async (name) => {
+    const one = heard.get(name)
+    if (one && !one.isSaved) await raise([one])
+  })
+  return {
+    /** Makes the database know of one key, at once. */
+    saveOne: async (key: string, period: string) => void (await raiseOne(nameOf(key, period))),
+    hear: (key: string, period: string, used: number) => {
+      const name = nameOf(key, period)
+      if (heard.size >= most && !heard.has(name)) makeRoom(heard)
+      heard.set(name, { key, period, used, isSaved: false })
+      arm()
+    },
+    /** The least that a key has used, from here and from the database. */
+    least: async (key: string, period: string): Promise<number> =>
+      Math.max(heard.get(nameOf(key, period))?.used ?? 0, await record.look(key, period)),
+    close: async () => {
+      isClosed = true
+      cancel?.()
+      await save().catch(onError)
+    },
+  }
+}
+
+/** The oldest that the database knows of; when there is none among the oldest, the very oldest. */
+function makeRoom(heard: Map<string, Heard>): void {
+  const oldest = [...heard.entries().take(100)]
+  const [id] = oldest.find(([, { isSaved }]) => isSaved) ?? (oldest[0] as [string, Heard])
+  heard.delete(id)
+}

@@ -1,0 +1,111 @@
+import { CompiledQuery, type RawBuilder, sql } from 'kysely'
+import type { Database, Prepared } from '../../storage/database.ts'
+import { sweepBelow } from '../../storage/sweep.ts'
+import { inBatches } from './coalesce.ts'
+
+/** A window under way: how much was counted, and when it ends. */
+export interface OpenWindow {
+  used: number
+  endsAtMs: number
+}
+
+/** What several processes count together in fixed windows. */
+export interface LimitWindows {
+  /** Adds a call to the key's window, begun by its first; `used` is the sum after it. */
+  add: (key: string, seconds: number) => Promise<OpenWindow>
+  /** Null when no window is open. */
+  look: (key: string) => Promise<OpenWindow | null>
+}
+
+/** What rate-limiter-flexible offers over each of its stores. */
+export interface Limiter {
+  consume: (key: string, calls: number, options: { customDuration: number }) => Promise<Counted>
+  get: (key: string) => Promise<Counted | null>
+}
+
+interface Counted {
+  consumedPoints: number
+  msBeforeNext: number
+}
+
+/** More than any window can hold: how much is too much is judged by who asks, since keys have limits of their own. */
+export const uncountable = 2_000_000_000
+
+/** Windows over a limiter of rate-limiter-flexible; what one process sends of one key goes in batches. */
+export function windowsOf(limiter: Limiter, now: () => number): LimitWindows {
+  const opened = ({ consumedPoints, msBeforeNext }: Counted): OpenWindow => ({
+    used: consumedPoints,
+    endsAtMs: now() + msBeforeNext,
+  })
+  const count = inBatches(async (id, calls) => {
+    const [key, seconds] = JSON.parse(id) as [string, number]
+    return opened(await limiter.consume(key, calls, { customDuration: seconds }))
+  })
+  return {
+    add: async (key, seconds) => {
+      const { result, place, calls } = await count(JSON.stringify([key, seconds]))
+      return { used: result.used - calls + place + 1, endsAtMs: result.endsAtMs }
+    },
+    look: async (key) => {
+      const found = await limiter.get(key)
+      return found === null ? null : opened(found)
+    },
+  }
+}
+
+/** Windows in the database, by what fits its engine. */
+export async function windowsIn(db: Database, now: () => number): Promise<LimitWindows> {
+  if (db.engine.name === 'sqlite') return windowsOf(rowLimiter(db, now), now)
+  const { RateLimiterPostgres } = await import('rate-limiter-flexible')
+  const storeClient = { query: pooled(db) }
+  const table = { tableName: 'limit_windows', tableCreated: true, clearExpiredByTimeout: false }
+  const about = { storeType: 'client', keyPrefix: 'w', points: uncountable, duration: 60 }
+  return windowsOf(new RateLimiterPostgres({ storeClient, ...table, ...about }), now)
+}
+
+/** A client as rate-limiter-flexible wants it, over our pool and its prepared statements. */
+function pooled(db: Database) {
+  const prepared = new Map<string, Prepared<object>>()
+  return async ({ text, values = [] }: { text: string; values?: unknown[] }) => {
+    const known = prepared.get(text) ?? db.prepare<object>({ compile: () => CompiledQuery.raw(text) as never })
+    prepared.set(text, known)
+    const rows = await known.all(values)
+    return { rows, rowCount: rows.length }
+  }
+}
+
+interface Row {
+  points: number
+  expire: number
+}
+
+/** The same over the embedded database, whose one writer is nothing that the library knows. */
+function rowLimiter(db: Database, now: () => number): Limiter {
+  const text = sql<Row>`
+    insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})
+    on conflict (key) do update set
+      points = case when limit_windows.expire <= ${0} then excluded.points else limit_windows.points + excluded.points end,
+      expire = case when limit_windows.expire <= ${0} then excluded.expire else limit_windows.expire end
+    returning points, expire`
+  const prepared = (statement: RawBuilder<Row>): Prepared<Row> =>
+    db.prepare({ compile: () => statement.compile(db.read) })
+  const count = prepared(text)
+  const find = prepared(sql<Row>`select points, expire from limit_windows where key = ${''} and expire > ${0}`)
+  const counted = ({ points, expire }: Row): Counted => ({ consumedPoints: points, msBeforeNext: expire - now() })
+  return {
+    consume: async (key, calls, { customDuration }) => {
+      const at = now()
+      const { rows } = await db.write((tx) => count.in(tx, [key, calls, at + customDuration * 1_000, at, at]))
+      return counted(rows[0] as Row)
+    },
+    get: async (key) => {
+      const [row] = await find.all([key, now()])
+      return row ? counted(row) : null
+    },
+  }
+}
+
+/** Removes windows that ended. */
+export async function expireLimitWindows(db: Database, now: () => number): Promise<void> {
+  await sweepBelow(db, { table: 'limit_windows', key: ['key'], column: 'expire' }, now())
+}

@@ -1,0 +1,129 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { Account } from './account.ts'
+import { lookHere, remainingOf, type Window, windowOf } from './fixed-window.ts'
+import type { Limit } from './limit.ts'
+import type { Parts } from './parts.ts'
+import { type Allowance, quotaLeft } from './quota.ts'
+
+const natural = { minimum: 0 }
+const reset = Type.Integer({ ...natural, description: 'When it begins anew, in epoch seconds' })
+
+const RateUsage = Type.Object({
+  name: Type.String({ description: 'As the RateLimit header names it', examples: ['default'] }),
+  limit: Type.Integer({ ...natural, description: 'Calls in a window', examples: [6000] }),
+  windowSeconds: Type.Integer({ minimum: 1, examples: [60] }),
+  used: Type.Integer(natural),
+  remaining: Type.Integer(natural),
+  reset,
+})
+
+const QuotaUsage = Type.Object({
+  name: Type.String({ enum: ['requests', 'reports'] }),
+  limit: Type.Integer({ ...natural, description: 'In a calendar month (UTC)', examples: [10_000_000] }),
+  used: Type.Integer(natural),
+  remaining: Type.Integer(natural),
+  reset,
+})
+
+const UsageView = Type.Object({
+  countedBy: Type.String({
+    enum: ['key', 'client'],
+    // A constant named `Client` would be the name of the client itself in Go.
+    'x-enum-varnames': ['CountedByKey', 'CountedByClient'],
+    description: 'The API key, or client and subject of the token',
+  }),
+  rates: Type.Array(RateUsage, { description: 'Limits of short windows; a missing one is off' }),
+  quotas: Type.Array(QuotaUsage, { description: 'Limits of the month; a missing one is off' }),
+})
+
+export type Usage = Static<typeof UsageView>
+
+const keptMs = 1_000
+
+/**
+ * What accounts may use and have used. Where stores are asked, they are asked once for all who want to know at the same
+ * time, and not again for a second: the question is not counted, so it must not be a way to load them.
+ */
+export function usages(parts: Parts): (account: Account) => Promise<Usage> {
+  const { counters, monotonic } = parts
+  if (counters.shared === null) return (account) => usageOf(parts, account)
+  const kept = new WeakMap<Account, { usage: Promise<Usage>; untilMs: number }>()
+  return (account) => {
+    const before = kept.get(account)
+    if (before !== undefined && monotonic() < before.untilMs) return before.usage
+    const usage = usageOf(parts, account)
+    const look = { usage, untilMs: Number.POSITIVE_INFINITY }
+    kept.set(account, look)
+    usage.then(
+      () => {
+        look.untilMs = monotonic() + keptMs
+      },
+      () => kept.delete(account),
+    )
+    return usage
+  }
+}
+
+async function usageOf(parts: Parts, account: Account): Promise<Usage> {
+  const { rules, monthAt, now } = parts
+  const { reports, webhooks } = rules
+  const limits = [account.general, reports, webhooks].filter((limit) => limit !== null)
+  const windows = await Promise.all(limits.map((limit) => look(parts, account, limit)))
+  const month = monthAt(now())
+  const allowances = [account.quotas?.requests, account.quotas?.reports].filter((one) => one != null)
+  for (const one of allowances) await refresh(parts, one)
+  return {
+    countedBy: account.kind === 'key' ? 'key' : 'client',
+    rates: windows.map((window) => {
+      const { limit, resetsAt } = window
+      const left = remainingOf(window)
+      return {
+        ...{ name: limit.name, limit: limit.calls, windowSeconds: limit.seconds },
+        ...{ used: limit.calls - left, remaining: left, reset: resetsAt },
+      }
+    }),
+    quotas: allowances.map((one) => ({
+      ...{ name: one.name, limit: one.limit, used: one.limit - quotaLeft(one), remaining: quotaLeft(one) },
+      reset: month.resetsAt,
+    })),
+  }
+}
+
+async function look({ counters: { shared }, now }: Parts, account: Account, limit: Limit): Promise<Window> {
+  if (shared === null) return lookHere(account.windows, limit, now())
+  try {
+    const found = await shared.windows.look(`${account.key} ${limit.name}`)
+    return windowOf(limit, found?.used ?? 0, found?.endsAtMs ?? now() + limit.windowMs)
+  } catch {
+    return lookHere(account.windows, limit, now())
+  }
+}
+
+async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one: Allowance): Promise<void> {
+  const month = monthAt(now())
+  if (shared === null) return here.open(one, month)
+  Object.assign(one, { used: await shared.quotas.look(one.key, month.name), period: month.name })
+}
+
+/** What a service without limits says. */
+const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
+
+/** GET /api/usage: what the caller may use and has used, for every valid token; the question itself counts nothing. */
+interface UsageOptions {
+  /** What the caller of a request may use and has used. */
+  limiter?: { usage: (request: FastifyRequest) => Promise<Usage> }
+}
+
+export const usageRoute: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { limiter }) => {
+  const about = {
+    tags: ['limits'],
+    operationId: 'readUsage',
+    summary: 'Read the limits that count for the caller, and what is used of them',
+  }
+  const config = { scope: 'any', cache: 'none', limit: 'none' } as const
+  app.get('/api/usage', { config, schema: { ...about, response: { 200: UsageView } } }, async (request) =>
+    limiter ? limiter.usage(request) : unlimited,
+  )
+}

@@ -1,0 +1,58 @@
+import { Problem } from '../http/problems/problem.ts'
+import type { Queryable } from '../storage/database.ts'
+import { iso } from '../storage/ids.ts'
+import { nextRevision } from '../storage/rows/revision.ts'
+import { type RowPrecondition, wherePrecondition } from '../storage/rows/rows.ts'
+import type { Task } from '../storage/tables/tables.ts'
+import type { ResultStore } from './files/store.ts'
+import { type Ending, finishIn, type Transitions } from './task-states.ts'
+import { isFinished } from './tasks.ts'
+
+const cancelled: Ending = {
+  status: 'failed',
+  errorCode: 'TASK_CANCELLED',
+  errorMessage: 'The task was cancelled',
+}
+
+const outdated = () => new Problem('PRECONDITION_FAILED', 'The task does not meet the conditions of the request')
+
+/**
+ * Ends an unfinished task, and tells of it; its worker notices within a second. Throws TASK_ALREADY_FINISHED, which no
+ * condition is asked before, or PRECONDITION_FAILED.
+ */
+export async function cancel(
+  transitions: Transitions,
+  tx: Queryable,
+  { id }: Pick<Task, 'id'>,
+  demands: RowPrecondition = {},
+): Promise<Task> {
+  const task = await finishIn(transitions, tx, id, cancelled, demands)
+  if (task) return task
+  const found = await tx.selectFrom('tasks').select('status').where('id', '=', id).executeTakeFirst()
+  if (found && !isFinished(found)) throw outdated()
+  throw new Problem('TASK_ALREADY_FINISHED', 'The task has ended already, there is nothing to cancel')
+}
+
+/**
+ * Removes a task and its result; one that is not finished is cancelled first. Throws PRECONDITION_FAILED. The result is
+ * marked as expired before its file goes: a crash in between leaves what the sweep finishes.
+ */
+export async function remove(
+  transitions: Transitions & { results: ResultStore },
+  { id }: Pick<Task, 'id'>,
+  demands: RowPrecondition,
+): Promise<void> {
+  const { db, results, now } = transitions
+  const at = iso(now())
+  const task = await db.write(async (tx) => {
+    const marking = tx.updateTable('tasks').set({ expiresAt: at, ...nextRevision('tasks', at) })
+    const marked = await wherePrecondition(marking.where('id', '=', id), demands)
+      .returningAll()
+      .executeTakeFirst()
+    if (marked && !isFinished(marked)) await finishIn(transitions, tx, id, cancelled)
+    return marked
+  })
+  if (!task) throw outdated()
+  if (task.resultKey !== null) await results.remove(task.resultKey)
+  await db.write((tx) => tx.deleteFrom('tasks').where('id', '=', id).execute())
+}

@@ -1,0 +1,65 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { callerOf } from '../http/policies/authenticate.ts'
+import { responseEnd } from '../http/server/response-end.ts'
+import type { Task } from '../storage/tables/tables.ts'
+import { takePlace } from './places.ts'
+import { isFinished, taskView } from './tasks.ts'
+import type { TaskWatch } from './wait-for-change.ts'
+
+export interface EventsOptions {
+  watch?: TaskWatch
+  now: () => number
+  /** A task as it is now; undefined when it is gone. */
+  find: (taskId: string) => Promise<Task | undefined>
+  /** How long a stream may be silent. */
+  heartbeatMs?: number
+}
+
+const reconnectMs = 2_000
+/** A stream does not outlive the token it was opened with by much; the client opens the next one by itself. */
+const maxMs = 15 * 60_000
+
+/**
+ * A task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at its
+ * end, each with the task as data and its revision as id. A client that comes back with Last-Event-ID gets what is new;
+ * 204 tells one that has seen the end to come back no more. A stream that has to wait takes a place until it ends: throws
+ * RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE when there is none.
+ */
+export function streamEvents(options: EventsOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
+  const seen = Number(request.headers['last-event-id'] ?? Number.NaN)
+  const isHead = request.method === 'HEAD'
+  if (isFinished(task) && seen === task.revision) return reply.code(204).send(isHead ? Readable.from([]) : undefined)
+  const end = responseEnd(reply)
+  const { watch } = options
+  if (watch && !isHead && !isFinished(task))
+    takePlace(watch.places, callerOf(request), end, 'event streams and waiting requests')
+  const stream = Readable.from(isHead ? [] : events(options, task, seen, end))
+  // Proxies would gather events to send them together.
+  return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)
+}
+
+/** The next event is made when the last one was taken: a slow reader misses states in between, and never the end. */
+async function* events(options: EventsOptions, first: Task, seen: number, signal: AbortSignal): AsyncIterable<string> {
+  const { watch, now, find, heartbeatMs = 15_000 } = options
+  const endMs = now() + maxMs
+  let task: Task | undefined = first
+  let sent = seen
+  yield `retry: ${reconnectMs}\n\n`
+  while (task && now() < endMs) {
+    const { revision } = task
+    yield revision === sent ? ': still here\n\n' : eventOf(task)
+    sent = revision
+    if (isFinished(task)) return
+    const changed = watch?.until(task.id, (state) => state.revision !== revision, heartbeatMs, signal)
+    await changed
+    if (!changed || signal.aborted) return
+    task = await find(task.id)
+  }
+}
+
+function eventOf(task: Task): string {
+  const { revision, sharesSecond: _, updatedAt: __, ...view } = taskView(task)
+  const type = isFinished(task) ? task.status : 'progress'
+  return `id: ${revision}\nevent: ${type}\ndata: ${JSON.stringify(view)}\n\n`
+}

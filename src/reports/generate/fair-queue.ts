@@ -1,0 +1,55 @@
+import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+
+/** How many tasks one client may have waiting. */
+export const maxWaiting = 100
+
+/** How many all clients together may have waiting: an accepted task is a promise, and this many take hours. */
+export const maxBacklog = 10_000
+
+const retrySeconds = '15'
+
+/**
+ * The turn of a client's next task, by start-time fair queueing: behind the client's own tasks, but not behind what
+ * other clients have lined up. So each of the waiting clients gets every n-th place, however many tasks one of them has,
+ * and nobody's last task is overtaken for ever. Throws RATE_LIMIT_EXCEEDED beyond the client's share of waiting tasks, and
+ * SERVICE_UNAVAILABLE when too many are waiting altogether.
+ */
+export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
+  const own = await tx
+    .selectFrom('tasks')
+    .select((row) => [
+      row.fn.countAll().filterWhere('status', '=', 'pending').as('waiting'),
+      row.fn.max('turn').as('last'),
+    ])
+    .where('ownerClient', '=', ownerClient)
+    .where('status', 'in', ['pending', 'in_progress'])
+    .executeTakeFirst()
+  if (Number(own?.waiting) >= maxWaiting) throw tooMany()
+  await refuseBeyondBacklog(tx)
+  const front = await tx
+    .selectFrom('tasks')
+    .select((row) => row.fn.min('turn').as('turn'))
+    .where('status', '=', 'pending')
+    .executeTakeFirst()
+  const next = own?.last == null ? 0 : own.last + 1
+  return Math.max(next, front?.turn ?? 0)
+}
+
+/** One look along the index, which ends where the bound is. */
+async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
+  const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
+  const beyond = await pending
+    .limit(1)
+    .offset(maxBacklog - 1)
+    .executeTakeFirst()
+  if (beyond === undefined) return
+  throw new Problem('SERVICE_UNAVAILABLE', 'Too many reports are waiting already, try again later', {
+    headers: { 'retry-after': retrySeconds },
+  })
+}
+
+const tooMany = () =>
+  new Problem('RATE_LIMIT_EXCEEDED', `${maxWaiting} of your reports are waiting already`, {
+    headers: { 'retry-after': retrySeconds },
+  })

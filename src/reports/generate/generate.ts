@@ -1,0 +1,134 @@
+import { Problem } from '../../http/problems/problem.ts'
+import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
+import { iso } from '../../storage/ids.ts'
+import type { Task } from '../../storage/tables/tables.ts'
+import type { ResultStore } from '../files/store.ts'
+import { formats } from '../formats/formats.ts'
+import { columnsOf, type ReportKind, readOf } from '../report-types.ts'
+import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from '../task-states.ts'
+import { askedOf } from '../tasks.ts'
+import type { Order } from './render.ts'
+import type { Produce } from './worker-thread.ts'
+
+export interface GenerateOptions extends Transitions {
+  results: ResultStore
+  kinds: readonly ReportKind[]
+  produce: Produce
+  /** How long a result is kept after it was made. */
+  resultSeconds: number
+  /** A font file for PDF. */
+  pdfFont?: string | null
+  /** How long an attempt may take. */
+  limitMs?: number
+  /** Told what made a task fail for good, and which leftovers could not be removed; the queue hears of the rest. */
+  onError?: (error: unknown, taskId: string) => void
+}
+
+const maxAttemptMs = 15 * 60_000
+const lookEveryMs = 400
+
+/** The task was cancelled or removed while it was worked on: nothing is to be recorded of this attempt. */
+class Ended extends Error {
+  override name = 'Ended'
+}
+
+/** The job `report.generate`: one attempt at a task, which ends it, or leaves it to the next attempt by throwing. */
+export const generate =
+  (options: GenerateOptions): Work =>
+  async (job) => {
+    const { taskId } = job.payload as { taskId: string }
+    const task = await begin(options, taskId)
+    // Ended or gone, or each attempt was cut short together with its process.
+    if (!task) return fail(options, job, taskId, new Error('The attempts ended without an outcome'))
+    try {
+      await attempt(options, job, task)
+    } catch (error) {
+      if (error instanceof Stopping) await requeue(options, task)
+      if (!endsTask(error, task)) throw error
+      await fail(options, job, taskId, error)
+    }
+  }
+
+function endsTask(error: unknown, { attempts }: Task): boolean {
+  if (error instanceof Stopping || error instanceof LeaseLost) return false
+  return error instanceof Problem || error instanceof Ended || attempts >= maxAttempts
+}
+
+async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
+  const { results, now, resultSeconds } = options
+  const resultKey = keyOf(task.id, job.attempt)
+  const result = await supervised(options, job, task, orderOf(options, task, resultKey)).catch(async (error) => {
+    await abandon(options, task.id, resultKey)
+    throw error
+  })
+  const expiresAt = iso(now() + resultSeconds * 1_000)
+  const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
+  const completed = await finish(options, job, task.id, ending).catch(async (error) => {
+    // After any other failure the commit may have happened all the same, and the result be the task's.
+    if (error instanceof LeaseLost) await results.remove(resultKey)
+    throw error
+  })
+  await removeResults(options, task.id, completed ? job.attempt - 1 : job.attempt)
+}
+
+/** Claims of a job are numbered, so no two workers ever write the same result. */
+const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
+
+function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): Order {
+  const { reportType, format, ownerClient: clientId, ownerSubject: subject, asAdmin } = task
+  const kind = kinds.find(({ name }) => name === reportType)
+  if (!kind || !formats.has(format)) {
+    throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
+  }
+  const asked = askedOf(task)
+  return {
+    ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: iso(now()) },
+    columns: columnsOf(kind, asked).map(({ name, type }) => ({ name, type })),
+    read: readOf(db, kind, asked, { clientId, subject, isAdmin: asAdmin === 1 }),
+  }
+}
+
+/** Lets the report be made, for as long as it may take and somebody waits for it. */
+async function supervised(options: GenerateOptions, job: Job, task: Task, order: Order) {
+  const { produce, limitMs = maxAttemptMs, onError } = options
+  const stop = new AbortController()
+  const signal = AbortSignal.any([job.signal, stop.signal])
+  const late = () => stop.abort(new Problem('INTERNAL_ERROR', 'The report took longer than 15 minutes'))
+  const limit = setTimeout(late, limitMs)
+  const report = (error: unknown) => onError?.(error, task.id)
+  const look = async () => {
+    if (!(await isCurrent(options, task))) stop.abort(new Ended('The task has ended otherwise'))
+  }
+  const looking = setInterval(() => look().catch(report), lookEveryMs)
+  const showProgress = progressOf(options, task)
+  try {
+    // Progress that cannot be shown is no reason to give up.
+    return await produce(order, signal, (share) => showProgress(share).catch(report))
+  } finally {
+    clearTimeout(limit)
+    clearInterval(looking)
+  }
+}
+
+async function fail(options: GenerateOptions, job: Job, taskId: string, error: unknown): Promise<void> {
+  const shown =
+    error instanceof Problem
+      ? { errorCode: error.code, errorMessage: error.message }
+      : { errorCode: 'INTERNAL_ERROR', errorMessage: 'The report could not be generated' }
+  const failed = await finish(options, job, taskId, { status: 'failed', ...shown })
+  if (!failed) return
+  options.onError?.(error, taskId)
+  await removeResults(options, taskId, job.attempt)
+}
+
+async function abandon({ results, onError }: GenerateOptions, taskId: string, resultKey: string): Promise<void> {
+  await results.abandon(resultKey).catch((error) => onError?.(error, taskId))
+  await results.remove(resultKey).catch((error) => onError?.(error, taskId))
+}
+
+/** Removes what claims up to this one may have left behind, such as the result of a crash before its commit. */
+async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
+  for (let claim = 1; claim <= upTo; claim++) {
+    await results.remove(keyOf(taskId, claim)).catch((error) => onError?.(error, taskId))
+  }
+}

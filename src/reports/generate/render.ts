@@ -1,0 +1,96 @@
+import { Problem } from '../../http/problems/problem.ts'
+import type { LongRead } from '../../storage/snapshots/long-read.ts'
+import type { CsvBlock, Snapshot } from '../../storage/snapshots/snapshot.ts'
+import type { FinishedResult, ResultStore } from '../files/store.ts'
+import { csv, csvFile } from '../formats/csv.ts'
+import type { ReportColumn, ReportFormat } from '../formats/format.ts'
+import { formats } from '../formats/formats.ts'
+
+/** What a report is made of, as plain data: it can be sent to a thread. */
+export interface Order {
+  /** The key that the result gets. */
+  resultKey: string
+  format: string
+  title: string
+  columns: readonly ReportColumn[]
+  read: LongRead
+  /** When the report is made, ISO 8601. */
+  madeAt: string
+  /** A TrueType or OpenType file for what the standard fonts of PDF cannot show. */
+  pdfFont: string | null
+}
+
+export interface Produced extends FinishedResult {
+  rowCount: number
+}
+
+export interface Bounds {
+  rows: number
+  bytes: number
+}
+
+export const bounds: Bounds = { rows: 10_000_000, bytes: 5 * 1_024 ** 3 }
+
+/** Told, now and then, which share of the rows is done: 0 to 1. */
+export type OnProgress = (share: number) => void | Promise<void>
+
+/**
+ * Makes one report: rows flow from the snapshot through the format into the store, each page when the one before it was
+ * taken; CSV comes as it is from a database that writes it. Throws a `Problem` for what trying again would not change,
+ * and leaves no result then.
+ */
+export async function produce(
+  order: Order,
+  { snapshot, results, most = bounds }: { snapshot: Snapshot; results: ResultStore; most?: Bounds },
+  onProgress: OnProgress,
+): Promise<Produced> {
+  const format = formats.get(order.format) as ReportFormat
+  const rowCount = await snapshot.count(order.read)
+  refuseTooLarge(rowCount, Math.min(format.maxRows ?? most.rows, most.rows))
+  const writer = await results.create(order.resultKey)
+  try {
+    for await (const chunk of rendered(order, format, { snapshot, rowCount, onProgress })) {
+      await writer.write(chunk)
+      if (writer.sizeBytes() > most.bytes) throw tooLarge(`more than ${most.bytes.toLocaleString('en')} bytes`)
+    }
+    return { rowCount, ...(await writer.finish()) }
+  } catch (error) {
+    await writer.discard()
+    throw error
+  }
+}
+
+function refuseTooLarge(rowCount: number, most: number): void {
+  if (rowCount > most) throw tooLarge(`${rowCount.toLocaleString('en')} rows of at most ${most.toLocaleString('en')}`)
+}
+
+const tooLarge = (what: string) => new Problem('VALIDATION_ERROR', `The report is too large: it has ${what}`)
+
+interface Source {
+  snapshot: Snapshot
+  rowCount: number
+  onProgress: OnProgress
+}
+
+/** The file in pieces, each made when the one before it was taken. */
+function rendered(order: Order, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
+  const { title, columns, madeAt, pdfFont, read } = order
+  const { snapshot, rowCount } = source
+  const written = format === csv ? snapshot.csv?.(read) : undefined
+  if (written) return csvFile(columns, counted(written, source))
+  const sheet = { title, columns, rowCount, madeAt, font: pdfFont }
+  return format.render(sheet, counted(snapshot.pages(read), source))
+}
+
+/** Tells of the progress after each part of the rows. */
+async function* counted<Part extends unknown[][] | CsvBlock>(
+  parts: AsyncIterable<Part>,
+  { rowCount, onProgress }: Source,
+): AsyncIterable<Part> {
+  let rows = 0
+  for await (const part of parts) {
+    yield part
+    rows += Array.isArray(part) ? part.length : part.rows
+    await onProgress(rows / rowCount)
+  }
+}

@@ -1,0 +1,85 @@
+import { sql } from 'kysely'
+import { type Static, Type } from 'typebox'
+import {
+  CursorText,
+  decodeCursor,
+  encodeCursor,
+  Fields,
+  Limit,
+  limitOf,
+  linkHeader,
+  listMark,
+} from '../http/pagination.ts'
+import type { Caller } from '../http/policies/authenticate.ts'
+import { Problem } from '../http/problems/problem.ts'
+import type { Requester } from '../storage/scans/scan.ts'
+import type { Task } from '../storage/tables/tables.ts'
+import { lastEndOver, type TaskStore } from './tasks.ts'
+
+const states = ['pending', 'in_progress', 'completed', 'failed'] as const
+const name = (description: string, example: string) =>
+  Type.Optional(Type.String({ maxLength: 100, description, examples: [example] }))
+
+export const TaskListQuery = Type.Object({
+  limit: Limit,
+  cursor: CursorText,
+  status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
+  reportType: name('Only tasks of this report type', 'activity'),
+  format: name('Only tasks in this format', 'csv'),
+  fields: Fields,
+})
+
+type Query = Static<typeof TaskListQuery>
+
+/** One page of the caller's own tasks, newest first, and its Link header. */
+export async function listTasks(store: TaskStore, caller: Caller, query: Query, path: string, requester: Requester) {
+  const { status, reportType, format } = query
+  const filters = { status: status as Task['status'] | undefined, reportType, format }
+  const mark = listMark([caller.clientId, caller.subject, filters])
+  const cursor = query.cursor ? decodeCursor(query.cursor, mark, 2) : null
+  if (cursor && !cursor.after.every((value) => typeof value === 'string')) throw foreign()
+  const limit = limitOf(query.limit)
+  const backwards = cursor?.backwards ?? false
+  const found = await tasksOf(store, caller, filters, cursor?.after, backwards, limit + 1, requester)
+  const more = found.length > limit
+  const page = found.slice(0, limit)
+  if (backwards) page.reverse()
+  const encode = (task: Task | undefined, back: boolean) =>
+    task && encodeCursor(mark, { after: [task.createdAt, task.id], backwards: back })
+  const next = backwards || more ? encode(page.at(-1), false) : undefined
+  const prev = (backwards ? more : cursor !== null) ? encode(page[0], true) : undefined
+  return { page, link: linkHeader(path, query, { ...(next && { next }), ...(prev && { prev }) }) }
+}
+
+const foreign = () =>
+  new Problem('INVALID_INPUT', 'The query is malformed', {
+    errors: [{ field: 'cursor', message: 'is not one of our cursors' }],
+  })
+
+function tasksOf(
+  store: TaskStore,
+  { clientId, subject }: Caller,
+  filters: Partial<Pick<Task, 'status' | 'reportType' | 'format'>>,
+  after: readonly unknown[] | undefined,
+  backwards: boolean,
+  limit: number,
+  requester: Requester,
+): Promise<Task[]> {
+  let tasks = store.db.read.selectFrom('tasks').selectAll()
+  tasks = tasks.where('ownerClient', '=', clientId).where('ownerSubject', '=', subject)
+  tasks = tasks.where((task) =>
+    task.or([task('completedAt', 'is', null), task('completedAt', '>', lastEndOver(store))]),
+  )
+  for (const [field, value] of Object.entries(filters)) {
+    if (value !== undefined) tasks = tasks.where(field as keyof typeof filters, '=', value)
+  }
+  const order = backwards ? 'asc' : 'desc'
+  if (after) {
+    tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
+  }
+  const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
+  // No index has the format: where few tasks have it, all others are met.
+  return filters.format === undefined
+    ? page.execute()
+    : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)
+}

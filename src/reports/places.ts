@@ -1,0 +1,64 @@
+import type { Caller } from '../http/policies/authenticate.ts'
+import { Problem } from '../http/problems/problem.ts'
+import { whenAborted } from '../http/server/response-end.ts'
+
+/** An account: a client and the subject it acts for. */
+export type Account = Pick<Caller, 'clientId' | 'subject'>
+
+/** What has no place left: the account, or this process. */
+export type Full = 'account' | 'process'
+
+/** Counts the long responses of one kind that are under way in this process. */
+export interface Places {
+  /** How many each account may have. */
+  perAccount: number
+  /** Takes a place until the signal is aborted; says what is full where there is none. */
+  take: (account: Account, until: AbortSignal) => Full | undefined
+}
+
+export const defaultDownloadsPerAccount = 10
+export interface PlacesOptions {
+  perAccount: number
+  /** How many all accounts may have together: the last resort against very many of them. */
+  inAll: number
+}
+
+export function places({ perAccount, inAll }: PlacesOptions): Places {
+  const taken = new Map<string, number>()
+  let total = 0
+  const add = (account: string, change: 1 | -1) => {
+    const count = (taken.get(account) ?? 0) + change
+    if (count > 0) taken.set(account, count)
+    else taken.delete(account)
+    total += change
+  }
+  return {
+    perAccount,
+    take: ({ clientId, subject }, until) => {
+      const account = JSON.stringify([clientId, subject])
+      if ((taken.get(account) ?? 0) >= perAccount) return 'account'
+      if (total >= inAll) return 'process'
+      add(account, 1)
+      whenAborted(until, () => add(account, -1))
+      return undefined
+    },
+  }
+}
+
+const retryAfter = { 'retry-after': '5' }
+
+/**
+ * Takes a place for a request. Throws RATE_LIMIT_EXCEEDED when the account has all it may have, SERVICE_UNAVAILABLE when
+ * the process has; `what` names the responses in the plural.
+ */
+export function takePlace(places: Places, account: Account, until: AbortSignal, what: string): void {
+  const full = places.take(account, until)
+  if (full === 'account') {
+    const detail = `${places.perAccount} of your ${what} are open already`
+    throw new Problem('RATE_LIMIT_EXCEEDED', detail, { headers: retryAfter })
+  }
+  if (full === 'process') {
+    const detail = `The service has too many ${what} open, try again later`
+    throw new Problem('SERVICE_UNAVAILABLE', detail, { headers: retryAfter })
+  }
+}

@@ -1,0 +1,127 @@
+import { type RawBuilder, sql } from 'kysely'
+import { accountOf } from '../http/requester.ts'
+import type { Database } from '../storage/database.ts'
+import { caseFold } from '../storage/rows/page-query.ts'
+import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
+import type { ReportColumn } from './formats/format.ts'
+
+/** A condition that a report can be asked for with; `column` is an SQL expression. */
+export interface ReportFilter {
+  name: string
+  type: 'string' | 'number' | 'boolean'
+  column: string
+  op: '=' | '>=' | '<=' | '>' | '<'
+  /** Whether the column holds folded text. */
+  folded: boolean
+}
+
+/**
+ * A report type, as data: everything a thread needs to read its rows follows from it. `sql` and `column` are SQL
+ * expressions and `from` is what follows the keyword, all of them written in this project, none by a client.
+ */
+export interface ReportKind {
+  name: string
+  /** What the documents are headed; the name without it. */
+  title?: string
+  /** The scope that reading the same rows takes, if any: a report is no way around it. */
+  scope: string | null
+  columns: readonly (ReportColumn & { sql: string })[]
+  from: string
+  /** SQL expressions that together tell two rows apart, served by an index; the rows' order. None is ever null. */
+  key: readonly string[]
+  /** What `from` and `to` bound: an instant or a day as text. */
+  time?: { column: string; type: 'instant' | 'date' }
+  filters?: readonly ReportFilter[]
+  /** Fields to sort by, with what is sorted; each has an index behind it. */
+  sorts?: Readonly<Record<string, string>>
+  /** Columns that say whose row it is: others' rows are left out. With `adminSeesAll` scope `admin` sees them too. */
+  owned?: { client: string; subject?: string; adminSeesAll: boolean }
+}
+
+export type FilterValue = string | number | boolean
+
+/** The parameters of a report, checked against its kind. */
+export interface ReportQuery {
+  from?: string
+  to?: string
+  filter?: Record<string, FilterValue>
+  fields?: string[]
+  sort?: string[]
+}
+
+/** Whose rows a report may show. */
+export interface ReportRequester {
+  clientId: string
+  subject: string
+  isAdmin: boolean
+}
+
+/** The columns that a report shows, in the order they were asked for. */
+export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): ReportKind['columns'] {
+  if (!fields) return columns
+  return fields.flatMap((name) => columns.filter((column) => column.name === name))
+}
+
+/** The rows of a report as a long read. */
+export const readOf = (db: Database, kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongRead =>
+  longRead(db, queryOf(kind, asked, viewer))
+
+/** Counts the rows of a report, `most` at the most; where few of many pass its filters, all are met. */
+export async function countUpTo(
+  db: Database,
+  kind: ReportKind,
+  asked: ReportQuery,
+  viewer: ReportRequester,
+  most: number,
+) {
+  const { from, where } = queryOf(kind, asked, viewer)
+  const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
+  const conditions = [...(where as RawBuilder<unknown>[]), ...(table ? [db.engine.interruptible(table)] : [])]
+  const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
+  const counting = sql<{
+    rows: number
+  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${most}) as found`
+  const account = accountOf(viewer)
+  const [counted] = await db.scan<{ rows: number }>({ compile: () => counting.compile(db.read) }, { account })
+  return Number(counted?.rows)
+}
+
+function queryOf(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongReadOptions {
+  const columns = columnsOf(kind, asked)
+  const order = [
+    ...(asked.sort ?? []).map((entry) => ({
+      column: kind.sorts?.[entry.replace(/^-/, '')] as string,
+      descending: entry.startsWith('-'),
+    })),
+    ...kind.key.map((column) => ({ column, descending: false })),
+  ]
+  // What stands behind a whole key decides nothing: an order by id is one by id, whatever follows.
+  const first = order.findIndex(({ column }) => kind.key.length === 1 && column === kind.key[0])
+  return {
+    cells: columns.map(({ sql: text, type }) => ({ term: sql.raw(text), type })),
+    from: sql.raw(kind.from),
+    where: conditions(kind, asked, viewer),
+    order: (first < 0 ? order : order.slice(0, first + 1)).map(({ column, descending }) => {
+      const cell = columns.findIndex(({ sql: text }) => text === column)
+      return { term: sql.raw(column), descending, ...(cell >= 0 && { cell }) }
+    }),
+  }
+}
+
+function conditions(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
+  const { time, owned } = kind
+  const met: RawBuilder<unknown>[] = []
+  if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
+    met.push(sql`${sql.raw(owned.client)} = ${viewer.clientId}`)
+    if (owned.subject) met.push(sql`${sql.raw(owned.subject)} = ${viewer.subject}`)
+  }
+  if (time && asked.from !== undefined) met.push(sql`${sql.raw(time.column)} >= ${asked.from}`)
+  if (time && asked.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${asked.to}`)
+  for (const [name, value] of Object.entries(asked.filter ?? {})) {
+    const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
+    // Tables keep truth as 1 or 0.
+    const wanted = filter.folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value
+    met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${wanted}`)
+  }
+  return met
+}

@@ -1,0 +1,50 @@
+import type { FastifyRequest } from 'fastify'
+import type { Static, TSchema } from 'typebox'
+import { callerOf } from '../http/policies/authenticate.ts'
+import { Problem } from '../http/problems/problem.ts'
+import type { Queue } from '../queue/queue.ts'
+import type { Database } from '../storage/database.ts'
+import type { RandomBytes } from '../storage/ids.ts'
+import type { Task } from '../storage/tables/tables.ts'
+import type { ResultStore } from './files/store.ts'
+import type { Places } from './places.ts'
+import type { ReportKind } from './report-types.ts'
+import type { TaskParams } from './schemas.ts'
+import { findTask, type TaskStore } from './tasks.ts'
+import type { TaskWatch } from './wait-for-change.ts'
+
+/** What the routes of reports need. */
+export interface ReportsOptions {
+  db: Database
+  queue: Queue
+  results: ResultStore
+  kinds: readonly ReportKind[]
+  now: () => number
+  random: RandomBytes
+  /** How long a task is kept after its end. */
+  taskSeconds: number
+  /** Bounds the downloads under way; without it nothing does. */
+  downloads?: Places
+  /** Where clients wait for a task to change; without it none waits. */
+  watch?: TaskWatch
+  /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
+  judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
+}
+
+type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }
+
+/** The schema of a route about reports. */
+export const about = <T extends Schemas>(operationId: string, summary: string, schemas: T) => ({
+  operationId,
+  summary,
+  tags: ['reports'],
+  ...schemas,
+})
+
+/** The task that the path names. Throws RESOURCE_NOT_FOUND unless the caller may see it. */
+export async function ownTask(store: TaskStore, request: FastifyRequest): Promise<Task> {
+  const { taskId } = request.params as Static<typeof TaskParams>
+  const task = await findTask(store, taskId, callerOf(request))
+  if (!task) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such task')
+  return task
+}

@@ -1,0 +1,108 @@
+import { type Static, Type } from 'typebox'
+import { Fields } from '../http/pagination.ts'
+import { documentedRules, partialResponse } from '../http/partial-schema.ts'
+import { formats } from './formats/formats.ts'
+import { ReportParameters } from './parameters.ts'
+
+const Instant = Type.String({ format: 'date-time' })
+const formatNames = [...formats.keys()]
+const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
+const path = `/api/reports/${taskId}`
+
+/** The body that asks for a report of one of these types. */
+export const reportRequest = (types: readonly string[]) =>
+  Type.Object(
+    {
+      reportType: Type.String({ description: 'One of /api/report-types', ...documentedRules({ enum: types }) }),
+      format: Type.String({ ...documentedRules({ enum: formatNames }), examples: ['csv'] }),
+      webhookUrl: Type.Optional(
+        Type.String({
+          maxLength: 2_048,
+          description: 'Called when the task is finished; an absolute https URL',
+          ...documentedRules({ format: 'uri' }),
+          examples: ['https://client.example/hooks/reports'],
+        }),
+      ),
+      parameters: Type.Optional(ReportParameters),
+    },
+    { examples: [{ reportType: types[0], format: 'csv' }] },
+  )
+
+const Link = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
+
+const count = Type.Optional(Type.Integer({ minimum: 0 }))
+
+const completed = {
+  taskId,
+  status: 'completed',
+  resultUrl: `${path}/download`,
+  reportType: 'activity',
+  format: 'csv',
+  progress: 100,
+  createdAt: '2026-03-01T12:00:00.000Z',
+  startedAt: '2026-03-01T12:00:00.100Z',
+  completedAt: '2026-03-01T12:00:00.900Z',
+  expiresAt: '2026-03-08T12:00:00.900Z',
+  attempts: 1,
+  rowCount: 1_200,
+  sizeBytes: 65_536,
+  _links: {
+    self: { href: path },
+    status: { href: `${path}/status` },
+    download: { href: `${path}/download` },
+    retry: { href: `${path}/retry`, method: 'POST' },
+    delete: { href: path, method: 'DELETE' },
+  },
+}
+
+/** A task, as its owner sees it. */
+export const TaskView = partialResponse(
+  Type.Object({
+    taskId: Type.String(),
+    status: Type.String({ enum: ['pending', 'in_progress', 'completed', 'failed'] }),
+    resultUrl: Type.Optional(Type.String({ description: 'Path of the download, once completed' })),
+    reportType: Type.String(),
+    format: Type.String({ enum: formatNames }),
+    parameters: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'As they were understood' })),
+    retryOf: Type.Optional(Type.String({ description: 'The task that this one repeats' })),
+    progress: Type.Integer({ minimum: 0, maximum: 100 }),
+    createdAt: Instant,
+    startedAt: Type.Optional(Instant),
+    completedAt: Type.Optional(Type.String({ format: 'date-time', description: 'When it was completed or failed' })),
+    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the result is removed' })),
+    attempts: Type.Integer({ minimum: 0 }),
+    rowCount: count,
+    sizeBytes: count,
+    error: Type.Optional(Type.Object({ errorCode: Type.String(), message: Type.String() })),
+    _links: Type.Record(Type.String(), Link),
+  }),
+  { examples: [completed] },
+)
+
+const activityType = {
+  reportType: 'activity',
+  title: 'Activity',
+  formats: ['csv'],
+  columns: [{ name: 'day', type: 'date' }],
+  parameters: { type: 'object', properties: { fields: { type: 'array', items: { type: 'string', enum: ['day'] } } } },
+}
+
+export const ReportType = Type.Object(
+  {
+    reportType: Type.String(),
+    title: Type.String(),
+    scope: Type.Optional(Type.String({ description: 'The scope it takes besides reports:write' })),
+    formats: Type.Array(Type.String({ enum: formatNames })),
+    columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
+    parameters: Type.Object({}, { additionalProperties: true, description: 'JSON Schema of the parameters' }),
+  },
+  { examples: [activityType] },
+)
+
+export type ReportRequest = Static<ReturnType<typeof reportRequest>>
+
+export const TaskParams = Type.Object({
+  taskId: Type.String({ description: 'As the 202 named it', examples: [taskId] }),
+})
+
+export const TaskQuery = Type.Object({ fields: Fields })

@@ -1,0 +1,57 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { download } from './download.ts'
+import { streamEvents } from './event-stream.ts'
+import { formats } from './formats/formats.ts'
+import type { ReportsOptions } from './route-parts.ts'
+import { about, ownTask } from './route-parts.ts'
+import { TaskParams } from './schemas.ts'
+import { readTask } from './tasks.ts'
+
+type App = Parameters<FastifyPluginAsyncTypebox>[0]
+
+/** The task as Server-Sent Events. */
+export function eventsRoute(app: App, options: ReportsOptions): void {
+  const example = 'id: 2\nevent: completed\ndata: {"taskId":"tsk_9mZ4qXb1TzqkPj0y7vWc2A","status":"completed"}\n\n'
+  const events = Type.Unknown({
+    description: 'Server-sent events; the data of each is the task as JSON',
+    examples: [example],
+  })
+  const content = { 'text/event-stream': { schema: events } }
+  const response = {
+    200: { description: 'Its progress and its end', content },
+    204: {},
+  }
+  const schema = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
+  const problems = ['RATE_LIMIT_EXCEEDED', 'SERVICE_UNAVAILABLE'] as const
+  const find = (id: string) => readTask(options, id)
+  const config = { scope: 'reports:read', cache: 'none', headers: ['X-Accel-Buffering'], problems } as const
+  app.get('/api/reports/:taskId/events', { schema, config }, async (request, reply) =>
+    streamEvents({ ...options, find }, await ownTask(options, request), request, reply),
+  )
+}
+
+/** The result of the task. */
+export function downloadRoute(app: App, options: ReportsOptions): void {
+  const file = { schema: Type.String({ format: 'binary' }) }
+  // Generated clients take the first for what comes: bytes, of whichever format.
+  const types = ['application/octet-stream', ...[...formats.values()].map(({ mediaType }) => mediaType)]
+  const content = Object.fromEntries(types.map((type) => [type, file]))
+  const response = {
+    200: { description: 'The result', content },
+    206: { description: 'The requested range of the result', content },
+  }
+  const schema = about('downloadReport', 'Download the result of a report', { params: TaskParams, response })
+  const problems = [
+    'TASK_NOT_COMPLETED',
+    'TASK_FAILED',
+    'RESULT_EXPIRED',
+    'RATE_LIMIT_EXCEEDED',
+    'SERVICE_UNAVAILABLE',
+  ] as const
+  // The result has one representation, the format that was asked for: Accept chooses nothing.
+  const config = { scope: 'reports:read', cache: 'none', produces: [], problems } as const
+  app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
+    download(options, await ownTask(options, request), request, reply),
+  )
+}

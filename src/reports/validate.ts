@@ -1,0 +1,81 @@
+import type { Caller } from '../http/policies/authenticate.ts'
+import { lacksScope } from '../http/policies/authorize.ts'
+import { type FieldError, Problem } from '../http/problems/problem.ts'
+import { urlErrors } from '../http/text-rules.ts'
+import { newId } from '../storage/ids.ts'
+import { formats } from './formats/formats.ts'
+import { checkParameters } from './parameters.ts'
+import { countUpTo, type ReportKind, type ReportQuery } from './report-types.ts'
+import type { ReportsOptions } from './route-parts.ts'
+import type { ReportRequest } from './schemas.ts'
+import type { NewTask } from './tasks.ts'
+
+/** What a request asks for besides its body. */
+export interface Asking {
+  owner: Caller
+  versionPrefix: string
+  retryOf?: string
+}
+
+/** The task that a request asks for; throws all that speaks against it and can be known before the 202. */
+export async function judge(options: ReportsOptions, body: ReportRequest, asking: Asking): Promise<NewTask> {
+  const { reportType, format, webhookUrl = null } = body
+  const { owner, versionPrefix, retryOf } = asking
+  const { kind, asked } = understood(options, body)
+  if (kind.scope && !owner.scopes.has(kind.scope)) throw lacksScope(kind.scope)
+  await refuseTooManyRows(options, kind, asked, format, owner)
+  if (webhookUrl !== null) await refuseBlocked(options, webhookUrl)
+  const parameters = Object.keys(asked).length > 0 ? { parameters: asked } : {}
+  const id = newId('tsk', options.random)
+  return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }) }
+}
+
+function understood(options: ReportsOptions, body: ReportRequest) {
+  const kind = kindOf(options, body)
+  const errors = reportErrors(options, body)
+  if (!kind || errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+  return { kind, asked: checkParameters(kind, body.parameters).asked }
+}
+
+const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
+  kinds.find(({ name }) => name === reportType)
+
+/** The rules that a request breaks besides those of its schema. */
+export function reportErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
+  const { reportType, format, webhookUrl, parameters } = body
+  const types = options.kinds.map(({ name }) => name)
+  const kind = kindOf(options, body)
+  return [
+    ...unlessOneOf('reportType', reportType, types),
+    ...unlessOneOf('format', format, [...formats.keys()]),
+    ...(webhookUrl === undefined ? [] : urlErrors('webhookUrl', webhookUrl)),
+    ...(kind ? checkParameters(kind, parameters).errors : []),
+  ]
+}
+
+const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>
+  allowed.includes(value) ? [] : [{ field, message: `must be one of: ${allowed.join(', ')}` }]
+
+async function refuseTooManyRows(
+  { db }: ReportsOptions,
+  kind: ReportKind,
+  asked: ReportQuery,
+  format: string,
+  { clientId, subject, scopes }: Caller,
+): Promise<void> {
+  const most = formats.get(format)?.maxRows
+  if (most === undefined) return
+  const rows = await countUpTo(db, kind, asked, { clientId, subject, isAdmin: scopes.has('admin') }, most + 1)
+  if (rows <= most) return
+  const message = `holds ${most.toLocaleString('en')} rows at most, and this report has more: narrow it, or choose another`
+  throw new Problem('VALIDATION_ERROR', 'The report is too large for its format', {
+    errors: [{ field: 'format', message }],
+  })
+}
+
+async function refuseBlocked({ judgeCallback }: ReportsOptions, webhookUrl: string): Promise<void> {
+  const verdict = judgeCallback ? await judgeCallback(webhookUrl) : { ok: true as const }
+  if (verdict.ok) return
+  const errors = [{ field: 'webhookUrl', message: verdict.reason }]
+  throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors })
+}

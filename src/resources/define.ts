@@ -1,0 +1,65 @@
+import type { TObject, TSchema } from 'typebox'
+import { DefinitionError } from '../startup-errors.ts'
+import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
+import { columnName, columnTypeOf, withStorageRules } from './column-types.ts'
+import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
+import { inputOf } from './defaults.ts'
+import { canSort, definitionErrors } from './definition-rules.ts'
+
+const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
+
+/** The resources whose tables came with the first release; those of all others are named so that none of ours can clash. */
+const firstTables = ['users', 'products', 'books']
+
+/** What an author wrote as what the service works with. Throws `DefinitionError`, which names every mistake. */
+export function defineResource<B extends TObject>(written: ResourceOptions<B>): Declaration {
+  const options = written as unknown as ResourceOptions
+  const mistakes = definitionErrors(options)
+  if (mistakes.length > 0) throw new DefinitionError(mistakes)
+  const { path, noun, publicRead = false, operations = everyOperation, body, listed, hides, links } = options
+  const { filters = [], ranges = [], search = [], unique = [] } = options
+  const name = path.slice(1)
+  const properties = Object.entries(body.properties)
+  const storable = withStorageRules(body)
+  const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, columnTypeOf(schema as TSchema)]))
+  const sorts = sortsOf(options)
+  const compared = new Set([...search, ...filters, ...sorts, ...unique])
+  const folded = [...compared].filter((field) => kinds[field] === 'text')
+  return Object.freeze({
+    ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
+    ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
+    ...(hides && { hides }),
+    body: storable,
+    input: inputOf(storable),
+    kinds: kinds as Record<string, ColumnKind>,
+    table: firstTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
+    sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
+    folded,
+    blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)),
+    scopes: scopesOf(name, publicRead, options.scopes),
+    readScope: publicRead ? null : `${name}:read`,
+  })
+}
+
+/** Fields to sort by: those declared, and every filter that each row has a value of. */
+function sortsOf({ body, filters = [], sorts = [] }: ResourceOptions): string[] {
+  const found = filters.filter((field) => body.required?.includes(field) && canSort(body.properties[field] as TSchema))
+  return [...new Set([...sorts, ...found])]
+}
+
+/** Lists look at nobody's rights: what is hidden from some is in none. */
+const shownInLists = (fields: string[], hidden: readonly string[] = []): string[] => [
+  'id',
+  ...fields.filter((field) => !hidden.includes(field)),
+  'createdAt',
+  'updatedAt',
+]
+
+function scopesOf(name: string, publicRead: boolean, more: Readonly<Record<string, string>> = {}) {
+  const things = name.replaceAll('-', ' ')
+  return {
+    ...(!publicRead && { [`${name}:read`]: `See ${things}` }),
+    ...more,
+    [`${name}:write`]: `Create, change and remove ${things}`,
+  }
+}

@@ -1,0 +1,182 @@
+import type { TObject, TSchema } from 'typebox'
+import { nearest } from '../http/nearest.ts'
+import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
+import { columnName, columnTypeOf, withStorageRules } from './column-types.ts'
+import type { ResourceOptions } from './declaration.ts'
+import { defaultMistakes } from './defaults.ts'
+import { queryNames } from './list-query.ts'
+
+const pathForm = /^\/[a-z][a-z0-9]*(-[a-z0-9]+)*$/
+const nounForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$/
+const fieldForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*[A-Z]?$/
+const operations = ['list', 'create', 'read', 'replace', 'patch', 'remove']
+
+/** First segments that belong to the service, and names that its own scopes, tags and reports have. */
+const takenPaths = [
+  ...['api', 'oauth', 'docs', 'problems', 'livez', 'readyz', 'metrics', 'health', 'login', 'logout', 'account'],
+  ...['reports', 'webhooks', 'audit', 'admin', 'openid', 'activity', 'deliveries', 'meta'],
+  // Its table would be `resource_tables`, where the service keeps what was declared.
+  'tables',
+]
+const takenNouns = ['report', 'webhook']
+const takenFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']
+const maxName = 40
+/** PostgreSQL cuts the names of indexes at 63 bytes: `resource_<path>_<field>_key`. */
+const maxTogether = 49
+
+/** Every option of `collection()`. */
+const optionNames = Object.keys({
+  ...{ path: true, noun: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
+  ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true },
+} satisfies Record<keyof ResourceOptions, true>)
+
+/** Every mistake in what an author wrote of one resource. */
+export function definitionErrors(options: ResourceOptions): string[] {
+  const { path, noun, body } = options ?? {}
+  if (typeof path !== 'string' || !pathForm.test(path) || path.length > maxName) {
+    return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${shown(path)}`]
+  }
+  const wrong = [...unknownOptions(options), ...headMistakes(path, noun, options)]
+  if (typeof body !== 'object' || (body as { type?: unknown })?.type !== 'object' || !body.properties) {
+    wrong.push('body must be made by Type.Object()')
+  } else {
+    wrong.push(...fieldMistakes(body, path.length), ...listMistakes(options), ...queryMistakes(options))
+    wrong.push(...defaultMistakes(withStorageRules(body), options.unique ?? []))
+  }
+  return wrong.map((mistake) => `${path}: ${mistake}`)
+}
+
+/** TypeScript finds them in a literal, but not in JavaScript, and not where an object is put together. */
+const unknownOptions = (options: ResourceOptions): string[] =>
+  Object.keys(options)
+    .filter((name) => !optionNames.includes(name))
+    .map((name) => {
+      const meant = nearest(name, optionNames)
+      const hint = meant === undefined ? `they are ${optionNames.join(', ')}` : `did you mean ${meant}?`
+      return `collection() has no option ${name}: ${hint}`
+    })
+
+function headMistakes(path: string, noun: unknown, options: ResourceOptions): string[] {
+  const wrong: string[] = []
+  const name = path.slice(1)
+  if (takenPaths.includes(name) || /^v\d+$/.test(name)) wrong.push('this path belongs to the service itself')
+  if (typeof noun !== 'string' || !nounForm.test(noun) || noun.length > maxName) {
+    wrong.push(`noun must be the singular in camelCase, such as 'note', not ${shown(noun)}`)
+  } else if (takenNouns.includes(noun)) wrong.push(`the noun '${noun}' belongs to the service itself`)
+  const unknown = (options.operations ?? []).filter((operation) => !operations.includes(operation))
+  if (unknown.length > 0) wrong.push(`operations knows no ${unknown}, only ${operations.join(', ')}`)
+  if (options.operations?.length === 0) wrong.push('operations must name one at least')
+  if (options.publicRead && options.hides)
+    wrong.push('hides cannot go with publicRead: caches would mix up the callers')
+  for (const scope of Object.keys(options.scopes ?? {})) {
+    if (!scope.startsWith(`${name}:`) || !/^[a-z0-9:-]+$/.test(scope)) {
+      wrong.push(`scopes: '${scope}' must start with '${name}:' and have only a-z, 0-9, colons and hyphens`)
+    }
+  }
+  return wrong
+}
+
+function fieldMistakes(body: TObject, pathLength: number): string[] {
+  const wrong: string[] = []
+  const names = Object.keys(body.properties)
+  if (names.length === 0) wrong.push('body must have a field')
+  for (const name of names) {
+    const schema = body.properties[name] as TSchema
+    if (takenFields.includes(name) || name in Object.prototype) wrong.push(`the field name ${name} is taken`)
+    else if (!fieldForm.test(name) || columnName(name).length > maxName) {
+      wrong.push(`the field name ${name} must be camelCase without two capitals in a row, ${maxName} letters at most`)
+    } else if (columnTypeOf(schema) === undefined) {
+      const types = 'strings, integers, numbers, booleans, enumerations of them, objects and arrays can'
+      wrong.push(`the field ${name} has a type that cannot be kept: ${types}; for absent values use Type.Optional()`)
+    }
+    if (pathLength + columnName(name).length > maxTogether) {
+      wrong.push(`the path and the field name ${name} are too long together: ${maxTogether} letters at most`)
+    }
+    if (name.endsWith('Key') && names.includes(name.slice(0, -3))) {
+      wrong.push(`the field name ${name} is taken by what the field ${name.slice(0, -3)} is compared by`)
+    }
+  }
+  return wrong
+}
+
+interface Rule {
+  kinds: readonly ColumnKind[]
+  because: string
+}
+
+const scalars: readonly ColumnKind[] = ['text', 'exact', 'instant', 'integer', 'number', 'boolean']
+const rules: Record<'filters' | 'ranges' | 'search' | 'sorts' | 'unique', Rule> = {
+  filters: { kinds: scalars, because: 'objects and arrays cannot be compared' },
+  ranges: { kinds: ['integer', 'number', 'exact', 'instant'], because: 'it is no number, day or instant' },
+  search: { kinds: ['text'], because: 'it is no free text' },
+  sorts: { kinds: scalars.filter((kind) => kind !== 'boolean'), because: 'it has no order' },
+  unique: { kinds: scalars.filter((kind) => kind !== 'boolean'), because: 'its values cannot be unique' },
+}
+
+function listMistakes(options: ResourceOptions): string[] {
+  const { body, hides } = options
+  const wrong: string[] = []
+  const known = (list: string, field: string) => {
+    if (Object.hasOwn(body.properties, field)) return true
+    wrong.push(`${list} names '${field}', and body has no such field`)
+    return false
+  }
+  for (const [list, { kinds, because }] of Object.entries(rules)) {
+    for (const field of options[list as keyof typeof rules] ?? []) {
+      if (!known(list, field)) continue
+      const schema = body.properties[field] as TSchema & { maxLength?: number; format?: string }
+      const kind = columnTypeOf(schema)
+      if (kind === undefined) continue
+      const isRange = list !== 'ranges' || kind !== 'exact' || schema.format === 'date'
+      if (!kinds.includes(kind) || !isRange) wrong.push(`${list} cannot take ${field}: ${because}`)
+      if (list === 'sorts' && !hasPlace(options, field, kind)) {
+        wrong.push(
+          `sorts cannot take ${field}: it is optional, and only text that is not unique has a place when it is absent`,
+        )
+      }
+      const longest = longestOf(kind, schema)
+      if (list !== 'search' && (schema.maxLength ?? Infinity) > longest) {
+        wrong.push(`${list} cannot take ${field} without a maxLength of ${longest} at most: it needs an index`)
+      }
+    }
+  }
+  for (const field of hides?.fields ?? []) {
+    if (known('hides.fields', field)) wrong.push(...betrayals(options, field))
+  }
+  for (const field of options.listed ?? []) {
+    if (!['id', 'createdAt', 'updatedAt'].includes(field)) known('listed', field)
+  }
+  return wrong
+}
+
+/** Whether every row has a place in an order by the field: absent text sorts as empty text. */
+const hasPlace = ({ body, unique = [] }: ResourceOptions, field: string, kind: ColumnKind): boolean =>
+  Boolean(body.required?.includes(field)) || (kind === 'text' && !unique.includes(field as never))
+
+/** Whether lists can be sorted by a field of this schema. */
+export function canSort(schema: TSchema): boolean {
+  const kind = columnTypeOf(schema)
+  return kind !== undefined && rules.sorts.kinds.includes(kind)
+}
+
+/** Whoever may filter by a hidden field can find out its value, and lists look at nobody's rights. */
+function betrayals(options: ResourceOptions, field: string): string[] {
+  const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
+  const telling = lists.filter((list) => options[list]?.includes(field as never))
+  return telling.map((list) => `${list} cannot take ${field}: hides keeps it from some callers`)
+}
+
+/** How long the values of an index can be: folding may make text longer, and addresses have one byte a letter. */
+function longestOf(kind: ColumnKind, { format = '' }: { format?: string }): number {
+  if (kind === 'text') return 500
+  return kind === 'exact' && /^ur[il]$/.test(format) ? 2_048 : Infinity
+}
+
+/** Two parameters of a list must not have the same name. */
+function queryMistakes(options: ResourceOptions): string[] {
+  const names = queryNames(options)
+  const twice = names.filter((name, at) => names.indexOf(name) !== at)
+  return twice.map((name) => `filters and ranges make the query parameter ${name} twice, or it is one of every list`)
+}
+
+const shown = (value: unknown) => (typeof value === 'string' ? `'${value.slice(0, 60)}'` : String(typeof value))

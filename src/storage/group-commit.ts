@@ -1,0 +1,84 @@
+import type { SqliteHandle } from './sqlite/driver.ts'
+
+/** Runs a unit of work durably: resolves only after the transaction that holds it was synced to disk. */
+export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
+
+interface Waiting<Tx> {
+  unit: (tx: Tx) => Promise<unknown>
+  resolve: (value: never) => void
+  reject: (reason: unknown) => void
+}
+
+const unitsPerCommit = 512
+const busyRetryMs = 5
+const busyLimitMs = 5_000
+const sqliteBusy = 5
+
+/**
+ * Group commit: units that arrive while the event loop turns share one `BEGIN IMMEDIATE … COMMIT` and its one
+ * sync, each in its own SAVEPOINT, and are answered after it. A failed unit undoes only itself.
+ * Inside a unit await nothing but the database: everybody behind it waits. `committed` runs before the answers.
+ */
+export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, committed: () => void = () => {}): Write<Tx> {
+  const { db } = handle
+  const waiting: Waiting<Tx>[] = []
+  let turning = false
+
+  async function turn(): Promise<void> {
+    const batch = waiting.splice(0, unitsPerCommit)
+    try {
+      await begin(handle)
+      const settle = await runUnits(handle, tx, batch)
+      handle.statement('commit').run.run()
+      committed()
+      for (const answer of settle) answer()
+    } catch (error) {
+      if (db.isOpen && db.isTransaction) db.exec('rollback')
+      for (const { reject } of batch) reject(error)
+    }
+    turning = waiting.length > 0
+    if (turning) setImmediate(turn)
+  }
+
+  return (unit) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ unit, resolve, reject })
+      if (turning) return
+      turning = true
+      setImmediate(turn)
+    })
+}
+
+/** Another process may hold the write lock; waiting for it must not block this thread's event loop. */
+async function begin(handle: SqliteHandle): Promise<void> {
+  for (let waited = 0; ; waited += busyRetryMs) {
+    try {
+      handle.statement('begin immediate').run.run()
+      return
+    } catch (error) {
+      const busy = ((error as { errcode?: number }).errcode ?? 0) % 256 === sqliteBusy
+      if (!busy || waited >= busyLimitMs) throw error
+      await new Promise((resolve) => setTimeout(resolve, busyRetryMs))
+    }
+  }
+}
+
+async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]): Promise<(() => void)[]> {
+  const step = (sql: string) => handle.statement(sql).run.run()
+  const settle: (() => void)[] = []
+  for (const { unit, resolve, reject } of batch) {
+    step('savepoint unit')
+    try {
+      const value = (await unit(tx)) as never
+      if (!handle.db.isTransaction) throw new Error('The database gave up the transaction during a unit')
+      settle.push(() => resolve(value))
+    } catch (error) {
+      // A full disk or an I/O error rolls the whole transaction back by itself: nobody in it may be answered.
+      if (!handle.db.isTransaction) throw error
+      step('rollback to unit')
+      settle.push(() => reject(error))
+    }
+    step('release unit')
+  }
+  return settle
+}

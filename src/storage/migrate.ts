@@ -1,0 +1,103 @@
+import { type Kysely, sql } from 'kysely'
+import type { Database, Queryable } from './database.ts'
+import type { Engine } from './engine.ts'
+import { resources } from './migrations/0001-resources.ts'
+import { tasks } from './migrations/0002-tasks.ts'
+import { auth } from './migrations/0003-auth.ts'
+import { webhooks } from './migrations/0004-webhooks.ts'
+import { answers } from './migrations/0005-answers.ts'
+import { resourceTables } from './migrations/0006-resource-tables.ts'
+import { accounts } from './migrations/0007-accounts.ts'
+import { administration } from './migrations/0008-administration.ts'
+import { reports } from './migrations/0009-reports.ts'
+import { webhookOperations } from './migrations/0010-webhook-operations.ts'
+import { lanes } from './migrations/0011-lanes.ts'
+import { limits } from './migrations/0012-limits.ts'
+import { versionCalls } from './migrations/0013-version-calls.ts'
+import { deliveryOwners } from './migrations/0014-delivery-owners.ts'
+import { sharedSeconds } from './migrations/0015-shared-seconds.ts'
+import { boundedReads } from './migrations/0016-bounded-reads.ts'
+import { textSearch } from './migrations/0017-text-search.ts'
+import { fairSending } from './migrations/0018-fair-sending.ts'
+import { access } from './migrations/0019-access.ts'
+import { reportExpiry } from './migrations/0020-report-expiry.ts'
+import type { ResourceTable } from './resource-tables/resource-columns.ts'
+import { reconcile } from './resource-tables/resource-tables.ts'
+
+type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
+
+/** In order, each run once and never changed after a release: a new need is a new entry. */
+const migrations: [name: string, run: Migration][] = [
+  ['0001-resources', resources],
+  ['0002-tasks', tasks],
+  ['0003-auth', auth],
+  ['0004-webhooks', webhooks],
+  ['0005-answers', answers],
+  ['0006-resource-tables', resourceTables],
+  ['0007-accounts', accounts],
+  ['0008-administration', administration],
+  ['0009-reports', reports],
+  ['0010-webhook-operations', webhookOperations],
+  ['0011-lanes', lanes],
+  ['0012-limits', limits],
+  ['0013-version-calls', versionCalls],
+  ['0014-delivery-owners', deliveryOwners],
+  ['0015-shared-seconds', sharedSeconds],
+  ['0016-bounded-reads', boundedReads],
+  ['0017-text-search', textSearch],
+  ['0018-fair-sending', fairSending],
+  ['0019-access', access],
+  ['0020-report-expiry', reportExpiry],
+]
+
+/** Ends the transaction of a plan: everything was run, and nothing is to stay. */
+class PlanOnly extends Error {}
+
+export interface MigrateOptions {
+  /** The tables that the served definition declares; those that are missing are made. */
+  tables?: readonly ResourceTable[]
+  /** Runs everything and keeps nothing. */
+  plan?: boolean
+  now?: () => number
+}
+
+/**
+ * Brings the schema up to date in one transaction under a lock, and returns what was done: the names of migrations, then
+ * the statements for declared tables. Throws, and changes nothing, when the database was made by a newer release or
+ * when a declared table is there in another form (`TableMismatch`).
+ */
+export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
+  let done: string[] = []
+  const unit = async (tx: Queryable) => {
+    for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
+    const at = new Date(now()).toISOString()
+    done = [...(await runDue(tx, database.engine)), ...(await reconcile(tx, database.engine, tables, at))]
+    if (plan) throw new PlanOnly()
+    return done
+  }
+  return database.write(unit).catch((error) => {
+    if (error instanceof PlanOnly) return done
+    throw error
+  })
+}
+
+async function runDue(tx: Queryable, engine: Engine): Promise<string[]> {
+  await sql`create table if not exists migrations (name text primary key)`.execute(tx)
+  const { rows } = await sql<{ name: string }>`select name from migrations`.execute(tx)
+  const done = new Set(rows.map((row) => row.name))
+  const known = new Set(migrations.map(([name]) => name))
+  const newer = [...done].filter((name) => !known.has(name))
+  if (newer.length > 0) throw new Error(`The database was made by a newer release (it has ${newer.join(', ')})`)
+  const due = migrations.filter(([name]) => !done.has(name))
+  for (const [name, run] of due) {
+    await run(tx as unknown as Kysely<unknown>, engine)
+    await sql`insert into migrations (name) values (${name})`.execute(tx)
+  }
+  if (due.length > 0) await gatherStatistics(tx, engine)
+  return due.map(([name]) => name)
+}
+
+async function gatherStatistics(tx: Queryable, { statistics: { known, gather } }: Engine): Promise<void> {
+  if ((await known.execute(tx)).rows.length === 0) return
+  for (const statement of gather) await sql.raw(statement).execute(tx)
+}

@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { CamelCasePlugin, Kysely } from 'kysely'
+import type { Database, Queryable } from './database.ts'
+import { createPrivateFile } from './files/private-file.ts'
+import { groupCommit } from './group-commit.ts'
+import type { Later } from './scans/scan.ts'
+import { scanThreads } from './scans/scan-threads.ts'
+import { type ScannerOptions, scanner } from './scans/scanner.ts'
+import {
+  openSqliteFile,
+  rowsOfStatement,
+  type SharedReads,
+  type SqliteHandle,
+  sharedReads,
+  sqliteDialect,
+  sqlitePath,
+  sqliteValues,
+} from './sqlite/driver.ts'
+import { sqlite } from './sqlite/engine.ts'
+import { sqliteTextIndex, unindexedAtMost } from './sqlite/text-index.ts'
+import type { Tables } from './tables/tables.ts'
+import type { Unindexed } from './text-index/builder.ts'
+
+const camelCase = () => [new CamelCasePlugin()]
+
+export interface OpenOptions {
+  /** Connections at most, 10 unless told otherwise. */
+  poolSize?: number
+  /** For counters: waits half a second at most, and a crash of the server may cost the last second of what was written. */
+  isHasty?: boolean
+  /** Timers of the time limit of scans; real ones unless given. */
+  later?: Later
+  /** Receives what fails in the background; nobody waits for it. */
+  onError?: (error: unknown) => void
+  /** How far the index of text of a SQLite file may be behind; thousands of rows unless given. */
+  unindexed?: Unindexed
+}
+
+const realTimer: Later = (ms, run) => {
+  // What it limits keeps the process alive by itself.
+  const timer = setTimeout(run, ms).unref()
+  return () => clearTimeout(timer)
+}
+
+/** Opens `postgres://…`, or a SQLite file given as `file:` URL or path. Throws when it cannot be reached. */
+export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
+  const { poolSize = 10, isHasty = false, later = realTimer } = options
+  const path = sqlitePath(url)
+  if (path !== null) return openSqlite(url, path, { ...options, later })
+  // Loaded where it is used: an embedded service does not carry the client in memory.
+  const { openPostgres } = await import('./postgres/driver.ts')
+  return openPostgres(url, { poolSize, isHasty, later })
+}
+
+function openSqlite(url: string, path: string, options: OpenOptions & { later: Later }): Database {
+  const { later, onError = () => {}, unindexed = unindexedAtMost } = options
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  // The -wal and -shm files that SQLite makes get the rights of the database.
+  createPrivateFile(path)
+  const writer = openSqliteFile(path)
+  // Group commit waits for other processes itself: here waiting would block the event loop.
+  writer.db.exec('pragma busy_timeout = 0')
+  const reader = openSqliteFile(path, { readOnly: true })
+  const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
+  const tx = kysely(writer)
+  const reads = sharedReads(reader)
+  const threads = scanThreads(path, later)
+  const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
+    threads.run({ sql, values: sqliteValues(parameters) }, signal)
+  const scans = scanner({ running: 2, runningPerAccount: 1, later, execute })
+  const access = { read: kysely(reader), write: groupCommit(writer, tx, reads.end), scan: scans.scan }
+  const textIndex = sqliteTextIndex({ ...access, path, later, newToken: randomUUID, unindexed, onError })
+  const database: Database = {
+    ...access,
+    engine: sqlite,
+    url,
+    textIndex,
+    prepare: preparer(reader, writer, reads),
+    prepareInsert: insertPreparer(writer, tx),
+    get reserved() {
+      return database
+    },
+    generation: reads.generation,
+    ping: async () => void reader.statement('select 1').run.get(),
+    close: async () => {
+      await Promise.all([textIndex.close(), scans.close()])
+      await threads.close()
+      reader.db.close()
+      writer.db.close()
+    },
+  }
+  return database
+}
+
+const preparer =
+  (reader: SqliteHandle, writer: SqliteHandle, reads: SharedReads): Database['prepare'] =>
+  (query) => {
+    const text = query.compile().sql
+    return {
+      all: (values) => {
+        reads.begin()
+        return rowsOfStatement(reader.statement(text), values) as never
+      },
+      in: (_tx, values) => runPrepared(writer, text, values) as never,
+    }
+  }
+
+const insertPreparer =
+  (writer: SqliteHandle, tx: Queryable): Database['prepareInsert'] =>
+  (query, question) => {
+    const insert = query.compile().sql
+    const ask = tx.selectNoFrom(question.as('answer')).compile().sql
+    // Not with RETURNING, which takes longer than the insertion itself.
+    return async (_tx, values) => {
+      const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
+      const [answer] = writer.statement(ask).run.get() as unknown as [number]
+      return { id: Number(lastInsertRowid), answer: answer === 1 }
+    }
+  }
+
+async function runPrepared(handle: SqliteHandle, text: string, values: readonly unknown[]) {
+  const statement = handle.statement(text)
+  if (statement.toRow === null) {
+    return { rows: [], changed: Number(statement.run.run(...sqliteValues(values)).changes) }
+  }
+  const rows = rowsOfStatement(statement, values)
+  return { rows, changed: rows.length }
+}

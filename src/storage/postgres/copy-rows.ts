@@ -1,0 +1,51 @@
+import type pg from 'pg'
+import type { CellType } from '../engine.ts'
+import type { CsvBlock } from '../snapshots/snapshot.ts'
+import { copying } from './copy.ts'
+
+/**
+ * The rows of `copy … to stdout` in pages of 64 KiB. The server is held up, by not reading from its connection, while
+ * nobody asks for the next page: one who stops asking has to close the client.
+ */
+export async function* copyRows(
+  client: pg.Client,
+  text: string,
+  types: readonly CellType[],
+): AsyncIterable<unknown[][]> {
+  const read = rowReader(types)
+  const next = copying(client, text, '\n')
+  for (let block = await next(); block !== undefined; block = await next()) yield read(block.bytes.toString())
+}
+
+/** The records of `copy … to stdout (format csv)`, each ended by CRLF (RFC 4180), held up in the same way. */
+export async function* copyCsv(client: pg.Client, text: string): AsyncIterable<CsvBlock> {
+  const next = copying(client, text, '\r\n')
+  for (let block = await next(); block !== undefined; block = await next()) {
+    yield { rows: block.rows, records: block.bytes }
+  }
+}
+
+/** Reads lines of the text format: cells between tabs, `\N` for null, backslashes before what would end a cell. */
+export function rowReader(types: readonly CellType[]): (lines: string) => unknown[][] {
+  const places = types.map((type, at) => ({ type, at }))
+  const numbers = places.filter(({ type }) => type === 'integer' || type === 'number').map(({ at }) => at)
+  const truths = places.filter(({ type }) => type === 'boolean').map(({ at }) => at)
+  const readCells = (row: unknown[]) => {
+    for (const at of numbers) if (row[at] !== null) row[at] = Number(row[at])
+    for (const at of truths) if (row[at] !== null) row[at] = row[at] === '1'
+    return row
+  }
+  return (text) => {
+    const lines = text.split('\n')
+    lines.length -= 1
+    const isEscaped = text.includes('\\')
+    return lines.map((line) => {
+      const cells = line.split('\t')
+      return readCells(isEscaped && line.includes('\\') ? cells.map(cellOf) : cells)
+    })
+  }
+}
+
+const escapes: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' }
+const cellOf = (cell: string) =>
+  cell === '\\N' ? null : cell.replace(/\\(.)/g, (_, after: string) => escapes[after] ?? after)

@@ -1,0 +1,157 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import type { Database } from '../database.ts'
+import type { Later } from '../scans/scan.ts'
+import { type ScannerOptions, scanner } from '../scans/scanner.ts'
+import type { Tables } from '../tables/tables.ts'
+import type { TextIndex } from '../text-index/text-index.ts'
+import { postgres } from './engine.ts'
+
+const int8 = 20
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
+}
+
+const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
+const hasty = {
+  connectionTimeoutMillis: 500,
+  statement_timeout: 500,
+  // For a server that says nothing at all: one that answers is given the time to say that the statement took too long.
+  query_timeout: 700,
+  options: '-c synchronous_commit=off',
+}
+
+export interface PostgresOptions {
+  /** Connections at most, besides those for scans and those that are reserved. */
+  poolSize: number
+  isHasty: boolean
+  later: Later
+}
+
+/** Connections at most of what lets requests in, and of scans: lists that take all of the latter delay nothing else. */
+const reservedSize = 5
+const scanSize = 4
+const scansPerAccount = 2
+
+/** Opens pools of connections; rejects when the server cannot be reached. */
+export async function openPostgres(url: string, { poolSize, isHasty, later }: PostgresOptions): Promise<Database> {
+  const names = new Map<string, string>()
+  const waits = isHasty ? hasty : patient
+  const pool = (max: number) => openPool({ connectionString: url, max, ...waits }, names)
+  const [main, gate, scanned] = [pool(poolSize), pool(reservedSize), pool(scanSize)]
+  await main.query('select 1')
+  const execute = interruptibly(scanned, main)
+  const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, later, execute })
+  // It finds them by itself, where `postgres-text-index.ts` has made an index.
+  const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
+  const surface = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
+  const ping = async () => void (await gate.query('select 1'))
+  const close = async () => {
+    await scans.close()
+    await Promise.all([main, gate, scanned].map((one) => one.end()))
+  }
+  const reserved: Database = {
+    ...{ ...surface, ...over(gate, names), ping, close },
+    get reserved() {
+      return reserved
+    },
+  }
+  return { ...surface, ...over(main, names), reserved, ping, close }
+}
+
+function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg.Pool {
+  const pool = new pg.Pool({
+    ...config,
+    types,
+    lock_timeout: 2_000,
+    idle_in_transaction_session_timeout: 10_000,
+    application_name: 'plinth',
+  })
+  // An idle connection that breaks is replaced on the next use; the failing query reports what matters.
+  pool.on('error', () => {})
+  // So does one that breaks while it is lent out; without a listener the process would end.
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    useNames(client, names)
+  })
+  return pool
+}
+
+/** Runs a statement on a connection of a pool, and cancels it over another one when the signal is aborted. */
+const interruptibly =
+  (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
+  async ({ sql: text, parameters }, signal) => {
+    const client = (await pool.connect()) as pg.PoolClient & { processID: number }
+    let [ended, cancelled] = [false, Promise.resolve()]
+    const cancel = async () => {
+      // More than once, as one that comes before the statement has begun does nothing.
+      for (; !ended; await wait(cancelEveryMs)) {
+        await canceller.query('select pg_cancel_backend($1)', [client.processID])
+      }
+    }
+    const stop = () => {
+      // Where that cannot be done, as behind a pooler, the time limit of the server ends the statement.
+      cancelled = cancel().catch(() => {})
+    }
+    signal.addEventListener('abort', stop)
+    try {
+      signal.throwIfAborted()
+      return (await client.query(text, findable(text, [...parameters]))).rows
+    } finally {
+      ended = true
+      signal.removeEventListener('abort', stop)
+      // So that it does not meet the next statement of the connection.
+      await cancelled
+      client.release()
+    }
+  }
+
+const cancelEveryMs = 100
+
+/** What is read and written over the connections of a pool. */
+function over(pool: pg.Pool, names: Map<string, string>) {
+  const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
+  const prepare: Database['prepare'] = (query) => {
+    const text = query.compile().sql
+    const name = names.get(text) ?? `plinth_${names.size + 1}`
+    names.set(text, name)
+    return {
+      all: async (values) => (await pool.query({ name, text, values: findable(text, [...values]) })).rows,
+      in: async (tx, values) => {
+        const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
+        return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
+      },
+    }
+  }
+  const prepareInsert: Database['prepareInsert'] = (query, question) => {
+    const insert = prepare<{ id: number; answer: boolean }>(query.returning('id').returning(question.as('answer')))
+    return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; answer: boolean }
+  }
+  const write: Database['write'] = (unit) => read.transaction().execute(unit)
+  return { read, write, prepare, prepareInsert }
+}
+
+/** Statements that were prepared are sent by name inside of transactions too: the server then plans them once. */
+function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
+  const query = client.query.bind(client) as (...given: unknown[]) => unknown
+  const named = (text: unknown, given: unknown, ...rest: unknown[]) => {
+    if (typeof text !== 'string' || !Array.isArray(given)) return query(text, given, ...rest)
+    const [name, values] = [names.get(text), findable(text, given)]
+    return name === undefined ? query(text, values, ...rest) : query({ name, text, values }, ...rest)
+  }
+  Object.assign(client, { query: named })
+}
+
+const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
+
+/**
+ * PostgreSQL keeps U+0000 in no text, and refuses it in a question too. What a condition compares becomes null, which
+ * equals nothing: no row is found, as none has it. What is to be written stays, to be refused.
+ */
+function findable(text: string, values: unknown[]): unknown[] {
+  if (!values.some(hasNul)) return values
+  const written = new Set(text.split(/\swhere\s/i, 1)[0]?.match(/\$\d+/g))
+  return values.map((value, at) => (hasNul(value) && !written.has(`$${at + 1}`) ? null : value))
+}

@@ -1,0 +1,65 @@
+import { sql } from 'kysely'
+import { type Engine, errorField } from '../engine.ts'
+import { ScanRefused } from '../scans/scan.ts'
+import { csvFields } from './csv.ts'
+
+/** Class 08 connection, 53 resources, 57P shutdown, 55P03 lock, 57014 timeout; and the socket's own errors. */
+const postgresUnavailable =
+  /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
+
+/** Any number, the same on every node. */
+const migrationLock = 5_470_112
+
+export const postgres: Engine = {
+  name: 'postgres',
+  identityType: 'integer',
+  identity: (column) => column.primaryKey().generatedAlwaysAsIdentity(),
+  keyType: sql`text collate "C"`,
+  now: sql`cast(extract(epoch from clock_timestamp()) * 1000 as double precision)`,
+  beforeMigration: [
+    'set local lock_timeout = 0',
+    'set local statement_timeout = 0',
+    `select pg_advisory_xact_lock(${migrationLock})`,
+  ],
+  indexedBy: () => sql``,
+  statistics: { known: sql`select 1`, gather: ['analyze'] },
+  columnsOf: (table) => sql`
+    select column_name as name, data_type as type from information_schema.columns
+    where table_schema = current_schema() and table_name = ${table} order by ordinal_position`,
+  indexesOf: (table) => sql`
+    select a.attname as "column", i.indisunique and i.indnkeyatts = 1 and i.indpred is null as "unique"
+    from pg_index i join pg_class t on t.oid = i.indrelid and t.relname = ${table}
+      and t.relnamespace = current_schema()::regnamespace
+    join pg_attribute a on a.attrelid = t.oid and a.attnum = i.indkey[0]
+    where i.indisvalid`,
+  appendOnly: (table) => [
+    `create function ${table}_append_only() returns trigger language plpgsql as
+     $$ begin raise exception '${table} is append-only'; end $$`,
+    `create trigger ${table}_append_only before update or delete or truncate on ${table}
+     for each statement execute function ${table}_append_only()`,
+  ],
+  jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
+  jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
+  csvFields,
+  csvRecord: () => undefined,
+  lockRows: sql`for no key update`,
+  lockFreeRows: sql`for no key update skip locked`,
+  unlogged: (table) => [`alter table ${table} set unlogged`],
+  isDuplicate: (error) => errorField(error, 'code') === '23505',
+  duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(errorField(error, 'detail')))?.[1],
+  textSearch: {
+    statements: ['create extension if not exists pg_trgm'],
+    otherwise:
+      'The PostgreSQL extension pg_trgm, which searches by text need, is missing and could not be created. ' +
+      'Let a superuser, or the owner of the database, run in this database: create extension pg_trgm',
+  },
+  // It has a time limit for statements.
+  interruptible: () => sql`true`,
+  isUnavailable: (error) =>
+    error instanceof ScanRefused ||
+    postgresUnavailable.test(String(errorField(error, 'code') ?? '')) ||
+    /Connection terminated|^Query read timeout$|connection error and is not queryable|timeout exceeded when trying to connect/.test(
+      String(errorField(error, 'message') ?? ''),
+    ),
+  isLockTimeout: (error) => errorField(error, 'code') === '55P03',
+}

@@ -1,0 +1,67 @@
+import pg from 'pg'
+import type { LongRead, Statement } from '../snapshots/long-read.ts'
+import type { CsvBlock, Snapshot } from '../snapshots/snapshot.ts'
+import { copyCsv, copyRows } from './copy-rows.ts'
+
+const settings = {
+  connectionTimeoutMillis: 3_000,
+  keepAlive: true,
+  application_name: 'plinth-report',
+}
+
+/** One moment of a PostgreSQL database: a repeatable-read transaction, read with COPY, the fastest way out of it. */
+export async function postgresSnapshot(url: string): Promise<Snapshot> {
+  const client = new pg.Client({ connectionString: url, ...settings })
+  // The query under way reports a broken connection; without a listener the process would end.
+  client.on('error', () => {})
+  await client.connect()
+  await client.query('begin isolation level repeatable read read only')
+  // Whatever the database's own settings are: as long as it takes, and numbers with all their digits.
+  await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
+    set local extra_float_digits = 1`)
+  return {
+    prepare: (read) => explained(client, read),
+    count: async ({ count }) => {
+      const { rows } = await client.query({ text: count.sql, values: [...count.values], rowMode: 'array' })
+      return Number((rows[0] as unknown[])[0])
+    },
+    pages: (read) => pages(client, read),
+    csv: ({ csv }) => csv && csvBlocks(client, csv),
+    close: () => client.end(),
+  }
+}
+
+/** Has the server plan the statements in the very form that they are run in. */
+async function explained(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
+  // A wrong statement would end the transaction.
+  await client.query('savepoint explained')
+  try {
+    await client.query(`explain ${count.sql}`, [...count.values])
+    for (const statement of csv ? [whole, csv] : [whole])
+      await client.query(`explain ${await settled(client, statement)}`)
+  } finally {
+    await client.query('rollback to savepoint explained')
+  }
+}
+
+async function* pages(client: pg.Client, { whole, types }: LongRead): AsyncIterable<unknown[][]> {
+  yield* copyRows(client, `copy (${await settled(client, whole)}) to stdout`, types)
+}
+
+async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvBlock> {
+  yield* copyCsv(client, `copy (${await settled(client, csv)}) to stdout (format csv)`)
+}
+
+/**
+ * COPY takes no parameters, and values never become part of a statement's text: they travel as settings of the
+ * transaction, which the statement reads.
+ */
+async function settled(client: pg.Client, { sql, values }: Statement): Promise<string> {
+  for (const [at, value] of values.entries()) {
+    await client.query('select set_config($1, $2, true)', [`plinth.value_${at + 1}`, String(value)])
+  }
+  return sql.replace(/\$(\d+)/g, (_, place) => {
+    const type = typeof values[Number(place) - 1] === 'number' ? 'double precision' : 'text'
+    return `(current_setting('plinth.value_${place}')::${type})`
+  })
+}

@@ -1,0 +1,81 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
+import type { Database } from '../database.ts'
+import type { ResourceTable } from '../resource-tables/resource-columns.ts'
+import { snake } from '../rows/page-query.ts'
+import type { Tables } from '../tables/tables.ts'
+
+export interface TextIndexesOptions {
+  db: Database
+  tables: readonly ResourceTable[]
+  onError: (error: unknown) => void
+}
+
+const cancelEveryMs = 100
+/** Any number, the same on every node. */
+const indexingLock = 5_470_113
+
+/**
+ * Makes the missing trigram indexes of searched tables on PostgreSQL, in the background and without a lock that writes wait
+ * for; until one is there a search looks at every row. Returns how to stop.
+ */
+export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): () => Promise<void> {
+  const searched = tables.filter(({ search }) => search.length > 0)
+  if (db.engine.name !== 'postgres' || searched.length === 0) return async () => {}
+  const work = { pid: 0, ended: false, stopped: false }
+  const done = db.read
+    .connection()
+    .execute((connection) => ensureAll(connection, searched, work))
+    .catch((error) => {
+      if (!work.stopped) onError(error)
+    })
+    .finally(() => {
+      work.ended = true
+    })
+  return async () => {
+    work.stopped = true
+    // More than once, as one that comes between two statements does nothing.
+    for (; !work.ended; await wait(cancelEveryMs)) await sql`select pg_cancel_backend(${work.pid})`.execute(db.read)
+    await done
+  }
+}
+
+interface Work {
+  pid: number
+  stopped: boolean
+}
+
+async function ensureAll(db: Kysely<Tables>, tables: readonly ResourceTable[], work: Work): Promise<void> {
+  const { rows } = await sql<{ pid: number; isOurs: boolean }>`
+    select pg_backend_pid() as pid, pg_try_advisory_lock(${indexingLock}) as is_ours`.execute(db)
+  const { pid = 0, isOurs = false } = rows[0] ?? {}
+  // Another node is at it.
+  if (!isOurs) return
+  work.pid = pid
+  await sql`set statement_timeout = 0`.execute(db)
+  await sql`set lock_timeout = 0`.execute(db)
+  try {
+    for (const table of tables) if (!work.stopped) await ensure(db, table)
+  } finally {
+    await sql`reset statement_timeout`.execute(db)
+    await sql`reset lock_timeout`.execute(db)
+    await sql`select pg_advisory_unlock(${indexingLock})`.execute(db)
+  }
+}
+
+async function ensure(db: Kysely<Tables>, { name, search }: ResourceTable): Promise<void> {
+  const columns = search.map((field) => snake(`${field}Key`))
+  const index = `${name}_search`
+  const { rows } = await sql<{ columns: string }>`
+    select string_agg(a.attname, ',' order by a.attnum) as columns
+    from pg_index i join pg_class c on c.oid = i.indexrelid join pg_attribute a on a.attrelid = c.oid
+    where c.relname = ${index} and c.relnamespace = current_schema()::regnamespace and i.indisvalid`.execute(db)
+  if (rows[0]?.columns === columns.join()) return
+  await sql`drop index concurrently if exists ${sql.id(index)}`.execute(db)
+  const { rows: classes } = await sql<{ schema: string }>`
+    select n.nspname as schema from pg_opclass o join pg_namespace n on n.oid = o.opcnamespace
+    where o.opcname = 'gin_trgm_ops'`.execute(db)
+  const trigrams = sql.id(classes[0]?.schema ?? 'public', 'gin_trgm_ops')
+  const indexed = sql.join(columns.map((column) => sql`${sql.id(column)} ${trigrams}`))
+  await sql`create index concurrently ${sql.id(index)} on ${sql.id(name)} using gin (${indexed})`.execute(db)
+}

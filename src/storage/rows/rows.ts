@@ -1,0 +1,156 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Queryable } from '../database.ts'
+import { idOrNone } from '../ids.ts'
+import { type Coding, codecsOf } from './column-codec.ts'
+import { type Lists, listsOf } from './list-query.ts'
+import { foldValue, snake } from './page-query.ts'
+import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
+
+/** A row of a served resource: its own fields besides these. */
+export interface Row {
+  id: number
+  revision: number
+  /** Left out of lists, which have no date. */
+  sharesSecond?: number
+  createdAt: string
+  updatedAt: string
+  [field: string]: unknown
+}
+
+/** What a change demands of the row it meets; becomes part of the UPDATE or DELETE itself. */
+export interface RowPrecondition {
+  matches?: 'any' | readonly number[]
+  differs?: 'any' | readonly number[]
+  unmodifiedSince?: string
+}
+
+export interface RowsOptions {
+  table: string
+  /** Fields of the resource's body, in the order they are shown. */
+  fields: readonly string[]
+  /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
+  folded: readonly string[]
+  /** Those of them whose companion is an empty text, and not null, where the field is absent. */
+  blank?: readonly string[]
+  /** What a page of a list holds of each row; everything without it. */
+  listed?: readonly string[] | undefined
+  /** Fields that are kept otherwise than they are shown. */
+  coded?: Readonly<Record<string, Coding>>
+  /** Looked at in the very statement of each change: whether somebody is to be told of it; nobody without it. */
+  heard?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
+}
+
+/** A row as a change left it, and whether somebody is to be told. */
+export interface Changed {
+  row: Row
+  heard: boolean
+}
+
+/** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
+export interface Rows extends Lists<Row> {
+  find: (id: number) => Row | undefined | Promise<Row | undefined>
+  insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
+  /** Undefined when there is no such row or it does not meet the demands. */
+  update: (
+    tx: Queryable,
+    id: number,
+    values: object,
+    demands: RowPrecondition,
+    now: string,
+  ) => Promise<Changed | undefined>
+  remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<{ heard: boolean } | undefined>
+}
+
+const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
+
+export function rowsOf(
+  db: Database,
+  { table, fields, folded, blank = [], listed, coded = {}, heard = unheard }: RowsOptions,
+): Rows {
+  // The generic parameter only names the columns every such table has; the rest is data.
+  const name = table as 'products'
+  const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
+  const kept = [...shown, 'sharesSecond']
+  const columns = kept.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
+  const base = db.read.withoutPlugins().selectFrom(name).select(columns)
+  const byId = db.prepare(base.where('id', '=', 0))
+  const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
+  const { isCoded, encode, decode } = codecsOf(coded)
+  const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
+  return {
+    find: (id) => {
+      const rows = byId.all([idOrNone(id)])
+      return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
+    },
+    ...(isCoded
+      ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
+      : lists),
+    insert: inserter(db, name, { fields, folded, keyOf, encode }, heard.created),
+    update: async (tx, id, values, demands, now) => {
+      const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
+      const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
+      const met = wherePrecondition(query.where('id', '=', idOrNone(id)), demands)
+      const returning = met.returning(kept as never).returning(heard.updated.as('heard'))
+      const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
+      if (changed === undefined) return undefined
+      const { heard: isHeard, ...row } = changed
+      return { row: decode(row as Row) as Row, heard: Boolean(isHeard) }
+    },
+    remove: async (tx, id, demands) => {
+      const met = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), demands)
+      const gone = await met.returning(heard.deleted.as('heard')).executeTakeFirst()
+      return gone && { heard: Boolean(gone.heard) }
+    },
+  }
+}
+
+type Encode = (values: Record<string, unknown>) => Record<string, unknown>
+/** The folded text of a field's value, as its companion column has it. */
+type KeyOf = (field: string, value: unknown) => unknown
+
+/** Prepared once: creating is the write that must be quick. */
+function inserter(
+  db: Database,
+  table: 'products',
+  { fields, folded, keyOf, encode }: Pick<RowsOptions, 'fields' | 'folded'> & { keyOf: KeyOf; encode: Encode },
+  heard: RawBuilder<boolean>,
+): Rows['insert'] {
+  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
+  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
+  const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
+  const addRow = db.prepareInsert(add, heard)
+  return async (tx, values, now) => {
+    const kept = encode(values)
+    const cells: unknown[] = fields.map((field) => kept[field] ?? null)
+    for (const field of folded) cells.push(keyOf(field, values[field]))
+    cells.push(1, now, now)
+    const { id, answer } = await addRow(tx, cells)
+    return { row: { id, ...values, ...firstRevision(now) }, heard: answer }
+  }
+}
+
+function withKeys(values: Record<string, unknown>, folded: readonly string[], keyOf: KeyOf): Record<string, unknown> {
+  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, keyOf(field, values[field])])
+  return { ...values, ...Object.fromEntries(keys) }
+}
+
+const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {
+  const each = (read: Row[]) => read.map((row) => decode(row) as Row)
+  return rows instanceof Promise ? rows.then(each) : each(rows)
+}
+
+const first = (rows: unknown[]) => rows[0] as Row | undefined
+
+interface Filterable {
+  where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)
+}
+
+/** The demands as conditions of the statement: the check cannot be separated from the change. */
+export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
+  let met = query as Filterable
+  if (matches !== undefined && matches !== 'any') met = met.where('revision', 'in', matches.length > 0 ? matches : [-1])
+  if (differs === 'any') met = met.where('revision', '<', 0)
+  else if (differs !== undefined && differs.length > 0) met = met.where('revision', 'not in', differs)
+  if (unmodifiedSince !== undefined) met = met.where(isUnmodifiedSince(unmodifiedSince))
+  return met as Q
+}

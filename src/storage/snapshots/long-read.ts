@@ -1,0 +1,126 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from '../database.ts'
+import type { CellType } from '../engine.ts'
+
+/** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row a page starts behind. */
+export interface Statement {
+  sql: string
+  values: readonly unknown[]
+}
+
+/**
+ * A query over any number of rows as plain data, which can be sent to a thread: once as a whole, and once in keyset
+ * pages. Each engine reads it the way it is fastest (`openSnapshot`).
+ */
+export interface LongRead {
+  whole: Statement
+  firstPage: Statement
+  nextPage: Statement
+  count: Statement
+  /** The whole with cells as CSV is to show them, where the engine writes it itself. */
+  csv?: Statement
+  /**
+   * Pages as one row: how many rows they are, the key of the last one, their records of CSV, and the text to look at
+   * before these are believed. Where the engine makes them faster than rows, and the order has one term.
+   */
+  csvPages?: { first: Statement; next: Statement }
+  /** One for each column of a row; key cells that are no column stand behind them. */
+  types: readonly CellType[]
+  /** Where in a row the key cells stand. */
+  keyAt: readonly number[]
+  pageRows: number
+}
+
+/** A value of the order: its SQL, and the direction. Together they tell any two rows apart, and none is ever null. */
+export interface OrderTerm {
+  term: RawBuilder<unknown>
+  descending: boolean
+  /** The cell that holds this value, where one does: it need not be read twice. */
+  cell?: number
+}
+
+export interface LongReadOptions {
+  /** The cells of a row. */
+  cells: readonly { term: RawBuilder<unknown>; type: CellType }[]
+  /** What follows `from`. */
+  from: RawBuilder<unknown>
+  where: readonly RawBuilder<unknown>[]
+  order: readonly OrderTerm[]
+}
+
+const pageRows = 250
+
+/** Compiles a long read for the database's engine. */
+export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, options: LongReadOptions): LongRead {
+  const { cells, from, where, order } = options
+  const plain = read.withoutPlugins()
+  const shown = cells.map(({ term }) => term)
+  const keys = order.filter(({ cell }) => cell === undefined)
+  const selection = sql`select ${sql.join([...shown, ...keys.map(({ term }) => term)])} from ${from}`
+  const sorted = sql`order by ${sql.join(order.map(({ term, descending }) => sql`${term} ${direction(descending)}`))}`
+  const statement = (selected: RawBuilder<unknown>, conditions: readonly RawBuilder<unknown>[], rest = sql``) => {
+    const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
+    const { sql: text, parameters } = sql`${selected} ${met} ${rest}`.compile(plain)
+    return { sql: text, values: parameters }
+  }
+  // No parameter: SQLite would prepare the statement anew for each page, since the plan hangs on it.
+  const page = sql`${sorted} limit ${sql.raw(String(pageRows))}`
+  const whole = sql`select ${sql.join(shown)} from ${from}`
+  const record = order.length === 1 && engine.csvRecord(cells.map(({ term, type }) => ({ cell: term, type })))
+  const csvPage = record && pageAsText(record, order[0] as OrderTerm, from)
+  const names = cells.map((_, at) => sql.ref(`cell_${at + 1}`))
+  const fields = engine.csvFields(cells.map(({ type }, at) => ({ cell: names[at] as RawBuilder<unknown>, type })))
+  return {
+    whole: statement(whole, where, sorted),
+    // Read from the whole, since a field names its cell more than once.
+    ...(fields && {
+      csv: statement(
+        sql`select ${sql.join(fields)} from (${whole}`,
+        where,
+        sql`${sorted}) as whole (${sql.join(names)})`,
+      ),
+    }),
+    ...(csvPage && {
+      csvPages: {
+        first: statement(csvPage, where, sql`${page})`),
+        next: statement(csvPage, [...where, behind(order)], sql`${page})`),
+      },
+    }),
+    firstPage: statement(selection, where, page),
+    nextPage: statement(selection, [...where, behind(order)], page),
+    count: statement(sql`select count(*) from ${from}`, where),
+    types: cells.map(({ type }) => type),
+    keyAt: order.map((key) => key.cell ?? cells.length + keys.indexOf(key)),
+    pageRows,
+  }
+}
+
+/** The beginning of it: the rest of the page's select and a closing bracket are to follow. */
+function pageAsText(
+  { record, looked }: { record: RawBuilder<unknown>; looked: RawBuilder<unknown> },
+  { term, descending }: OrderTerm,
+  from: RawBuilder<unknown>,
+) {
+  // An aggregate sees the rows of an ordered and limited select in its order.
+  return sql`select count(*), ${descending ? sql`min` : sql`max`}(csv_key),
+    group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_looked, '')
+    from (select ${term} as csv_key, ${record} as csv_record, ${looked} as csv_looked from ${from}`
+}
+
+const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
+
+/** Behind the last row: by row values where the directions agree, which both engines seek in an index; else by steps. */
+function behind(order: readonly OrderTerm[]): RawBuilder<unknown> {
+  const key = (at: number) => sql`${{ key: at }}`
+  const compare = (descending: boolean) => (descending ? sql`<` : sql`>`)
+  const [first] = order
+  if (first && order.every(({ descending }) => descending === first.descending)) {
+    const terms = sql.join(order.map(({ term }) => term))
+    return sql`(${terms}) ${compare(first.descending)} (${sql.join(order.map((_, at) => key(at)))})`
+  }
+  const steps = order.map(({ term, descending }, at) => {
+    const equal = order.slice(0, at).map((before, index) => sql`${before.term} = ${key(index)}`)
+    return sql`(${sql.join([...equal, sql`${term} ${compare(descending)} ${key(at)}`], sql` and `)})`
+  })
+  return sql`(${sql.join(steps, sql` or `)})`
+}

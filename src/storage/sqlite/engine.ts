@@ -1,0 +1,66 @@
+import { sql } from 'kysely'
+import { type Engine, errorField } from '../engine.ts'
+import { ScanRefused } from '../scans/scan.ts'
+import { csvRecord } from './csv.ts'
+
+/** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
+const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
+
+/** Where SQLite has it, elements come in a form whose parts are found without reading their text once more. */
+const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
+
+function isAtLeast(version: string | undefined, major: number, minor: number): boolean {
+  const [ours = 0, its = 0] = (version ?? '').split('.').map(Number)
+  return ours > major || (ours === major && its >= minor)
+}
+
+export const sqlite: Engine = {
+  name: 'sqlite',
+  identityType: 'integer',
+  identity: (column) => column.primaryKey().autoIncrement(),
+  keyType: sql`text`,
+  now: sql`unixepoch('now', 'subsec') * 1000.0`,
+  beforeMigration: [],
+  indexedBy: (index) => sql`indexed by ${sql.ref(index)}`,
+  statistics: {
+    known: sql`select 1 from sqlite_master where name = 'sqlite_stat1'`,
+    gather: ['pragma analysis_limit = 1000', 'analyze'],
+  },
+  columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
+  indexesOf: (table) => sql`
+    select info.name as "column", list."unique" and list.partial = 0
+      and not exists (select 1 from pragma_index_info(list.name) where seqno = 1) as "unique"
+    from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info on info.seqno = 0`,
+  appendOnly: (table) =>
+    ['update', 'delete'].map(
+      (change) =>
+        `create trigger ${table}_no_${change} before ${change} on ${table}
+         begin select raise(abort, '${table} is append-only'); end`,
+    ),
+  jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
+  jsonArray: (expression) => sql`json_group_array(${expression})`,
+  // It has none but that of its command line.
+  csvFields: () => undefined,
+  csvRecord,
+  // One writer at a time: nobody else holds anything.
+  lockRows: sql``,
+  lockFreeRows: sql``,
+  unlogged: () => [],
+  isDuplicate: (error) => [1555, 2067].includes(Number(errorField(error, 'errcode'))),
+  duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(errorField(error, 'message')))?.[1],
+  isUnavailable: (error) =>
+    error instanceof ScanRefused || sqliteUnavailable.has(Number(errorField(error, 'errcode')) & 0xff),
+  textSearch: {
+    statements: [
+      'create table search_indexes (name text primary key not null, token text not null, indexed_to integer not null)',
+      `create table search_changes (
+         change integer primary key autoincrement, name text not null, id integer not null, unique (name, id))`,
+      'create index search_changes_change on search_changes (name, change)',
+    ],
+    otherwise: 'The tables of the search index could not be created',
+  },
+  // Asked of one row in a thousand, so that it costs nothing to speak of (`scan-thread.ts`).
+  interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
+  // Writers wait for the whole file, before their transaction begins.
+  isLockTimeout: () => false,
+}

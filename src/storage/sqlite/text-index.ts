@@ -1,0 +1,111 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import { limitExpression } from '../rows/page-query.ts'
+import { ScanRefused } from '../scans/scan.ts'
+import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '../text-index/builder.ts'
+import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
+
+export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
+/** Where there are more candidates the rows are read in the order of the page: some that hold the text soon come. */
+const fewCandidates = 5_000
+const retryMs = 60_000
+
+interface State extends Unindexed {
+  /** Null before the index was begun, or when its triggers are gone with the table they were on. */
+  token: string | null
+}
+
+/**
+ * Candidates from FTS5 trigrams in a file beside the database, which a thread builds once a table is long and is searched.
+ * The index may be behind: rows after `indexed_to`, and those that triggers have put into `search_changes`, are candidates,
+ * too. It belongs to what the database holds for as long as both hold the same token (`text-index-thread.ts`).
+ */
+export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
+  const { read, later, onError, unindexed: most } = options
+  const isBehind = ({ token, newRows, changed }: State) =>
+    newRows > most.newRows || (token !== null && changed > most.changed)
+  const stateNow = (searched: Searched) => stateOf(read, searched, most.changed)
+  const builder = textIndexBuilder(options)
+  let building: Promise<void> | null = null
+  let mayBuild = true
+  let cancelRetry = () => {}
+  const failed = (error: unknown) => {
+    mayBuild = false
+    cancelRetry = later(retryMs, () => {
+      mayBuild = true
+    })
+    onError(error)
+  }
+  const build = (searched: Searched) => {
+    if (building !== null || !mayBuild) return
+    const isBehindStill = async () => isBehind(await stateNow(searched))
+    building = builder.build(searched, isBehindStill).catch(failed)
+    building.finally(() => {
+      building = null
+    })
+  }
+  return {
+    candidates: async (searched, text, requester) => {
+      const state = await stateNow(searched)
+      if (isBehind(state)) build(searched)
+      const match = trigramQuery(text)
+      if (match === undefined || state.token === null) return undefined
+      const found: Candidates = { match, ids: (place) => idsOf(searched, sql`${place}`) }
+      const counting = countingOf(searched, match).compile(read)
+      const counted = options.scan<Counted>({ compile: () => counting }, requester)
+      const [row] = await counted.catch((error) => {
+        if (error instanceof ScanRefused) throw error
+        return []
+      })
+      // An index that cannot be read is built anew.
+      if (!row?.belongs) build(searched)
+      return row?.belongs && row.count < fewCandidates ? found : undefined
+    },
+    close: async () => {
+      mayBuild = false
+      builder.stop()
+      await building
+      cancelRetry()
+    },
+  }
+}
+
+/** Counts one change more than `most` at most. */
+async function stateOf(read: Queryable, { table }: Searched, most: number): Promise<State> {
+  const triggers = ['updated', 'deleted'].map((change) => `${table}_search_${change}`)
+  const { rows } = await sql<{ token: string | null; newest: number | null; indexedTo: number; changed: number }>`
+    select
+      (select token from search_indexes where name = ${table} and 2 =
+        (select count(*) from sqlite_schema where type = 'trigger' and name in (${sql.join(triggers)}))) as token,
+      (select indexed_to from search_indexes where name = ${table}) as indexed_to,
+      (select max(id) from ${sql.table(table)}) as newest,
+      (select count(*) from (select 1 from search_changes where name = ${table}
+        limit ${limitExpression(most + 1)})) as changed`.execute(read)
+  const { token = null, newest = 0, indexedTo = 0, changed = 0 } = rows[0] ?? {}
+  return { token, newRows: Number(newest) - (token === null ? 0 : indexedTo), changed }
+}
+
+/** Up to where the index holds the rows as they are; null where it does not belong to the database. */
+const indexedTo = ({ table, columns }: Searched) => sql`
+  (select own.indexed_to from search_indexes as own join search.indexes as its on its.token = own.token
+    where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
+
+/** Every row where the index does not belong. Of the two files, SQLite begins to read that of the database first. */
+function idsOf(searched: Searched, match: RawBuilder<unknown>) {
+  const { table } = searched
+  const index = `${table}_text`
+  return sql`
+    select rowid as id from ${sql.id('search', index)} where ${sql.id(index)} match ${match}
+    union all select id from search_changes where name = ${sql.lit(table)}
+    union all select id from ${sql.table(table)} where id > coalesce(${indexedTo(searched)}, 0)`
+}
+
+interface Counted {
+  count: number
+  /** 1 or 0. */
+  belongs: number
+}
+
+const countingOf = (searched: Searched, match: string) => sql<Counted>`
+  select count(*) as count, ${indexedTo(searched)} is not null as belongs
+  from (select id from (${idsOf(searched, sql`${match}`)}) limit ${limitExpression(fewCandidates)})`

@@ -1,0 +1,57 @@
+import type { Selectable } from 'kysely'
+import type { Revisioned } from '../rows/revision.ts'
+
+/** Keys that say whose limits a request counts against; they authenticate nobody. */
+export interface ApiKeysTable extends Revisioned {
+  id: string
+  name: string
+  keyHash: string
+  /** The first characters of the key, by which people tell keys apart. */
+  hint: string
+  rate: string | null
+  quota: number | null
+  expiresAt: string | null
+  lastUsedAt: string | null
+  revokedAt: string | null
+}
+
+/** One entry of the audit log; the database refuses to change or remove it. */
+export interface AuditEntriesTable {
+  sequence: number
+  at: string
+  event: string
+  clientId: string | null
+  subject: string | null
+  target: string | null
+  address: string | null
+  requestId: string | null
+  details: string | null
+  /** Covers this entry and the hash before it. */
+  hash: string
+}
+
+/** The one row with the number and the hash of the newest entry. */
+export interface AuditHeadTable {
+  id: number
+  sequence: number
+  hash: string
+}
+
+/** What tokens are signed with; the private half is sealed. */
+export interface SigningKeysTable {
+  kid: string
+  alg: string
+  privateSealed: string
+  createdAt: string
+  /** From when on it signs; published before. */
+  activeFrom: string
+}
+
+/** Small values that all nodes share, such as the sealed cookie keys. */
+export interface SettingsTable {
+  name: string
+  value: string
+}
+
+export type ApiKey = Selectable<ApiKeysTable>
+export type AuditRow = Selectable<AuditEntriesTable>

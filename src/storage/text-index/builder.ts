@@ -1,0 +1,112 @@
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../database.ts'
+import type { Later } from '../scans/scan.ts'
+import type { Searched } from './text-index.ts'
+
+export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {
+  path: string
+  later: Later
+  /** A text that was never there before. */
+  newToken: () => string
+  unindexed: Unindexed
+  onError: (error: unknown) => void
+}
+
+/** So many new rows, and changed ones, are looked at one by one; with more of them the index follows. */
+export interface Unindexed {
+  newRows: number
+  changed: number
+}
+
+/** One step of the index, as the thread has prepared it. */
+export interface IndexStep {
+  /** The last row that is in the index. */
+  indexedTo: number
+  /** The last change of a row that is in it. */
+  changedTo: number
+}
+export type ToIndexThread = { step: Searched & { token: string } } | 'commit'
+export type FromIndexThread = { prepared: IndexStep } | 'committed' | { error: string }
+
+export interface TextIndexBuilder {
+  /** Takes steps for as long as the index is behind; rejects when one fails. */
+  build: (searched: Searched, isBehind: () => Promise<boolean>) => Promise<void>
+  /** The step under way is the last one. */
+  stop: () => void
+}
+
+const program = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
+const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
+
+/** Builds the index in a thread. The database is written to by the thread that serves, a few short statements a step. */
+export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptions): TextIndexBuilder {
+  let stopped = false
+  return {
+    build: async (searched, isBehind) => {
+      await write((tx) => record(tx, searched, newToken()))
+      const worker = new Worker(program, { workerData: { path }, resourceLimits })
+      worker.unref()
+      try {
+        do await step(worker, searched, write, newToken())
+        while (!stopped && (await isBehind()))
+      } finally {
+        await worker.terminate()
+      }
+    },
+    stop: () => {
+      stopped = true
+    },
+  }
+}
+
+/**
+ * The database takes the token of the step first: when the thread does not come to commit it, the tokens differ, and the
+ * index is made anew.
+ */
+async function step(
+  worker: Worker,
+  { table, columns }: Searched,
+  write: SqliteTextIndexOptions['write'],
+  token: string,
+): Promise<void> {
+  const prepared = await answerOf(worker, { step: { table, columns, token } })
+  if (typeof prepared !== 'object' || !('prepared' in prepared)) throw new Error(`The step failed: ${said(prepared)}`)
+  const { indexedTo, changedTo } = prepared.prepared
+  await write(async (tx) => {
+    await sql`update search_indexes set token = ${token}, indexed_to = ${indexedTo} where name = ${table}`.execute(tx)
+    await sql`delete from search_changes where name = ${table} and change <= ${changedTo}`.execute(tx)
+  })
+  const committed = await answerOf(worker, 'commit')
+  if (committed !== 'committed') throw new Error(`The step failed: ${said(committed)}`)
+}
+
+const said = (answer: FromIndexThread) => (typeof answer === 'object' && 'error' in answer ? answer.error : 'no answer')
+
+function answerOf(worker: Worker, message: ToIndexThread): Promise<FromIndexThread> {
+  const { promise, resolve, reject } = Promise.withResolvers<FromIndexThread>()
+  const ended = () => reject(new Error('The thread of the search index has ended'))
+  worker.on('message', resolve).on('error', reject).on('exit', ended)
+  worker.postMessage(message)
+  return promise.finally(() => worker.off('message', resolve).off('error', reject).off('exit', ended))
+}
+
+/** Changes are recorded before rows are read; where they were not, the index does not belong to the table any more. */
+async function record(tx: Queryable, { table }: Searched, token: string): Promise<void> {
+  const { rows } = await sql`select 1 from sqlite_schema where type = 'trigger'
+    and name in (${`${table}_search_updated`}, ${`${table}_search_deleted`})`.execute(tx)
+  if (rows.length === 2) return
+  for (const [name, change] of [
+    ['updated', 'update'],
+    ['deleted', 'delete'],
+  ]) {
+    await sql
+      .raw(
+        `create trigger if not exists "${table}_search_${name}" after ${change} on "${table}" begin
+           insert or replace into search_changes (name, id) values ('${table}', old.id); end`,
+      )
+      .execute(tx)
+  }
+  await sql`insert or replace into search_indexes (name, token, indexed_to) values (${table}, ${token}, 0)`.execute(tx)
+}

@@ -1,0 +1,80 @@
+import { DatabaseSync } from 'node:sqlite'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { FromIndexThread, IndexStep, ToIndexThread } from './builder.ts'
+import { indexPathOf } from './path.ts'
+
+/** The thread that keeps the search index of a SQLite file, in a file of its own: what it holds can be made again. */
+const { path } = workerData as { path: string }
+const lockWaitMs = 5_000
+const rowsInStep = 20_000
+const changesInStep = 1_000
+
+const source = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
+const index = new DatabaseSync(indexPathOf(path), { timeout: lockWaitMs })
+source.exec('pragma cache_size = -4000; pragma trusted_schema = off')
+// What a crash of the machine takes from it differs in its token.
+index.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma cache_size = -8000')
+index.exec('create table if not exists indexes (name text primary key, columns text not null, token text not null)')
+
+type Step = Extract<ToIndexThread, object>['step']
+
+/** Adds the next rows and the next changes in a transaction, which stays open. */
+function prepare({ table, columns, token }: Step): IndexStep {
+  index.exec('begin immediate')
+  source.exec('begin')
+  try {
+    const from = startOf({ table, columns, token })
+    const text = columns.map((column) => `coalesce("${column}", '')`).join(' || char(10) || ')
+    const add = index.prepare(`insert into "${table}_text" (rowid, text) values (?, ?)`)
+    const remove = index.prepare(`delete from "${table}_text" where rowid = ?`)
+    const rows = source
+      .prepare(`select id, ${text} as text from "${table}" where id > ? order by id limit ${rowsInStep}`)
+      .all(from) as { id: number; text: string }[]
+    for (const { id, text } of rows) add.run(id, text)
+    const indexedTo = rows.at(-1)?.id ?? from
+    const changes = source
+      .prepare(
+        `select change, id, (select ${text} from "${table}" as t where t.id = c.id) as text
+         from search_changes as c where name = ? order by change limit ${changesInStep}`,
+      )
+      .all(table) as { change: number; id: number; text: string | null }[]
+    for (const { id, text } of changes) {
+      // Later rows come as they are then.
+      if (id > from) continue
+      remove.run(id)
+      if (text !== null) add.run(id, text)
+    }
+    return { indexedTo, changedTo: changes.at(-1)?.change ?? 0 }
+  } finally {
+    source.exec('commit')
+  }
+}
+
+/** The last row that is in the index, which is begun anew where it does not belong to what the database holds. */
+function startOf({ table, columns, token }: Step): number {
+  const own = source.prepare('select token, indexed_to from search_indexes where name = ?').get(table)
+  const its = index.prepare('select token, columns from indexes where name = ?').get(table)
+  const belongs = own !== undefined && own.token === its?.token && its?.columns === columns.join()
+  if (!belongs) {
+    index.exec(`drop table if exists "${table}_text"`)
+    index.exec(`create virtual table "${table}_text" using fts5(text,
+      content = '', contentless_delete = 1, detail = none, tokenize = 'trigram case_sensitive 1')`)
+  }
+  index
+    .prepare('insert or replace into indexes (name, columns, token) values (?, ?, ?)')
+    .run(table, columns.join(), token)
+  return belongs ? Number(own.indexed_to) : 0
+}
+
+function answer(message: ToIndexThread): FromIndexThread {
+  try {
+    if (message !== 'commit') return { prepared: prepare(message.step) }
+    index.exec('commit')
+    return 'committed'
+  } catch (error) {
+    if (index.isTransaction) index.exec('rollback')
+    return { error: String(error) }
+  }
+}
+
+parentPort?.on('message', (message: ToIndexThread) => parentPort?.postMessage(answer(message)))

@@ -1,0 +1,121 @@
+import { createPublicKey } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { join, resolve } from 'node:path'
+import { writeFileAtomically } from '../storage/files/atomic-file.ts'
+import type { SubjectName } from './certificate-authority.ts'
+import { checkedPair, newKey, type Pair, parsedKey, pem, readText } from './pem.ts'
+
+const dayMs = 86_400_000
+const renewalDays = 30
+
+/** The signing library takes a tenth of a second to load: only a run that signs something pays for it. */
+const signing = () => import('./certificate-authority.ts')
+
+/** What an HTTPS server needs, as PEM texts, and the absolute path of the certificate its clients are to trust. */
+export interface Certificates {
+  key: string
+  /** The server's certificate followed by the authority's. */
+  cert: string
+  /** For `curl --cacert`; never holds a key. */
+  authorityFile: string
+  /** Whether this call made the server's certificate, rather than found it. */
+  created: boolean
+}
+
+/**
+ * Loads or makes, in `folder` (mode 0700), a local authority and a server certificate for localhost, 127.0.0.1, ::1 and
+ * `hostnames` (RFC 5280, ECDSA P-256), the latter anew when under 30 days remain or a name is missing; `now` gives
+ * epoch milliseconds; throws for an invalid hostname, and for broken or expired authority files, never replaced.
+ */
+export async function localCertificates(
+  folder: string,
+  hostnames: readonly string[],
+  now: () => number,
+): Promise<Certificates> {
+  const names = subjectNames(hostnames)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  chmodSync(folder, 0o700)
+  const authority = await localAuthority(folder, now())
+  // One file, so that two processes renewing at once leave one's pair or the other's, never half of each.
+  const file = join(folder, 'server.pem')
+  const kept = keptLeaf(file, authority, names, now())
+  const leaf = kept ?? (await (await signing()).newLeaf(authority, names, now()))
+  const key = pem(leaf.key)
+  const cert = leaf.certificate.toString() + authority.certificate.toString()
+  if (!kept) writeFileAtomically(file, key + cert, { mode: 0o600, replace: true })
+  return { key, cert, authorityFile: resolve(folder, 'authority.crt'), created: !kept }
+}
+
+/**
+ * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key; throws an Error that names the
+ * file which is missing, unreadable or no PEM, or both files when the key is not the certificate's.
+ */
+export function providedCertificates(certFile: string, keyFile: string): { key: string; cert: string } {
+  const texts = { key: readText(keyFile), cert: readText(certFile) }
+  checkedPair(certFile, texts.cert, keyFile, texts.key)
+  return texts
+}
+
+async function localAuthority(folder: string, now: number): Promise<Pair> {
+  const certFile = join(folder, 'authority.crt')
+  const keyFile = join(folder, 'authority.key')
+  // The key is placed first and by whichever process comes first; the certificate follows from it. Seeing a certificate
+  // therefore means its key was there before, so the certificate has to be looked for first.
+  if (!existsSync(certFile)) {
+    if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newKey()), { mode: 0o600, replace: false })
+    const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
+    const certificate = await (await signing()).authorityCertificate(key, now)
+    writeFileAtomically(certFile, certificate.toString(), { mode: 0o644, replace: false })
+  }
+  return authorityFiles(() => checkedAuthority(certFile, keyFile, now))
+}
+
+function checkedAuthority(certFile: string, keyFile: string, now: number): Pair {
+  const authority = checkedPair(certFile, readText(certFile), keyFile, readText(keyFile))
+  const { ca, validToDate } = authority.certificate
+  const curve = authority.key.asymmetricKeyDetails?.namedCurve
+  if (curve !== 'prime256v1') throw new Error(`${keyFile} is not an EC P-256 key`)
+  if (!ca) throw new Error(`${certFile} is not the certificate of an authority`)
+  if (validToDate.getTime() <= now) throw new Error(`${certFile} expired at ${validToDate.toISOString()}`)
+  return authority
+}
+
+function authorityFiles<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (cause) {
+    const remedy =
+      'restore authority.crt and authority.key, or delete both to start an authority that clients must trust anew'
+    throw new Error(`${(cause as Error).message}; ${remedy}`, { cause })
+  }
+}
+
+function keptLeaf(file: string, authority: Pair, names: SubjectName[], now: number): Pair | undefined {
+  try {
+    const text = readText(file)
+    const leaf = checkedPair(file, text, file, text)
+    const { certificate } = leaf
+    const lasts = certificate.validToDate.getTime() - now >= renewalDays * dayMs
+    const covers = names.every(({ type, value }) =>
+      type === 'ip' ? certificate.checkIP(value) : certificate.checkHost(value),
+    )
+    return lasts && covers && certificate.verify(createPublicKey(authority.key)) ? leaf : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function subjectNames(hostnames: readonly string[]): SubjectName[] {
+  const names = new Set(['localhost', '127.0.0.1', '::1', ...hostnames.map(canonicalName)])
+  return [...names].map((value) => ({ type: isIP(value) ? 'ip' : 'dns', value }))
+}
+
+function canonicalName(hostname: string): string {
+  const bare = hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = isIP(bare) === 6 ? `[${bare}]` : bare.replace(/[\s/?#@:\\]/g, '|')
+  // The URL parser gives the one spelling of an address and the ASCII form of an international name; it refuses a '|'.
+  const name = URL.parse(`https://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
+  if (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name)) return name
+  throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be made for it`)
+}

@@ -1,0 +1,27 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from '../config/config.ts'
+import { keepPrivate } from '../private-files.ts'
+import { ConfigError } from '../startup-errors.ts'
+import { localCertificates, providedCertificates } from './certificates.ts'
+
+/** The key and certificate of the listener: the operator's, or those of the local authority; null where it speaks plain HTTP. */
+export async function serverCertificates(config: Config, dataDir: string, now: () => number) {
+  if (config.tls === 'off') return null
+  const { tlsCertFile, tlsKeyFile, baseUrl, production } = config
+  if (tlsCertFile && tlsKeyFile) {
+    if (production) refuseWorldReadable(tlsKeyFile)
+    return { ...providedCertificates(tlsCertFile, tlsKeyFile), authorityFile: null }
+  }
+  const hostnames = baseUrl === null ? [] : [new URL(baseUrl).hostname]
+  const folder = join(dataDir, 'certificates')
+  keepPrivate(production, folder, join(folder, 'authority.key'), join(folder, 'server.pem'))
+  return localCertificates(folder, hostnames, now)
+}
+
+/** Its owner and group are the operator's choice: a group that may read keys is a common way to hand them out. */
+function refuseWorldReadable(keyFile: string): void {
+  const mode = statSync(keyFile, { throwIfNoEntry: false })?.mode ?? 0
+  if (process.platform === 'win32' || (mode & 0o006) === 0) return
+  throw new ConfigError(`PLINTH_TLS_KEY_FILE=${keyFile} is open to everybody: chmod o= ${keyFile}`)
+}

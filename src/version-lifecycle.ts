@@ -1,0 +1,55 @@
+import type { VersionPlans } from './config/versions.ts'
+import type { Definition } from './definition/service.ts'
+import { ConfigError } from './startup-errors.ts'
+import type { VersionStatus } from './versioning/version-of-path.ts'
+
+/**
+ * The life of every version: those that a definition serves, as planned, else active; and those that were served once and
+ * are retired. In the order of their numbers. Throws `ConfigError` for plans that do not fit what is served.
+ */
+export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
+  const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(
+    (one, other) => numberOf(one) - numberOf(other),
+  )
+  const statusOf = (name: string) => plans[name]?.status ?? 'active'
+  const newest = names.findLast((name) => statusOf(name) === 'active')
+  const lives = names.map((version): VersionStatus => {
+    const { deprecatedAt = null, sunsetAt = null, successor = newest } = plans[version] ?? {}
+    const status = statusOf(version)
+    if (versions[version] === undefined && status !== 'retired') {
+      throw wrong(
+        `only versions that are served (${Object.keys(versions).join(', ')}), or retired ones: not ${version}`,
+      )
+    }
+    return {
+      ...{ version, status, deprecatedAt, sunsetAt },
+      successor: status === 'active' ? null : (successor ?? null),
+      deprecation: versions[version]?.deprecation ?? 'date',
+      bare: version === 'v1' ? bareSegments(versions.v1) : [],
+    }
+  })
+  for (const life of lives) refuseDeadEnd(life, lives)
+  return lives
+}
+
+const numberOf = (name: string) => Number(name.slice(1))
+
+/** What paths of v1 without a prefix begin with. */
+const bareSegments = (v1: Definition['versions'][string] | undefined): string[] =>
+  v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
+
+/** From every version that ends, its successors must lead to one that goes on. */
+function refuseDeadEnd(
+  { version, status, successor }: VersionStatus,
+  lives: readonly VersionStatus[],
+  steps = lives.length,
+): void {
+  if (status === 'active') return
+  const next = lives.find((one) => one.version === successor)
+  if (next === undefined || next.status === 'retired' || next.version === version || steps === 0) {
+    throw wrong(`a successor of ${version} that is served and leads to an active version`)
+  }
+  refuseDeadEnd(next, lives, steps - 1)
+}
+
+const wrong = (expected: string) => new ConfigError(`PLINTH_VERSIONS is not valid: expected ${expected}`)

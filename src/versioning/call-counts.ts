@@ -1,0 +1,99 @@
+import type { Database } from '../storage/database.ts'
+import { batched } from '../storage/request-counts.ts'
+import { sweepBelow } from '../storage/sweep.ts'
+
+/** The calls of one client to one version; the client is null for calls without a good token. */
+export interface VersionCalls {
+  version: string
+  clientId: string | null
+  calls: number
+  /** Fixed-width ISO text, UTC. */
+  lastCallAt: string
+}
+
+export interface VersionCallCounter {
+  /** Counts a call: one step in a map, written down later. */
+  count: (version: string, clientId: string | null) => void
+  /** Writes down what was counted, and keeps counting. */
+  flush: () => Promise<void>
+  /** Writes down the rest and ends. */
+  close: () => Promise<void>
+}
+
+export interface VersionCallOptions {
+  db: Database
+  now: () => number
+  onError: (error: unknown) => void
+}
+
+interface Counted {
+  calls: number
+  lastMs: number
+}
+
+/** Counts who calls deprecated versions, in memory first. Versions have no space in their names, whatever clients have. */
+export function versionCallCounter({ db, now, onError }: VersionCallOptions): VersionCallCounter {
+  const { add, flush, close } = batched<Counted>({
+    write: (counted) => save(db, counted),
+    merge: (one, other) => ({ calls: one.calls + other.calls, lastMs: Math.max(one.lastMs, other.lastMs) }),
+    onError,
+  })
+  return {
+    count: (version, clientId) => add(`${version} ${clientId ?? ''}`, { calls: 1, lastMs: now() }),
+    flush,
+    close,
+  }
+}
+
+const rowsAtOnce = 200
+
+async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promise<void> {
+  const rows = [...counted].map(([key, { calls, lastMs }]) => {
+    const space = key.indexOf(' ')
+    const lastCallAt = new Date(lastMs).toISOString()
+    return { version: key.slice(0, space), clientId: key.slice(space + 1), calls, lastCallAt }
+  })
+  // In one order: nodes that write the same rows at once would otherwise wait for each other.
+  rows.sort((one, other) => (`${one.version} ${one.clientId}` < `${other.version} ${other.clientId}` ? -1 : 1))
+  await db.write(async (tx) => {
+    for (let at = 0; at < rows.length; at += rowsAtOnce) {
+      await tx
+        .insertInto('versionCalls')
+        .values(rows.slice(at, at + rowsAtOnce))
+        .onConflict((conflict) =>
+          conflict.columns(['version', 'clientId']).doUpdateSet((row) => ({
+            calls: row('versionCalls.calls', '+', row.ref('excluded.calls')),
+            // Of two nodes the one that writes last may have counted earlier calls.
+            lastCallAt: row
+              .case()
+              .when('versionCalls.lastCallAt', '>', row.ref('excluded.lastCallAt'))
+              .then(row.ref('versionCalls.lastCallAt'))
+              .else(row.ref('excluded.lastCallAt'))
+              .end(),
+          })),
+        )
+        .execute()
+    }
+  })
+}
+
+/** More than that nobody reads; an operator who wants them all has the table. */
+const maxShown = 1_000
+
+/** Who has called which version, the latest 1,000 of them first. */
+export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
+  const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
+  return (await calls.limit(maxShown).execute()).map(({ clientId, ...row }) => ({
+    ...row,
+    clientId: clientId || null,
+  }))
+}
+
+const keptDays = 400
+const dayMs = 86_400_000
+
+/** Forgets who has not called for long. */
+export async function expireVersionCalls(db: Database, now: () => number): Promise<void> {
+  const before = new Date(now() - keptDays * dayMs).toISOString()
+  await sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)
+}

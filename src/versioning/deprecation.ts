@@ -1,0 +1,47 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { addLink } from '../http/headers/vary.ts'
+import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
+
+export interface DeprecationOptions {
+  /** Every version there is or was; where none is deprecated the policy costs nothing. */
+  lives: readonly VersionStatus[]
+}
+
+/**
+ * Deprecated versions say so on every answer, whatever it is: `Deprecation` (RFC 9745, or `true` as the contract of v1
+ * has it), `Sunset` (RFC 8594) and a `Link` to the same path of the successor (RFC 5829).
+ */
+export const deprecation = fastifyPlugin<DeprecationOptions>(
+  async (app, { lives }) => {
+    const tell = announceDeprecation(lives)
+    if (tell === undefined) return
+    app.addHook('onRequest', (request, reply, done) => {
+      tell(request, reply)
+      done()
+    })
+  },
+  { name: 'deprecation', dependencies: ['https'] },
+)
+
+/** Puts the headers on the answers of deprecated versions; undefined where there is none. */
+export function announceDeprecation(lives: readonly VersionStatus[]) {
+  const place = versionMatcher(lives, 'deprecated')
+  if (place === undefined) return undefined
+  const headers = new Map(lives.map((life) => [life, headersOf(life)]))
+  return ({ raw }: Pick<FastifyRequest, 'raw'>, reply: FastifyReply): void => {
+    const placed = place(raw.url as string)
+    if (placed === undefined) return
+    reply.headers(headers.get(placed.life) as Record<string, string>)
+    const successor = successorPath(placed)
+    if (successor !== null) addLink(reply, successorLink(successor))
+  }
+}
+
+function headersOf({ deprecation, deprecatedAt, sunsetAt }: VersionStatus): Record<string, string> {
+  const since = deprecatedAt === null ? 'true' : `@${Math.floor(Date.parse(deprecatedAt) / 1_000)}`
+  return {
+    deprecation: deprecation === 'true' ? 'true' : since,
+    ...(sunsetAt !== null && { sunset: new Date(sunsetAt).toUTCString() }),
+  }
+}

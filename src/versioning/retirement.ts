@@ -1,0 +1,42 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import { Problem } from '../http/problems/problem.ts'
+import { announceDeprecation } from './deprecation.ts'
+import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
+
+/**
+ * 410 to everything under a version that was retired, whatever the method and whoever asks, with a Link to the same path
+ * of its successor (RFC 9110 §15.5.11). Behind `requestIntegrity`: what reads in two ways is refused as such.
+ */
+export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
+  async (app, { lives }) => {
+    const gone = retiredProblem(lives)
+    if (gone === undefined) return
+    app.addHook('onRequest', ({ raw }, _reply, done) => done(gone(raw.url as string)))
+  },
+  { name: 'retirement', dependencies: ['errors', 'wellFormed'] },
+)
+
+/** The refusal of a request target whose version was retired; undefined where none was. */
+export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
+  const place = versionMatcher(lives, 'retired')
+  if (place === undefined) return undefined
+  return (target) => {
+    const placed = place(target)
+    return placed && refusal(placed.life, successorPath(placed))
+  }
+}
+
+function refusal({ version, successor }: VersionStatus, path: string | null): Problem {
+  const detail = `Version ${version} of the interface is not served any more: use ${successor}`
+  return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
+}
+
+/** What the policies of versions do, for requests that the router could not read. */
+export function versionRefusals(lives: readonly VersionStatus[]) {
+  const [deprecated, gone] = [announceDeprecation(lives), retiredProblem(lives)]
+  return (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {
+    deprecated?.(request, reply)
+    return gone?.(request.url)
+  }
+}

@@ -1,0 +1,73 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { Fields } from '../http/pagination.ts'
+import { partialResponse } from '../http/partial-schema.ts'
+import type { VersionStatus } from './version-of-path.ts'
+
+/** How often somebody has called a version, and when last. */
+export interface Calls {
+  version: string
+  /** Null for calls without a good token. */
+  clientId: string | null
+  calls: number
+  lastCallAt: string
+}
+
+export interface VersionListOptions {
+  lives: readonly VersionStatus[]
+  /** Who has called which of the deprecated versions, the latest first. */
+  calls: () => Promise<readonly Calls[]>
+}
+
+const instant = '2026-12-01T00:00:00.000Z'
+const date = (description: string) =>
+  Type.Optional(Type.String({ format: 'date-time', description, examples: [instant] }))
+
+const Callers = Type.Array(
+  Type.Object({
+    clientId: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'Null for all calls without a good access token together',
+      examples: ['partner'],
+    }),
+    calls: Type.Integer({ minimum: 1, examples: [42] }),
+    lastCallAt: Type.String({ format: 'date-time' }),
+  }),
+  { description: 'Who has called it since it is deprecated, the latest first; counted every few seconds' },
+)
+
+const VersionView = partialResponse(
+  Type.Object({
+    version: Type.String({ examples: ['v1'] }),
+    status: Type.String({ enum: ['active', 'deprecated', 'retired'], examples: ['deprecated'] }),
+    deprecatedAt: date('Since when it is deprecated'),
+    sunsetAt: date('From when on it may be retired'),
+    successor: Type.Optional(Type.String({ description: 'The version to go to', examples: ['v2'] })),
+    clients: Callers,
+  }),
+)
+
+/** GET /api/versions: what becomes of each version of the interface, and who still calls those that end. */
+export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
+  const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the versions of the interface' }
+  const querystring = Type.Object({
+    fields: Fields,
+  })
+  const schema = { ...about, querystring, response: { 200: Type.Array(VersionView) } }
+  const config = { scope: 'admin', cache: 'private', fields: true } as const
+  app.get('/api/versions', { config, schema }, async () => versionViews(options.lives, await options.calls()))
+}
+
+const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
+
+/** Each version with its callers, absent values left out. */
+export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
+  return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
+    ...{ version, status },
+    ...(deprecatedAt !== null && { deprecatedAt }),
+    ...(sunsetAt !== null && { sunsetAt }),
+    ...(successor !== null && { successor }),
+    // A version that goes on after all has no callers to write to.
+    clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
+  }))
+}

@@ -1,0 +1,110 @@
+import type { Queue, WorkTogether } from '../../queue/queue.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
+import type { Webhook } from '../../storage/tables/tables.ts'
+import { bodyFor } from '../dispatch/fan-out.ts'
+import { armLanes, laneOf, testLaneOf } from '../queue/endpoint-queue.ts'
+
+/** Makes deliveries of a registration due: the same event and bytes, to its present address, with all tries of the schedule. */
+export async function makeDue(
+  tx: Queryable,
+  { callbackUrl, stops }: Webhook,
+  ids: readonly string[],
+  instant: string,
+): Promise<void> {
+  await tx
+    .updateTable('deliveries')
+    .set((row) => ({
+      ...{ status: 'pending', url: callbackUrl, stops, nextAttemptAt: instant, completedAt: null, reason: null },
+      ...{ round: row('round', '+', 1), triesBefore: row.ref('attempts') },
+    }))
+    .where('id', 'in', ids)
+    .execute()
+}
+
+interface Test {
+  type: string
+  body: object
+}
+
+/** Sends an event to one registration alone, once, whether it is active or not; returns the id of the delivery. */
+export async function addTest(
+  tx: Queryable,
+  { queue, random }: { queue: Queue; random: RandomBytes },
+  { id: webhookId, callbackUrl: url, payloadStyle, ownerClient, ownerSubject, stops }: Webhook,
+  { type, body }: Test,
+  createdAt: string,
+): Promise<string> {
+  const event = {
+    id: newOrderedId('msg', random, createdAt),
+    type,
+    ownerClient,
+    ownerSubject,
+    body: JSON.stringify(body),
+    createdAt,
+  }
+  // No fan-out: nobody else is told.
+  await tx
+    .insertInto('events')
+    .values({ ...event, callbackUrl: null, audience: null })
+    .execute()
+  const deliveryId = newOrderedId('dlv', random, createdAt)
+  const target = { webhookId, ownerClient, ownerSubject, url, body: bodyFor(event, payloadStyle) }
+  const state = { status: 'pending', attempts: 0, isTest: 1, nextAttemptAt: createdAt, completedAt: null } as const
+  await tx
+    .insertInto('deliveries')
+    .values({
+      id: deliveryId,
+      eventId: event.id,
+      eventType: type,
+      stops,
+      lane: testLaneOf(webhookId),
+      ...target,
+      ...state,
+      createdAt,
+    })
+    .execute()
+  await queue.enqueue(tx, 'delivery.send', { deliveryId })
+  return deliveryId
+}
+
+export interface SendSoonOptions {
+  db: Database
+  /** Told afterwards: there is something to send. */
+  onAdded: () => void
+}
+
+/**
+ * Work of `delivery.send`: deliveries that were made due by hand (a test, a redelivery, a replay) are given their lane,
+ * which looks for them at once. It is a job so that every node that asks reaches one that sends.
+ */
+export const sendSoon = ({ db, onAdded }: SendSoonOptions): WorkTogether => {
+  return async ({ payloads, finish }) => {
+    const ids = (payloads as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId)
+    await db.write(async (tx) => {
+      await finish(tx)
+      await enterLanes(tx, db, ids)
+    })
+    onAdded()
+  }
+}
+
+async function enterLanes(tx: Queryable, db: Database, ids: readonly string[]): Promise<void> {
+  const rows = await tx
+    .selectFrom('deliveries')
+    .innerJoin('events', 'events.id', 'deliveries.eventId')
+    .select(['deliveries.id', 'webhookId', 'url', 'isTest', 'nextAttemptAt', 'events.ownerClient'])
+    .where('deliveries.id', 'in', ids)
+    .where('deliveries.status', '=', 'pending')
+    .orderBy('deliveries.id')
+    .execute()
+  const due = new Map<string, string>()
+  for (const row of rows) {
+    const { id, webhookId, isTest, nextAttemptAt } = row
+    const lane = isTest === 1 && webhookId !== null ? testLaneOf(webhookId) : laneOf(row, row.ownerClient)
+    await tx.updateTable('deliveries').set({ lane }).where('id', '=', id).execute()
+    const at = nextAttemptAt ?? ''
+    if (at < (due.get(lane) ?? '~')) due.set(lane, at)
+  }
+  await armLanes(tx, db, due)
+}

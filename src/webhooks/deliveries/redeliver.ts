@@ -1,0 +1,41 @@
+import { type AuditActor, auditRecorder } from '../../audit/chain.ts'
+import type { Caller } from '../../http/policies/authenticate.ts'
+import type { Precondition } from '../../http/policies/conditional.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { Queryable } from '../../storage/database.ts'
+import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
+import { hold, refuseInactive, type Store } from '../registrations.ts'
+import { makeDue } from './enqueue.ts'
+import { findDelivery } from './list.ts'
+
+interface Sending extends Store {
+  queue: Queue
+}
+
+/**
+ * Sends one delivery again: same id, same bytes, new tries. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
+ * PRECONDITION_FAILED by the precondition on the registration, or PERMISSION_DENIED when its scopes no longer cover the
+ * event.
+ */
+export async function redeliver(
+  tx: Queryable,
+  { sealer, queue, now }: Sending,
+  caller: Caller,
+  { id, deliveryId, demands }: { id: string; deliveryId: string; demands: Precondition },
+  actor: AuditActor,
+) {
+  const webhook = await hold(tx, caller, id, demands)
+  const { test } = await findDelivery(tx, id, deliveryId)
+  if (!test) refuseInactive(webhook)
+  const one = tx.selectFrom('deliveries').select('id').where('id', '=', deliveryId)
+  const covered = await one.where(coveredBy(await effectiveScopes(tx, webhook))).executeTakeFirst()
+  if (covered === undefined) {
+    throw new Problem('PERMISSION_DENIED', 'The webhook may no longer receive this event: its scopes do not cover it')
+  }
+  await makeDue(tx, webhook, [deliveryId], new Date(now()).toISOString())
+  await queue.enqueue(tx, 'delivery.send', { deliveryId })
+  const details = { deliveryId }
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
+  return findDelivery(tx, id, deliveryId)
+}

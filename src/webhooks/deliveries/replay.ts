@@ -1,0 +1,141 @@
+import { type AuditActor, auditRecorder } from '../../audit/chain.ts'
+import type { Caller } from '../../http/policies/authenticate.ts'
+import type { Precondition } from '../../http/policies/conditional.ts'
+import type { Queue, Work } from '../../queue/queue.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Webhook } from '../../storage/tables/tables.ts'
+import { effectiveScopes } from '../dispatch/subscribers.ts'
+import { armLanes } from '../queue/endpoint-queue.ts'
+import { hold, refuseInactive, type Store } from '../registrations.ts'
+import { deliveriesBy } from './delivery-index.ts'
+import { makeDue } from './enqueue.ts'
+import { heldRegistration } from './settle.ts'
+
+interface Replaying extends Store {
+  queue: Queue
+}
+
+/** Which deliveries are sent again; instants are fixed-width ISO text. */
+export interface Range {
+  since: string
+  until: string
+  event?: string
+  status?: 'delivered' | 'failed'
+}
+
+/** A delivery that a replay takes, and its round then: whatever sends it again meanwhile begins another round. */
+interface Taken {
+  id: string
+  round: number
+}
+
+/** How many deliveries one replay takes, and how many it examines, unless a single instant holds more. */
+const maxReplayed = 500
+const maxExamined = 1_000
+/** How many deliveries one transaction makes due. */
+export const replayedAtOnce = 50
+
+/**
+ * Sends the deliveries of a time again, the oldest first, without those that are pending: a job makes them due in steps.
+ * Returns how many, and when more are left the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or
+ * WEBHOOK_NOT_ACTIVE.
+ */
+export async function replay(
+  tx: Queryable,
+  { db, sealer, queue, now }: Replaying,
+  caller: Caller,
+  { id, demands, ...range }: Range & { id: string; demands: Precondition },
+  actor: AuditActor,
+): Promise<{ count: number; nextSince?: string }> {
+  const webhook = await hold(tx, caller, id, demands)
+  refuseInactive(webhook)
+  const { taken, nextSince } = await takenBy(tx, db, webhook, range)
+  const deliveries = taken.map((one) => ({ id: one.id, round: one.round }))
+  if (deliveries.length > 0) await queue.enqueue(tx, 'webhook.replay', { webhookId: id, deliveries })
+  const details = { count: taken.length, ...range }
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
+  return { count: taken.length, ...(nextSince && { nextSince }) }
+}
+
+interface ReplayOptions {
+  db: Database
+  now: () => number
+  /** Called after each step: there is something to send. */
+  onAdded: () => void
+}
+
+/**
+ * Work of `webhook.replay`: makes the deliveries due, a few in each transaction, as long as the registration is active.
+ * Running twice sends none twice.
+ */
+export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
+  const step = (webhookId: string, some: readonly Taken[]) =>
+    db.write(async (tx) => {
+      const webhook = await heldRegistration(tx, db, webhookId)
+      if (webhook?.status !== 'active') return
+      const ids = await unchanged(tx, db, some)
+      if (ids.length === 0) return
+      const instant = new Date(now()).toISOString()
+      await makeDue(tx, webhook, ids, instant)
+      await tx.updateTable('deliveries').set({ lane: webhookId }).where('id', 'in', ids).execute()
+      await armLanes(tx, db, new Map([[webhookId, instant]]))
+    })
+  return async ({ payload, signal, finish }) => {
+    const { webhookId, deliveries } = payload as { webhookId: string; deliveries: Taken[] }
+    for (let at = 0; at < deliveries.length; at += replayedAtOnce) {
+      signal.throwIfAborted()
+      await step(webhookId, deliveries.slice(at, at + replayedAtOnce))
+      onAdded()
+    }
+    await db.write(finish)
+  }
+}
+
+/** The ids of those that nothing has sent again since they were taken. */
+async function unchanged(tx: Queryable, { engine }: Database, taken: readonly Taken[]): Promise<string[]> {
+  const ids = taken.map(({ id }) => id)
+  const held = tx.selectFrom('deliveries').select(['id', 'round', 'status']).where('id', 'in', ids)
+  const found = new Map((await held.orderBy('id').modifyEnd(engine.lockRows).execute()).map((row) => [row.id, row]))
+  return taken.flatMap(({ id, round }) => {
+    const row = found.get(id)
+    return row?.round === round && row.status !== 'pending' ? [id] : []
+  })
+}
+
+/**
+ * What one replay takes, and where the next one begins: an instant is taken as a whole, even if it holds more, so that none
+ * is sent by both. Where few of many are wanted, one replay may take none of those it examined, and say where to go on.
+ */
+async function takenBy(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
+  const found = await endedWithin(tx, db, webhook, range, maxExamined + 1)
+  const taken = found.filter(({ isWanted }) => isWanted)
+  const next = taken[maxReplayed] ?? found[maxExamined]
+  if (next === undefined) return { taken }
+  const nextSince = next.createdAt
+  if (nextSince > (found[0]?.createdAt ?? '')) {
+    return { taken: taken.filter(({ createdAt }) => createdAt < nextSince), nextSince }
+  }
+  const after = new Date(Date.parse(nextSince) + 1).toISOString()
+  const instant = await endedWithin(tx, db, webhook, { ...range, until: after })
+  return { taken: instant.filter(({ isWanted }) => isWanted), nextSince: after }
+}
+
+/** Deliveries of a time, the oldest first, in the order of an index, and whether each is sent again. */
+async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
+  const { status, event } = range
+  const chosen = { event, ...(status === 'failed' && { status }) }
+  const found = await deliveriesBy(tx, db, webhook.id, chosen)
+    .innerJoin('events', 'events.id', 'deliveries.eventId')
+    .select(['deliveries.id', 'deliveries.createdAt', 'deliveries.status', 'isTest', 'round', 'audience'])
+    .where('deliveries.createdAt', '>=', range.since)
+    .where('deliveries.createdAt', '<', range.until)
+    .orderBy('deliveries.createdAt')
+    .orderBy('deliveries.id')
+    .$if(max !== undefined, (some) => some.limit(max as number))
+    .execute()
+  const scopes = found.length > 0 ? await effectiveScopes(tx, webhook) : []
+  const isCovered = (audience: string | null) => audience === null || audience === 'any' || scopes.includes(audience)
+  const isEnded = (one: (typeof found)[number]) =>
+    status === undefined ? one.status !== 'pending' : one.status === status
+  return found.map((one) => ({ ...one, isWanted: one.isTest === 0 && isCovered(one.audience) && isEnded(one) }))
+}

@@ -1,0 +1,125 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { instantOf } from '../../http/headers/instant.ts'
+import { addLink } from '../../http/headers/vary.ts'
+import { linkHeader } from '../../http/pagination.ts'
+import { auditActor, callerOf } from '../../http/policies/authenticate.ts'
+import { preconditionOf } from '../../http/policies/conditional.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import { requesterOf } from '../../http/requester.ts'
+import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
+import { iso } from '../../storage/ids.ts'
+import type { EventKinds } from '../event-types.ts'
+import { find, hold } from '../registrations.ts'
+import { ById, Narrowed } from '../schemas.ts'
+import type { WebhooksOptions } from '../webhooks-options.ts'
+import { addTest } from './enqueue.ts'
+import { deliveryLog, findDelivery } from './list.ts'
+import { redeliver } from './redeliver.ts'
+import { type Range, replay } from './replay.ts'
+import * as schemas from './schemas.ts'
+
+type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
+
+const path = '/api/webhooks/:id'
+const tags = ['webhooks']
+const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
+const writes = { scope: 'webhooks:write', cache: 'none' } as const
+
+/** The delivery log of a registration, and what is sent on request: tests, redeliveries, replays. */
+export const deliveryRoutes: Plugin = async (app, options) => {
+  for (const routes of [listing, reading, testing, redelivering, replaying]) await routes(app, options)
+}
+
+const listing: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'listDeliveries', summary: "List a webhook's deliveries, newest first" }
+  const input = { params: ById, querystring: schemas.LogQuery }
+  const schema = { ...about, ...input, response: { 200: Type.Array(schemas.Delivery) } }
+  app.get(`${path}/deliveries`, { config: reads, schema }, async (request, reply) => {
+    const { id } = await find(db.read, callerOf(request), request.params.id)
+    const { deliveries, cursors } = await deliveryLog(db, id, request.query, requesterOf(request, reply))
+    addLink(reply, linkHeader(`${app.prefix}/api/webhooks/${id}/deliveries`, request.query, cursors))
+    return deliveries
+  })
+}
+
+const reading: Plugin = async (app, { db }) => {
+  const about = { tags, operationId: 'readDelivery', summary: 'Read a delivery', params: schemas.ByDelivery }
+  const schema = { ...about, querystring: Narrowed, response: { 200: schemas.Delivery } }
+  app.get(`${path}/deliveries/:deliveryId`, { config: reads, schema }, async (request) => {
+    const { id } = await find(db.read, callerOf(request), request.params.id)
+    return findDelivery(db.read, id, request.params.deliveryId)
+  })
+}
+
+/** Of what is on its way: where to look, and when. */
+const onItsWay = (place: string) => ({ location: place, 'retry-after': '1' })
+
+const testing: Plugin = async (app, options) => {
+  const { db, queue, now, random, events } = options
+  const about = { tags, operationId: 'testWebhook', summary: 'Send a test to a webhook alone, even while it is paused' }
+  const schema = { ...about, params: ById, body: schemas.newTest(events), response: { 202: schemas.Delivery } }
+  const config = { ...writes, bodyOptional: true, problems: ['PRECONDITION_FAILED'] } as const
+  app.post(`${path}/test`, { config, schema }, async (request, reply) => {
+    const { id } = request.params
+    const demands = preconditionOf(request, false)
+    return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => {
+      const webhook = await hold(tx, callerOf(request), id, demands)
+      const test = testOf(events, webhook, request.body.event)
+      const deliveryId = await addTest(tx, { queue, random }, webhook, test, new Date(now()).toISOString())
+      const headers = onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`)
+      return { status: 202, headers, body: await findDelivery(tx, id, deliveryId) }
+    })
+  })
+}
+
+/** The event itself, or the example of another kind. */
+function testOf(events: EventKinds, { id, event }: { id: string; event: string }, type = 'webhook.test') {
+  const example = events[type]?.example ?? {}
+  return { type, body: type === 'webhook.test' ? { webhookId: id, event } : example }
+}
+
+const redelivering: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'redeliver', summary: 'Send a delivery again: the same event, new tries' }
+  const schema = { ...about, params: schemas.ByDelivery, response: { 202: schemas.Delivery } }
+  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE', 'PERMISSION_DENIED'] } as const
+  app.post(`${path}/deliveries/:deliveryId/redeliver`, { config, schema }, async (request, reply) => {
+    const { id, deliveryId } = request.params
+    const wanted = { id, deliveryId, demands: preconditionOf(request, false) }
+    return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
+      status: 202,
+      body: await redeliver(tx, options, callerOf(request), wanted, auditActor(request)),
+      headers: onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`),
+    }))
+  })
+}
+
+const replaying: Plugin = async (app, options) => {
+  const { db, now, events } = options
+  const about = { tags, operationId: 'replayWebhook', summary: 'Send the deliveries of a time again' }
+  const schema = { ...about, params: ById, body: schemas.newReplay(events), response: { 202: schemas.Replay } }
+  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE'] } as const
+  app.post(`${path}/replay`, { config, schema }, async (request, reply) => {
+    const { since, until, event, status } = request.body
+    const chosen = { ...(event !== undefined && { event }), ...(status !== undefined && { status }) } as Partial<Range>
+    const demands = preconditionOf(request, false)
+    const wanted = { id: request.params.id, demands, ...rangeOf(since, until, now()), ...chosen }
+    return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => ({
+      status: 202,
+      body: await replay(tx, options, callerOf(request), wanted, auditActor(request)),
+      headers: onItsWay(`${app.prefix}/api/webhooks/${wanted.id}/deliveries`),
+    }))
+  })
+}
+
+/** Throws VALIDATION_ERROR unless the two are instants, the one before the other. */
+function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<Range, 'since' | 'until'> {
+  // What is made in this very millisecond is meant too.
+  const range = { since: instantOf(since), until: until === undefined ? iso(nowMs + 1) : instantOf(until) }
+  const unread = Object.entries(range).filter(([, instant]) => instant === undefined)
+  const errors = unread.map(([field]) => ({ field, message: 'must be an instant such as 2026-11-21T00:00:00Z' }))
+  const { since: from = '', until: to = '' } = range
+  if (errors.length === 0 && from >= to) errors.push({ field: 'until', message: 'must be later than since' })
+  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+  return { since: from, until: to }
+}

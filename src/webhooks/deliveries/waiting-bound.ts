@@ -1,0 +1,128 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+import { ScanRefused } from '../../storage/scans/scan.ts'
+import type { DeliveryDropsTable } from '../../storage/tables/tables.ts'
+import { type Announcing, announceWebhook } from '../dispatch/health-events.ts'
+
+export interface BoundOptions extends Announcing {
+  db: Database
+  now: () => number
+  /** How many deliveries of one owner may wait. */
+  maxWaiting: number
+  /** Called once an hour at most for an owner, with how many were dropped since the last time. */
+  onDropped?: (owner: string, dropped: number) => void
+}
+
+/** Called with the owner of each delivery that was added: drops the oldest waiting ones of owners that have too many. */
+export type WaitingBound = (owners: readonly string[]) => Promise<void>
+
+const batchSize = 500
+/** More than were added are dropped at a time, so that an owner who was far beyond the bound comes back to it. */
+const dropsPerAddition = 4
+const maxDropped = 5_000
+const notifyEachMs = 3_600_000
+const rememberedOwners = 10_000
+
+/**
+ * Keeps the number of waiting deliveries of each owner within a bound, give or take a hundredth. They are counted in an
+ * index, and not after each addition: at the earliest once half of the room that was found the last time is used up, as
+ * other nodes may use the other half.
+ */
+export function waitingBound(options: BoundOptions): WaitingBound {
+  const { maxWaiting } = options
+  const slack = Math.floor(maxWaiting / 100)
+  const rooms = new Map<string, number>()
+  return async (owners) => {
+    for (const [owner, { length }] of Map.groupBy(owners, (one) => one)) {
+      const left = (rooms.get(owner) ?? 0) - length
+      rooms.delete(owner)
+      // The owner that was counted longest ago is forgotten first.
+      if (rooms.size >= rememberedOwners) rooms.delete(rooms.keys().next().value as string)
+      rooms.set(owner, left)
+      if (left >= 0) continue
+      const excess = (await countWaiting(options, owner)) - maxWaiting
+      if (excess > 0) await dropOldest(options, owner, Math.min(excess, length * dropsPerAddition + batchSize))
+      rooms.set(owner, excess > 0 ? slack : Math.max(slack, Math.floor(-excess / 2)))
+    }
+  }
+}
+
+/** The waiting deliveries of an owner's lanes: of each lane they lie together in an index. */
+const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
+  join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
+  where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`
+
+/** Many rows are read, so not by the thread that serves. Where that is refused, the next addition tries again. */
+async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
+  const compiled = query.compile(db.read.withoutPlugins())
+  return db.scan<Row>({ compile: () => compiled }, { account: `webhooks of ${owner}` }).catch((error) => {
+    if (error instanceof ScanRefused) return []
+    throw error
+  })
+}
+
+/** Counts no further than can be dropped at a time. */
+async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
+  const counting = sql<{ waiting: number }>`
+    select count(*) as waiting from (
+      select 1 from ${waitingOf(db, owner)} limit ${maxWaiting + maxDropped}) as waiting`
+  const [counted] = await scanned(db, counting, owner)
+  return counted?.waiting ?? 0
+}
+
+/** Ends the deliveries that have waited longest as failed, but none that is under way, and notifies the owner. */
+async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
+  const { db } = options
+  const oldest = sql<{ id: string }>`select d.id from ${waitingOf(db, owner)} order by d.id limit ${excess}`
+  const rows = await scanned(db, oldest, owner)
+  const dropped = new Map<string | null, number>()
+  while (rows.length > 0) {
+    const ids = rows.splice(0, batchSize).map(({ id }) => [id])
+    for (const { webhookId } of await db.write((tx) => drop(tx, options, owner, ids))) {
+      dropped.set(webhookId, (dropped.get(webhookId) ?? 0) + 1)
+    }
+  }
+  const webhooks = [...dropped].sort(([, one], [, other]) => other - one).flatMap(([id]) => id ?? [])
+  await db.write((tx) => notify(tx, options, owner, webhooks.slice(0, 1)))
+}
+
+const reasonOf = (maxWaiting: number) => `Dropped: more than ${maxWaiting} deliveries of yours were waiting`
+
+async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner: string, ids: readonly string[][]) {
+  const instant = iso(now())
+  const wanted = sql`select value ->> 0 from ${db.engine.jsonRows(JSON.stringify(ids))}`
+  // Found by their ids, and not by an index of states: hence the negation.
+  const { rows } = await sql<{ webhookId: string | null }>`
+    update deliveries set status = 'failed', next_attempt_at = null, completed_at = ${instant},
+      reason = ${reasonOf(maxWaiting)}
+    where id in (
+      select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
+      ${db.engine.lockFreeRows})
+    returning webhook_id`.execute(tx)
+  const count = rows.length
+  await sql`
+    insert into delivery_drops (owner, total, unreported, since) values (${owner}, ${count}, ${count}, ${instant})
+    on conflict (owner) do update set total = delivery_drops.total + excluded.total,
+      unreported = delivery_drops.unreported + excluded.unreported,
+      since = case when delivery_drops.unreported = 0 then excluded.since else delivery_drops.since end`.execute(tx)
+  return rows
+}
+
+/** Tells the owner's other webhooks how many were dropped, at most once an hour. */
+async function notify(tx: Queryable, options: BoundOptions, owner: string, webhookIds: string[]): Promise<void> {
+  const { db, now, maxWaiting, onDropped } = options
+  const instant = iso(now())
+  const { rows } = await sql<Pick<DeliveryDropsTable, 'unreported' | 'since'>>`
+    select unreported, since from delivery_drops where owner = ${owner} and unreported > 0
+      and (reported_at is null or reported_at <= ${iso(now() - notifyEachMs)}) ${db.engine.lockRows}`.execute(tx)
+  const [drops] = rows
+  if (drops === undefined) return
+  await tx.updateTable('deliveryDrops').set({ unreported: 0, reportedAt: instant }).where('owner', '=', owner).execute()
+  onDropped?.(owner, drops.unreported)
+  const named = tx.selectFrom('webhooks').selectAll().where('id', 'in', webhookIds)
+  const webhook = webhookIds.length === 0 ? undefined : await named.executeTakeFirst()
+  if (webhook === undefined) return
+  const reason = `More than ${maxWaiting} deliveries were waiting: of the oldest, ${drops.unreported} were dropped`
+  await announceWebhook(tx, options, webhook, { kind: 'webhook.failing', since: drops.since, reason }, instant)
+}

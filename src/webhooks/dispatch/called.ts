@@ -1,0 +1,70 @@
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Owned } from '../../storage/rows/revision.ts'
+import type { Webhook } from '../../storage/tables/tables.ts'
+import type { KeptSecret } from '../secrets.ts'
+import { withLiveOwners } from './subscribers.ts'
+
+/** What a call needs of a registration. */
+export type Called = Pick<
+  Webhook,
+  'id' | 'status' | 'stops' | 'scopes' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret
+>
+
+interface Claimed {
+  id: string
+  eventId: string
+  webhookId: string | null
+  url: string
+}
+
+type Engine = Pick<Database, 'engine'>
+
+/** For each of these deliveries the registration to call, if it still exists and its scopes cover the event. */
+export async function registrationsOf(
+  tx: Queryable,
+  { engine }: Engine,
+  rows: readonly Claimed[],
+): Promise<ReadonlyMap<string, Called>> {
+  const ids = new Set(rows.flatMap(({ webhookId }) => webhookId ?? []))
+  if (ids.size === 0) return new Map()
+  const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
+  const found = await sql<Called>`
+    select id, status, stops, scopes, callback_url as "callbackUrl", headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
+      secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
+      previous_secret_expires_at as "previousSecretExpiresAt"
+    from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
+  const present = await withLiveOwners(tx, { engine }, found.rows)
+  const webhooks = new Map(present.map((row) => [row.id, row]))
+  const untold = await untoldOf(tx, { engine }, rows, webhooks)
+  return new Map(
+    rows.flatMap(({ id, webhookId }) => {
+      const webhook = webhooks.get(webhookId ?? '')
+      return webhook === undefined || untold.has(id) ? [] : [[id, webhook] as const]
+    }),
+  )
+}
+
+/**
+ * Deliveries made for an earlier address whose event the registration's scopes do not cover at its present one: they end
+ * without a call, as those do that were settled already (`settle.ts`).
+ */
+async function untoldOf(
+  tx: Queryable,
+  { engine }: Engine,
+  rows: readonly Claimed[],
+  webhooks: ReadonlyMap<string, Called>,
+): Promise<ReadonlySet<string>> {
+  const registered = (row: Claimed) => webhooks.get(row.webhookId ?? '')
+  const moved = rows.filter((row) => (registered(row)?.callbackUrl ?? row.url) !== row.url)
+  if (moved.length === 0) return new Set()
+  const wanted = engine.jsonRows(JSON.stringify(moved.map(({ eventId }) => [eventId])))
+  const { rows: events } = await sql<{ id: string; audience: string | null }>`
+    select id, audience from events where id in (select value ->> 0 from ${wanted})`.execute(tx)
+  const audiences = new Map(events.map(({ id, audience }) => [id, audience]))
+  const isTold = (row: Claimed) => {
+    const audience = audiences.get(row.eventId) ?? null
+    return audience === null || audience === 'any' || (registered(row)?.scopes ?? '').split(' ').includes(audience)
+  }
+  return new Set(moved.filter((row) => !isTold(row)).map(({ id }) => id))
+}

@@ -1,0 +1,165 @@
+import { sql } from 'kysely'
+import { auditRecorder, theService } from '../../audit/chain.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import type { RandomBytes } from '../../storage/ids.ts'
+import { nextRevision } from '../../storage/rows/revision.ts'
+import type { Webhook } from '../../storage/tables/tables.ts'
+import { settle } from '../deliveries/settle.ts'
+import { announceWebhook } from './health-events.ts'
+import type { Tried } from './outcome.ts'
+
+export interface HealthOptions {
+  db: Database
+  queue: Queue
+  sealer: Sealer
+  now: () => number
+  random: RandomBytes
+}
+
+const dayMs = 86_400_000
+const toldAfterMs = dayMs
+const disabledAfterMs = 5 * dayMs
+const minFailures = 10
+const well = { failingSince: null, failingTold: null }
+
+/** The failures in a row of a lane, before a batch was recorded and after it. */
+export interface InARow {
+  before: number
+  after: number
+}
+
+/**
+ * The registrations of a batch whose health may change, locked first of all, in order: so no two transactions wait for
+ * each other. Where calls succeed as they did before, there is nothing to look at.
+ */
+export async function lockRegistrations(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
+  const registered = batch.filter(({ due }) => due.webhookId !== null)
+  if (registered.length === 0) return new Map<string, Webhook>()
+  const among = (tries: readonly Tried[]) => {
+    const ids = new Set(tries.map(({ due }) => due.webhookId))
+    return sql`id in (select value ->> 0 from ${engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))})`
+  }
+  const unsuccessful = registered.filter(({ outcome }) => !outcome?.delivered)
+  const { rows } = await sql<Webhook>`
+    select * from webhooks where ${among(registered)} and (failing_since is not null or ${among(unsuccessful)})
+    order by id ${engine.lockRows}`.execute(tx)
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/**
+ * Keeps since when registrations fail, tells their owners after a day, and disables those that answered 410 or failed for
+ * five days and ten tries. Audit entries come last.
+ */
+export async function recordHealth(
+  tx: Queryable,
+  options: HealthOptions,
+  batch: readonly Tried[],
+  webhooks: ReadonlyMap<string, Webhook>,
+  failures: ReadonlyMap<string, InARow>,
+): Promise<void> {
+  const nowMs = options.now()
+  await endEpisodes(tx, options.db, batch, webhooks, failures)
+  const changed: Webhook[] = []
+  const ending: { webhook: Webhook; reason: string }[] = []
+  for (const [id, tries] of Map.groupBy(batch, ({ due }) => due.webhookId)) {
+    const before = webhooks.get(id ?? '')
+    if (before === undefined) continue
+    const inARow = failures.get(before.id)
+    // A success that was recorded at the same time counts its lane's failures anew, and may have missed the episode.
+    const isOver = inARow?.before === 0
+    const after = tries.reduce(afterOne, isOver ? { ...before, ...well } : before)
+    const reason = whyDisable(after, tries, inARow?.after ?? 0, nowMs)
+    if (reason !== null && after.status === 'active') ending.push({ webhook: after, reason })
+    else if (isToBeTold(after, nowMs)) after.failingTold = await tellFailing(tx, options, after, nowMs)
+    if (after.failingSince !== before.failingSince || after.failingTold !== before.failingTold) changed.push(after)
+  }
+  await storeFailing(tx, options.db, changed)
+  for (const { webhook, reason } of ending) await disable(tx, options, webhook, reason)
+}
+
+/**
+ * An episode of failing ends with the first success, also of a test; that a test fails says nothing of the others. A 410
+ * is no failure: it says that nothing is to be sent.
+ */
+function afterOne(webhook: Webhook, { due, outcome, startedAt }: Tried): Webhook {
+  if (outcome === null || outcome.gone) return webhook
+  if (outcome.delivered) return { ...webhook, ...well }
+  if (due.isTest === 1) return webhook
+  return { ...webhook, failingSince: webhook.failingSince ?? startedAt }
+}
+
+function whyDisable(
+  { failingSince }: Webhook,
+  tries: readonly Tried[],
+  failures: number,
+  nowMs: number,
+): string | null {
+  if (tries.some(({ outcome }) => outcome?.gone)) return 'The endpoint answered 410 Gone'
+  if (failingSince === null || nowMs - Date.parse(failingSince) < disabledAfterMs || failures < minFailures) return null
+  return 'No call has succeeded for five days'
+}
+
+/** Once in each episode: one that was told before this one began is another. */
+const isToBeTold = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
+  status === 'active' &&
+  failingSince !== null &&
+  (failingTold === null || failingTold < failingSince) &&
+  nowMs - Date.parse(failingSince) >= toldAfterMs
+
+async function tellFailing(tx: Queryable, options: HealthOptions, webhook: Webhook, nowMs: number): Promise<string> {
+  const instant = new Date(nowMs).toISOString()
+  const since = webhook.failingSince as string
+  const news = { kind: 'webhook.failing', since, reason: 'No call has succeeded for a day' } as const
+  await announceWebhook(tx, options, webhook, news, instant)
+  return instant
+}
+
+/**
+ * Ends the episodes that began after this transaction had looked for them: the lane, held by now, has failures of which it
+ * saw none. A registration that is held by somebody else is passed over, since whoever fails next looks at its lane.
+ */
+async function endEpisodes(
+  tx: Queryable,
+  { engine }: Database,
+  batch: readonly Tried[],
+  webhooks: ReadonlyMap<string, Webhook>,
+  failures: ReadonlyMap<string, InARow>,
+): Promise<void> {
+  const ids = new Set<string>()
+  for (const { due, outcome } of batch) {
+    const id = due.webhookId ?? ''
+    if (outcome?.delivered && !webhooks.has(id) && (failures.get(id)?.before ?? 0) > 0) ids.add(id)
+  }
+  if (ids.size === 0) return
+  const missed = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
+  await sql`
+    update webhooks set failing_since = null, failing_told = null where id in (
+      select id from webhooks where id in (select value ->> 0 from ${missed}) and failing_since is not null
+      ${engine.lockFreeRows})`.execute(tx)
+}
+
+async function storeFailing(tx: Queryable, { engine }: Database, changed: readonly Webhook[]): Promise<void> {
+  if (changed.length === 0) return
+  const rows = JSON.stringify(changed.map(({ id, failingSince, failingTold }) => [id, failingSince, failingTold]))
+  await sql`
+    update webhooks set failing_since = a.since, failing_told = a.told
+    from (select value ->> 0 as id, value ->> 1 as since, value ->> 2 as told from ${engine.jsonRows(rows)}) as a
+    where a.id = webhooks.id`.execute(tx)
+}
+
+/** Ends a registration's deliveries with the reason shown; the owner can enable it again. */
+async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {
+  const instant = new Date(options.now()).toISOString()
+  await tx
+    .updateTable('webhooks')
+    .set((row) => ({ status: 'disabled', statusReason: reason, stops: row('stops', '+', 1) }))
+    .set(nextRevision('webhooks', instant))
+    .where('id', '=', webhook.id)
+    .execute()
+  await settle(tx, options, webhook.id, instant)
+  await announceWebhook(tx, options, webhook, { kind: 'webhook.disabled', since: instant, reason }, instant)
+  const entry = { ...theService, event: 'webhook.disabled', target: webhook.id, details: { reason } } as const
+  await auditRecorder(options.sealer, options.now)(tx, entry)
+}

@@ -1,0 +1,115 @@
+import { sql } from 'kysely'
+import type { WorkTogether } from '../../queue/queue.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
+import type { WaitingBound } from '../deliveries/waiting-bound.ts'
+import { armLanes, laneOf, shareOf } from '../queue/endpoint-queue.ts'
+import { type Event, type Target, targetsIn } from './targets.ts'
+
+export interface FanOutOptions {
+  db: Database
+  now: () => number
+  random: RandomBytes
+  /** Keeps what waits within bounds. */
+  bound?: WaitingBound
+  /** Called after deliveries were added. */
+  onAdded?: () => void
+}
+
+/** How many deliveries one transaction adds at most, and how many where there are more: others wait for it on SQLite. */
+const maxAdded = 800
+const chunkSize = 400
+/** How many are held in memory at a time, give or take those of one event. */
+const maxGathered = 10_000
+
+/**
+ * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
+ * of its audience, and one for the address given with the request, unless a registration has the same and takes the plain
+ * body. Running twice adds nothing.
+ */
+export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): WorkTogether => {
+  return async ({ payloads, finish }) => {
+    const instant = new Date(now()).toISOString()
+    const add = async (additions: readonly Addition[], before?: (tx: Queryable) => Promise<void>) => {
+      await db.write(async (tx) => {
+        await before?.(tx)
+        await addDeliveries(tx, db, additions, instant)
+      })
+      onAdded?.()
+      await bound?.(additions.map(({ owner }) => owner))
+    }
+    const events = await eventsOf(db.read, db, payloads)
+    const targets = targetsIn(db.read, db, events)
+    const registered: Addition[] = []
+    // A unique constraint holds any number of nulls: only the run that finishes the jobs adds these.
+    const addressed: Addition[] = []
+    for (const event of events) {
+      for (const target of await targets(event)) {
+        const additions = target.webhookId === null ? addressed : registered
+        additions.push(additionOf(event, target, newOrderedId('dlv', random, instant)))
+      }
+      if (registered.length >= maxGathered) await addMost(registered, add)
+    }
+    await addMost(registered, add)
+    await add([...registered, ...addressed], finish)
+  }
+}
+
+/** Takes and adds all but the last that fit into one transaction. By endpoint, so that each transaction arms few lanes. */
+async function addMost(additions: Addition[], add: (some: readonly Addition[]) => Promise<void>): Promise<void> {
+  if (additions.length <= maxAdded) return
+  additions.sort((one, other) => (one.lane < other.lane ? -1 : 1))
+  while (additions.length > chunkSize) await add(additions.splice(0, chunkSize))
+}
+
+async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
+  const ids = engine.jsonRows(JSON.stringify((payloads as { eventId: string }[]).map(({ eventId }) => [eventId])))
+  const { rows } = await sql<Event>`
+    select id, type, owner_client as "ownerClient", owner_subject as "ownerSubject", audience, body,
+      callback_url as "callbackUrl", except_webhook as "exceptWebhook", created_at as "createdAt"
+    from events where id in (select value ->> 0 from ${ids})`.execute(tx.withoutPlugins())
+  return rows
+}
+
+/** A delivery to add. */
+interface Addition {
+  owner: string
+  lane: string
+  row: (string | number)[]
+}
+
+const additionOf = (event: Event, target: Target, id: string): Addition => {
+  const { webhookId, url, payloadStyle, ownerClient, ownerSubject, stops } = target
+  const lane = laneOf(target, event.ownerClient)
+  const call = [id, event.id, webhookId as string, url, bodyFor(event, payloadStyle), lane]
+  return {
+    ...{ owner: shareOf(webhookId, target), lane },
+    row: [...call, ownerClient, ownerSubject, event.type, stops],
+  }
+}
+
+/** Adds deliveries that are due at once; those that an event has already are passed over. */
+async function addDeliveries(
+  tx: Queryable,
+  db: Database,
+  additions: readonly Addition[],
+  instant: string,
+): Promise<void> {
+  if (additions.length === 0) return
+  const rows = JSON.stringify(additions.map(({ row }) => row))
+  const { rows: added } = await sql<{ lane: string }>`
+    insert into deliveries (id, event_id, webhook_id, url, body, lane, owner_client, owner_subject, event_type,
+      stops, status, attempts, next_attempt_at, created_at)
+    select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8,
+      cast(value ->> 9 as integer), 'pending', 0, ${instant}, ${instant}
+    from ${db.engine.jsonRows(rows)} where true
+    on conflict do nothing returning lane`.execute(tx.withoutPlugins())
+  await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
+}
+
+/** The text that is sent: the plain body, or the payload structure that Standard Webhooks recommends around its bytes. */
+export const bodyFor = (
+  { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,
+  style: Target['payloadStyle'],
+): string =>
+  style === 'plain' ? body : `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(createdAt)},"data":${body}}`

@@ -1,0 +1,172 @@
+import { sql } from 'kysely'
+import type { Queryable } from '../../storage/database.ts'
+import type { Webhook } from '../../storage/tables/tables.ts'
+import type { Due } from '../queue/claim.ts'
+import { type EndpointLimits, firstWaiting, type LaneHealth, nextHealth, rankAfter } from '../queue/endpoint-queue.ts'
+import { armOwners, type OwnerDue } from '../queue/owners.ts'
+import type { Rank } from '../queue/shares.ts'
+import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './endpoint-health.ts'
+import type { Tried } from './outcome.ts'
+
+export interface RecordOptions extends HealthOptions {
+  limits: EndpointLimits
+  /** Seconds to wait before each try; its length is the number of tries. */
+  schedule: readonly number[]
+  /** In [0, 1). */
+  jitter: () => number
+}
+
+/**
+ * Writes what came of a batch of claims: each attempt, the next one or the end, the health of endpoints. Claims that were
+ * lost meanwhile change nothing. Rows are locked in the order registrations, deliveries, lanes, audit log, as deleting a
+ * registration does.
+ */
+export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]): Promise<void> {
+  const nowMs = options.now()
+  const webhooks = await lockRegistrations(tx, options.db, batch)
+  const held = await endClaims(tx, options, batch, webhooks, nowMs)
+  const ours = batch.filter(({ due }) => held.has(due.id))
+  await addAttempts(tx, options, ours)
+  const telling = ours.filter(({ due }) => isPresentAddress(due, webhooks))
+  const failures = await updateLanes(tx, options, ours, new Set(telling), nowMs)
+  await recordHealth(tx, options, telling, webhooks, failures)
+}
+
+/**
+ * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
+ * sent again once its lease has lapsed.
+ */
+export async function recordTogether(
+  options: RecordOptions & { onError: (error: unknown) => void },
+  batch: readonly Tried[],
+): Promise<void> {
+  const { db, onError } = options
+  try {
+    await db.write((tx) => record(tx, options, batch))
+  } catch (error) {
+    if (batch.length === 1) throw error
+    onError(error)
+    for (const tried of batch) await db.write((tx) => record(tx, options, [tried])).catch(onError)
+  }
+}
+
+/** Whether it was the present address that was called: what another one did says nothing of it. */
+const isPresentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
+  url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
+
+/** Ends the claims that still hold, with the state of their deliveries; returns which those are. */
+async function endClaims(
+  tx: Queryable,
+  options: RecordOptions,
+  batch: readonly Tried[],
+  webhooks: ReadonlyMap<string, Webhook>,
+  nowMs: number,
+): Promise<Set<string>> {
+  const rows = batch.map((tried) => {
+    const { id, fence, attempts, round } = tried.due
+    const delayMs = delayOf(options, tried, webhooks)
+    const ended = delayMs === null ? new Date(nowMs).toISOString() : null
+    const next = delayMs === null ? null : new Date(nowMs + delayMs).toISOString()
+    const status = tried.outcome?.delivered ? 'delivered' : delayMs === null ? 'failed' : 'pending'
+    return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
+  })
+  const { engine } = options.db
+  // What the registration has ended meanwhile may still have succeeded, but is not tried again. A redelivery that was asked
+  // for meanwhile counts this try, and goes on by itself.
+  const unlessAnew = (column: string) =>
+    sql`${sql.ref(column)} = case when deliveries.round = a.round
+      and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
+      else ${sql.ref(`deliveries.${column}`)} end`
+  const { rows: held } = await sql<{ id: string }>`
+    update deliveries set lease_until = null, attempts = a.attempts,
+      ${unlessAnew('status')}, ${unlessAnew('next_attempt_at')}, ${unlessAnew('completed_at')}
+    from (select value ->> 0 as id, cast(value ->> 1 as integer) as fence, cast(value ->> 2 as integer) as attempts,
+      cast(value ->> 3 as integer) as round, value ->> 4 as status, value ->> 5 as next_attempt_at,
+      value ->> 6 as completed_at
+      from ${engine.jsonRows(JSON.stringify(rows))}) as a
+    where deliveries.id = a.id and deliveries.fence = a.fence and lease_until is not null
+    returning deliveries.id`.execute(tx.withoutPlugins())
+  return new Set(held.map(({ id }) => id))
+}
+
+/** How long to wait before the next try; null when there is none. */
+function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
+  if (outcome === null || outcome.delivered || due.isTest === 1) return null
+  if (outcome.gone && isPresentAddress(due, webhooks)) return null
+  if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
+  return retryDelayMs(schedule, due.attempts + 1 - due.triesBefore, outcome.retryAfterSeconds, jitter)
+}
+
+async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly Tried[]): Promise<void> {
+  const rows = batch.flatMap(({ due, startedAt, outcome }) => {
+    if (outcome === null) return []
+    const { status, error, responseStart } = outcome
+    return [[due.id, due.attempts + 1, startedAt, Math.round(outcome.durationMs), status, error, responseStart]]
+  })
+  if (rows.length === 0) return
+  await sql`
+    insert into attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_start)
+    select value ->> 0, cast(value ->> 1 as integer), value ->> 2, cast(value ->> 3 as integer),
+      cast(value ->> 4 as integer), value ->> 5, value ->> 6
+    from ${db.engine.jsonRows(JSON.stringify(rows))}`.execute(tx)
+}
+
+/** Counts failures in a row, and lets lanes look again; returns the counts by lane, before and after. */
+async function updateLanes(
+  tx: Queryable,
+  { db, limits }: RecordOptions,
+  batch: readonly Tried[],
+  telling: ReadonlySet<Tried>,
+  nowMs: number,
+): Promise<Map<string, InARow>> {
+  const tries = Map.groupBy(batch, ({ due }) => due.lane)
+  const names = JSON.stringify([...tries].map(([lane, [one]]) => [lane, one?.due.owner]))
+  // One that was idle may have been forgotten since (`expire.ts`).
+  await sql`
+    insert into delivery_lanes (lane, owner) select value ->> 0, value ->> 1 from ${db.engine.jsonRows(names)} where true
+    on conflict do nothing`.execute(tx)
+  const { rows: found } = await sql<LaneHealth & { lane: string; rank: Rank }>`
+    select lane, failures, open_until, rank from delivery_lanes
+    where lane in (select value ->> 0 from ${db.engine.jsonRows(names)}) order by lane ${db.engine.lockRows}`.execute(
+    tx,
+  )
+  const after = found.map(({ lane, ...health }) => {
+    const step = (one: typeof health, tried: Tried) => {
+      if (!tried.outcome || !telling.has(tried)) return one
+      const { delivered } = tried.outcome
+      return { ...nextHealth(one, delivered, nowMs, limits), rank: rankAfter(delivered) }
+    }
+    return { lane, ...(tries.get(lane) ?? []).reduce(step, health) }
+  })
+  // Whoever was served stands behind those that waited meanwhile.
+  const instant = new Date(nowMs).toISOString()
+  const floorOf = ({ openUntil }: LaneHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
+  const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one), one.rank]))
+  const { rows: armed } = await sql<OwnerDue>`
+    update delivery_lanes set failures = a.failures, open_until = a.open_until, rank = a.rank,
+      due_at = case when ${firstWaiting} < a.floor then a.floor else ${firstWaiting} end
+    from (select value ->> 0 as lane, cast(value ->> 1 as integer) as failures, value ->> 2 as open_until,
+      value ->> 3 as floor, cast(value ->> 4 as integer) as rank from ${db.engine.jsonRows(rows)}) as a
+    where a.lane = delivery_lanes.lane returning owner, delivery_lanes.rank, due_at`.execute(tx)
+  await armOwners(tx, db, armed)
+  const before = new Map(found.map(({ lane, failures }) => [lane, failures]))
+  return new Map(after.map(({ lane, failures }) => [lane, { before: before.get(lane) ?? 0, after: failures }]))
+}
+
+const maxWaitSeconds = 86_400
+
+/**
+ * How long to wait after the given number of failed tries, in ms: the schedule's delay ±20 %, or longer when the
+ * receiver asked for it, up to a day. Null when the schedule is used up. `jitter` is in [0, 1).
+ */
+export function retryDelayMs(
+  schedule: readonly number[],
+  tries: number,
+  retryAfterSeconds: number | null,
+  jitter: () => number,
+): number | null {
+  const seconds = schedule[tries]
+  if (seconds === undefined) return null
+  const asked = Math.min(retryAfterSeconds ?? 0, maxWaitSeconds)
+  return Math.round(Math.max(seconds * (0.8 + 0.4 * jitter()), asked) * 1_000)
+}

@@ -1,0 +1,50 @@
+import { type ExpressionBuilder, sql } from 'kysely'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Owned } from '../../storage/rows/revision.ts'
+import type { Tables, Webhook } from '../../storage/tables/tables.ts'
+
+/** What a registration may be told of: the scopes of the token that made it, as far as its client has them still. */
+export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
+  const granted = (scopes ?? '').split(' ')
+  const client = await tx
+    .selectFrom('clients')
+    .select(['scopes', 'revokedAt'])
+    .where('id', '=', ownerClient)
+    .executeTakeFirst()
+  // A client that is not kept here is another issuer's.
+  if (client === undefined) return granted
+  const allowed = client.revokedAt === null ? client.scopes.split(' ') : []
+  return granted.filter((scope) => allowed.includes(scope))
+}
+
+const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
+
+/**
+ * Those of these registrations whose owner is there still: a client by itself, a subject of another issuer, or a user who
+ * was not deleted. What a deleted user has registered is told nothing more.
+ */
+export async function withLiveOwners<Row extends Owned>(
+  tx: Queryable,
+  { engine }: Pick<Database, 'engine'>,
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  const isOfUser = ({ ownerClient, ownerSubject }: Owned) => ownerSubject !== ownerClient && isUserId(ownerSubject)
+  const subjects = [...new Set(rows.filter(isOfUser).map(({ ownerSubject }) => ownerSubject))]
+  if (subjects.length === 0) return rows
+  const wanted = engine.jsonRows(JSON.stringify(subjects.map((subject) => [subject])))
+  const { rows: users } = await sql<{ id: number }>`
+    select id from users where id in (select cast(value ->> 0 as integer) from ${wanted})`.execute(tx)
+  const present = new Set(users.map(({ id }) => String(id)))
+  return rows.filter((row) => !isOfUser(row) || present.has(row.ownerSubject))
+}
+
+/** Deliveries of the owner's own events, or of events that these scopes cover. */
+export const coveredBy =
+  (scopes: readonly string[]) =>
+  ({ exists, selectFrom }: ExpressionBuilder<Tables, 'deliveries'>) =>
+    exists(
+      selectFrom('events')
+        .select('events.id')
+        .whereRef('events.id', '=', 'deliveries.eventId')
+        .where((event) => event.or([event('audience', 'is', null), event('audience', 'in', ['any', ...scopes])])),
+    )

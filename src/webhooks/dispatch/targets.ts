@@ -1,0 +1,111 @@
+import type { Selectable } from 'kysely'
+import { sql } from 'kysely'
+import { patternsOf } from '../../queue/events.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Owned } from '../../storage/rows/revision.ts'
+import type { EventsTable } from '../../storage/tables/tables.ts'
+import { withLiveOwners } from './subscribers.ts'
+
+/** An event as its targets are found for. */
+export type Event = Selectable<EventsTable>
+
+/** Where an event is sent: a registration, or an address that came with a request. */
+export interface Target extends Owned {
+  webhookId: string | null
+  url: string
+  payloadStyle: 'plain' | 'envelope'
+  /** How often the registration had been stopped. */
+  stops: number
+}
+
+/** Finds the targets of events; what several events have in common is looked up once. */
+export function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
+  const owners = ofOwners(tx, db, events)
+  const registrations = new Map<string, Promise<readonly Target[]>>()
+  const registered = (event: Event): Promise<readonly Target[]> => {
+    const { type, audience, exceptWebhook, ownerClient, ownerSubject } = event
+    const key = JSON.stringify([type, exceptWebhook, audience ?? [ownerClient, ownerSubject]])
+    const known = registrations.get(key)
+    if (known !== undefined) return known
+    const found = audience === null ? heardOfOwner(owners, event) : ofAudience(tx, db, event, audience)
+    registrations.set(key, found)
+    return found
+  }
+  const told = toldAlready(tx, db, events)
+  return async (event: Event): Promise<readonly Target[]> => {
+    const targets = await registered(event)
+    const { callbackUrl: url, ownerClient, ownerSubject } = event
+    if (url === null) return targets
+    // A client that gave an address with its request expects the plain body there.
+    const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
+    if (isCalled || (await told).has(event.id)) return targets
+    return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
+  }
+}
+
+interface Registered extends Target {
+  event: string
+}
+
+const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
+
+/** The active registrations of everybody who owns one of these events, by owner. */
+async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
+  const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
+  if (owners.size === 0) return new Map<string, Registered[]>()
+  const wanted = JSON.stringify(
+    [...owners.values()].map(({ ownerClient, ownerSubject }) => [ownerClient, ownerSubject]),
+  )
+  const { rows } = await sql<Registered>`
+    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject, stops from webhooks
+    where status = 'active'
+      and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
+    order by id`.execute(tx)
+  return Map.groupBy(await withLiveOwners(tx, db, rows), ownerKey)
+}
+
+/** The registrations of an event's owner that subscribe to it. */
+async function heardOfOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
+  const patterns = patternsOf(event.type)
+  const registered = (await owners).get(ownerKey(event)) ?? []
+  return registered.filter((one) => patterns.includes(one.event) && one.webhookId !== event.exceptWebhook)
+}
+
+const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
+  tx
+    .selectFrom('webhooks')
+    .select(['webhooks.id as webhookId', 'ownerClient', 'ownerSubject'])
+    .select(['callbackUrl as url', 'payloadStyle', 'stops'])
+    .where('status', '=', 'active')
+    .where('event', 'in', patternsOf(type))
+    .where('webhooks.id', 'is distinct from', exceptWebhook)
+    .orderBy('webhooks.id')
+
+/**
+ * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
+ * that is not kept here is another issuer's.
+ */
+async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
+  const found = await active(tx, event)
+    .leftJoin('clients', 'clients.id', 'webhooks.ownerClient')
+    .select(['webhooks.scopes as granted', 'clients.scopes as allowed', 'clients.revokedAt'])
+    .execute()
+  const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
+  const may = found.filter(
+    ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
+  )
+  return withLiveOwners(tx, db, may)
+}
+
+const sameUrl = (one: string, other: string): boolean =>
+  one === other || URL.parse(one)?.href === URL.parse(other)?.href
+
+/** A unique constraint holds any number of nulls, so deliveries without a registration must be looked for. */
+async function toldAlready(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
+  const ids = events.filter(({ callbackUrl }) => callbackUrl !== null).map(({ id }) => [id])
+  if (ids.length === 0) return new Set()
+  const { rows } = await sql<{ eventId: string }>`
+    select event_id from deliveries where webhook_id is null
+      and event_id in (select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids))})`.execute(tx)
+  return new Set(rows.map(({ eventId }) => eventId))
+}

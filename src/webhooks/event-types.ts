@@ -1,0 +1,84 @@
+import type { EventKind } from '../queue/events.ts'
+import { familyOf } from '../queue/events.ts'
+
+/** Every kind of event that a service tells of, by name. */
+export type EventKinds = Readonly<Record<string, EventKind>>
+
+const object = (properties: Record<string, object>) => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+})
+const text = (description: string) => ({ type: 'string', description })
+const instant = (description: string) => ({ type: 'string', format: 'date-time', description })
+
+const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
+const ofTask = (status: string) => ({ taskId: text('Of the report'), status: { type: 'string', const: status } })
+
+/** The events of reports; those of resources join them (`event-kinds.ts`). Only the owner of a task hears of it. */
+export const reportEvents: EventKinds = {
+  'report.completed': {
+    description: 'A report task completed and its result can be downloaded',
+    example: { taskId, status: 'completed', resultUrl: `/api/reports/${taskId}/download` },
+    schema: object({ ...ofTask('completed'), resultUrl: text('The path of the download') }),
+    audience: null,
+  },
+  'report.failed': {
+    description: 'A report task failed; its status path tells why',
+    example: { taskId, status: 'failed' },
+    schema: object(ofTask('failed')),
+    audience: null,
+  },
+}
+
+const webhookId = 'whk_Q2hhcmxlcyBCYWJiYWdlXw'
+const ofWebhook = { webhookId: text('Of the webhook'), event: text('What it is registered for') }
+
+/** The events about webhooks themselves. Only their owner hears of them, and never at the webhook that they are about. */
+export const webhookEvents = {
+  'webhook.test': {
+    description: 'Somebody tests this very webhook; no other is told',
+    example: { webhookId, event: 'report.*' },
+    schema: object(ofWebhook),
+    audience: null,
+  },
+  'webhook.failing': {
+    description:
+      'Another webhook of yours has failed for a day, or so many deliveries wait that the oldest were dropped',
+    example: {
+      webhookId,
+      event: 'report.*',
+      since: '2026-03-01T12:00:00.000Z',
+      reason: 'No call has succeeded for a day',
+    },
+    schema: object({
+      ...ofWebhook,
+      since: instant('The first failure, or the first dropped delivery'),
+      reason: text('What happened'),
+    }),
+    audience: null,
+  },
+  'webhook.disabled': {
+    description: 'Another webhook of yours was disabled: it is not called until you enable it',
+    example: {
+      ...{ webhookId, event: 'report.*', since: '2026-03-01T12:00:00.000Z' },
+      reason: 'The endpoint answered 410 Gone',
+    },
+    schema: object({ ...ofWebhook, since: instant('When it was disabled'), reason: text('Why') }),
+    audience: null,
+  },
+} satisfies EventKinds
+
+/** What a registration may name as its `event`: an exact name, all events of one noun, or `*`. */
+export const eventPatterns = (kinds: EventKinds): string[] => [
+  ...Object.keys(kinds),
+  ...new Set(Object.keys(kinds).map(familyOf)),
+  '*',
+]
+
+/** The scopes that hearing of a pattern takes; `*` takes none, because it brings what its owner may read. */
+export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
+  const heard = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
+  const audiences = heard.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))
+  return [...new Set(audiences)]
+}

@@ -1,0 +1,79 @@
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+import { limitExpression } from '../../storage/rows/page-query.ts'
+import type { Admission, EndpointLimits, LaneHealth, LaneState } from './endpoint-queue.ts'
+import type { Held, Rank } from './shares.ts'
+
+interface Looked extends LaneHealth, Held {
+  lane: string
+  dueAt: string
+  recent: string
+  inFlight: number
+  waiting: string | null
+}
+
+/** A lane that is due, with the ids of the first of its deliveries that are. */
+export type LookedLane = LaneState & Held & { lane: string; due: readonly string[] }
+
+/** A lane with what is claimed of it, and when it is looked at next. */
+export type Chosen = LookedLane & Admission & { ids: readonly string[] }
+
+interface Look {
+  owners: readonly string[]
+  rank: Rank
+  /** How many lanes of each owner. */
+  each: number
+  limits: EndpointLimits
+  nowMs: number
+}
+
+/** The lanes of these owners to look at, locked, the longest due first, each with the first of its deliveries that are due. */
+export async function dueLanes(tx: Queryable, { engine }: Database, look: Look): Promise<LookedLane[]> {
+  const instant = iso(look.nowMs)
+  const owners = engine.jsonRows(JSON.stringify(look.owners.map((owner) => [owner])))
+  const { rows: found } = await sql<{ lanes: string | null }>`
+    select (select ${engine.jsonArray(sql`w.lane`)} from (
+      select lane from delivery_lanes where owner = value ->> 0 and rank = ${look.rank} and due_at <= ${instant}
+      order by due_at limit ${limitExpression(look.each)}) as w) as lanes from ${owners}`.execute(tx)
+  const names = found.flatMap(({ lanes }) => JSON.parse(lanes ?? '[]') as string[])
+  const first = sql`(select ${engine.jsonArray(sql`w.id`)} from (
+    select id from deliveries where lane = l.lane and status = 'pending' and lease_until is null
+      and next_attempt_at <= ${instant} order by next_attempt_at, id limit ${limitExpression(look.limits.inFlight)}) as w)`
+  const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(names.map((name) => [name])))}`
+  const { rows } = await sql<Looked>`
+    select lane, owner, rank, failures, open_until, due_at, recent, ${first} as waiting,
+      (select count(*) from deliveries where lane = l.lane and lease_until is not null) as in_flight
+    from delivery_lanes as l where lane in (${wanted}) and due_at <= ${instant} and rank = ${look.rank}
+    ${engine.lockFreeRows}`.execute(tx)
+  return rows
+    .sort((one, other) => (one.dueAt < other.dueAt ? -1 : 1))
+    .map(({ recent, waiting, ...lane }) => {
+      const due = JSON.parse(waiting ?? '[]') as string[]
+      return { ...lane, recent: JSON.parse(recent) as number[], due, waiting: due.length }
+    })
+}
+
+/** How many calls each owner could begin. */
+export function wantedBy(lanes: readonly LookedLane[], countOf: (lane: LookedLane) => number): Map<string, number> {
+  const wanted = new Map<string, number>()
+  for (const lane of lanes) wanted.set(lane.owner, (wanted.get(lane.owner) ?? 0) + countOf(lane))
+  return wanted
+}
+
+/** Spends what each owner got on its lanes, the longest due first. A lane that its owner's share leaves out stays as it is. */
+export function choose(
+  lanes: readonly LookedLane[],
+  granted: ReadonlyMap<string, number>,
+  admitted: (lane: LookedLane) => Admission,
+): Chosen[] {
+  const rest = new Map(granted)
+  return lanes.flatMap((lane) => {
+    const wish = admitted(lane)
+    const grant = Math.min(wish.count, rest.get(lane.owner) ?? 0)
+    if (grant === 0 && wish.count > 0) return []
+    rest.set(lane.owner, (rest.get(lane.owner) ?? 0) - grant)
+    const admission = grant === wish.count ? wish : admitted({ ...lane, waiting: grant })
+    return [{ ...lane, ...admission, ids: lane.due.slice(0, grant) }]
+  })
+}

@@ -1,0 +1,61 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+import type { Due } from './claim.ts'
+import { armLanes, firstWaiting } from './endpoint-queue.ts'
+import { armOwners } from './owners.ts'
+
+type Held = Pick<Due, 'id' | 'fence'>
+
+/** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
+export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
+  const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
+  return giveBack(db, lapsed, nowMs)
+}
+
+/** Releases every claim, by any process. Returns how many. */
+export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
+  return giveBack(db, sql`lease_until is not null`, nowMs)
+}
+
+/** Gives back claims that this sender will not see through; a call that ends later changes nothing. */
+export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
+  if (claims.length === 0) return Promise.resolve(0)
+  const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
+  const ours = sql`lease_until is not null and exists (
+    select 1 from ${held} where value ->> 0 = deliveries.id and cast(value ->> 1 as integer) = fence)`
+  return giveBack(db, ours, nowMs)
+}
+
+async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number): Promise<number> {
+  return db.write(async (tx) => {
+    const { rows } = await sql<{ lane: string }>`
+      update deliveries set lease_until = null, fence = fence + 1 where id in (
+        select id from deliveries where ${which} ${db.engine.lockFreeRows}) returning lane`.execute(tx)
+    await armLanes(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
+    return rows.length
+  })
+}
+
+/**
+ * Puts off what a fault of the service itself keeps from being sent, and all that waits beside it: no try was made. Only
+ * what this sender still has.
+ */
+export async function postpone(
+  db: Database,
+  { id, fence, lane }: Held & { lane: string },
+  untilMs: number,
+): Promise<void> {
+  const until = iso(untilMs)
+  await db.write(async (tx) => {
+    const held = tx.updateTable('deliveries').where('id', '=', id).where('fence', '=', fence)
+    const { numUpdatedRows } = await held
+      .where('leaseUntil', 'is not', null)
+      .set({ leaseUntil: null, nextAttemptAt: until })
+      .executeTakeFirst()
+    if (numUpdatedRows === 0n) return
+    const waiting = sql<string | null>`case when ${firstWaiting} is null then null else ${until} end`
+    const postponed = tx.updateTable('deliveryLanes').set({ dueAt: waiting }).where('lane', '=', lane)
+    await armOwners(tx, db, await postponed.returning(['owner', 'rank', 'dueAt']).execute())
+  })
+}

@@ -1,0 +1,185 @@
+import type { ExpressionBuilder } from 'kysely'
+import { type AuditActor, auditRecorder } from '../audit/chain.ts'
+import { keysetPage, type PageQuery } from '../http/pagination.ts'
+import type { Caller } from '../http/policies/authenticate.ts'
+import type { Precondition } from '../http/policies/conditional.ts'
+import { Problem } from '../http/problems/problem.ts'
+import type { Queue } from '../queue/queue.ts'
+import type { Database, Queryable } from '../storage/database.ts'
+import type { Sealer } from '../storage/encryption.ts'
+import { newId, type RandomBytes } from '../storage/ids.ts'
+import { firstRevision } from '../storage/rows/revision.ts'
+import { wherePrecondition } from '../storage/rows/rows.ts'
+import type { Tables, Webhook } from '../storage/tables/tables.ts'
+import { settle } from './deliveries/settle.ts'
+import { newSecret } from './dispatch/sign.ts'
+import type { RegistrationBody } from './rules.ts'
+import { headersPlace, type Owner, secretPlace } from './secrets.ts'
+
+export interface Store {
+  db: Database
+  sealer: Sealer
+  now: () => number
+  random: RandomBytes
+}
+
+type Rows = ExpressionBuilder<Tables, 'webhooks'>
+
+export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient: clientId, ownerSubject: subject })
+
+/** The rows a caller may know of: its own, or all for an administrator. */
+export const visibleTo = (caller: Caller) => (row: Rows) =>
+  row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
+
+/** A new registration as it is stored, and as it is shown once: with its secret. */
+export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
+  const id = newId('whk', random)
+  const secret = newSecret(random)
+  const instant = new Date(now()).toISOString()
+  const row: Webhook = {
+    id,
+    ...ownerOf(caller),
+    event: body.event,
+    callbackUrl: body.callbackUrl,
+    description: body.description ?? null,
+    headers: body.headers ? sealer.seal(JSON.stringify(body.headers), headersPlace(id)) : null,
+    payloadStyle: body.payloadStyle === 'envelope' ? 'envelope' : 'plain',
+    status: 'active',
+    statusReason: null,
+    scopes: [...caller.scopes].join(' '),
+    secretSealed: sealer.seal(secret, secretPlace(id)),
+    previousSecretSealed: null,
+    previousSecretExpiresAt: null,
+    failingSince: null,
+    failingTold: null,
+    stops: 0,
+    ...firstRevision(instant),
+  }
+  return { row, shown: { ...shownBy(sealer)(row), secret } }
+}
+
+const maxOfOwner = 1_000
+
+/**
+ * Adds a registration, and tells the audit log who did. Throws WEBHOOK_LIMIT_REACHED: each costs every event that it hears.
+ * Several that are added at once may go beyond the limit by their number, which the rate of calls keeps small.
+ */
+export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
+  const { ownerClient, ownerSubject } = row
+  const others = tx
+    .selectFrom('webhooks')
+    .select('id')
+    .where((of) => of.and({ ownerClient, ownerSubject }))
+  if ((await others.limit(maxOfOwner).execute()).length === maxOfOwner) {
+    throw new Problem('WEBHOOK_LIMIT_REACHED', `There are ${maxOfOwner} webhooks of yours already: delete one first`)
+  }
+  await tx.insertInto('webhooks').values(row).execute()
+  const details = { event: row.event, host: hostOf(row.callbackUrl) }
+  await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.created', target: row.id, details })
+}
+
+/** A callback's path or query may hold a secret of its receiver's. */
+export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
+
+/** What a failed insert means: DUPLICATE_RESOURCE, or the error itself. */
+export function refuseDuplicate(db: Database, error: unknown): never {
+  if (!db.engine.isDuplicate(error)) throw error
+  throw new Problem('DUPLICATE_RESOURCE', 'This address is registered for this event already', { cause: error })
+}
+
+/** The static headers of a registration. */
+export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<string, string> =>
+  headers === null ? {} : JSON.parse(sealer.open(headers, headersPlace(id)))
+
+/** Row → representation; what its validators are made of stays. */
+export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
+  id: row.id,
+  event: row.event,
+  callbackUrl: row.callbackUrl,
+  ...(row.description !== null && { description: row.description }),
+  ...(row.headers !== null && { headers: headersOf(sealer, row) }),
+  payloadStyle: row.payloadStyle,
+  status: row.status,
+  ...(row.statusReason !== null && { statusReason: row.statusReason }),
+  ...(row.previousSecretExpiresAt !== null && { previousSecretExpiresAt: row.previousSecretExpiresAt }),
+  createdAt: row.createdAt,
+  revision: row.revision,
+  sharesSecond: row.sharesSecond,
+  updatedAt: row.updatedAt,
+})
+
+/** What a caller sees of a registration: an administrator also whose it is. */
+export const shownTo = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
+  const show = shownBy(sealer)
+  if (!scopes.has('admin')) return show
+  return (row: Webhook) => ({ ...show(row), ownerClient: row.ownerClient, ownerSubject: row.ownerSubject })
+}
+
+const wellFormed = /^whk_[\w-]{22}$/
+
+/** The registration, or the same RESOURCE_NOT_FOUND for an unknown id and for somebody else's. */
+export async function find(tx: Queryable, caller: Caller, id: string): Promise<Webhook> {
+  const query = tx.selectFrom('webhooks').selectAll().where('id', '=', id).where(visibleTo(caller))
+  const row = wellFormed.test(id) ? await query.executeTakeFirst() : undefined
+  if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such webhook')
+  return row
+}
+
+/**
+ * The registration, held until the end of the transaction: nobody else changes it, and no outcome of a call is recorded
+ * meanwhile. Throws as `find`, or PRECONDITION_FAILED: the demands are part of the statement that takes hold of it.
+ */
+export async function hold(tx: Queryable, caller: Caller, id: string, demands: Precondition = {}): Promise<Webhook> {
+  const { id: known } = await find(tx, caller, id)
+  const touch = tx.updateTable('webhooks').set((row) => ({ revision: row.ref('revision') }))
+  const held = await wherePrecondition(touch.where('id', '=', known), demands)
+    .returningAll()
+    .executeTakeFirst()
+  if (held !== undefined) return held
+  await find(tx, caller, id)
+  throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
+}
+
+/** Throws WEBHOOK_NOT_ACTIVE for a registration that is paused or disabled. */
+export function refuseInactive({ status }: Webhook): void {
+  if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
+}
+
+/** Removes a registration and ends its waiting deliveries; its log stays. Throws as `hold`. */
+export function remove(
+  { db, queue, sealer, now }: Store & { queue: Queue },
+  caller: Caller,
+  id: string,
+  demands: Precondition,
+  actor: AuditActor,
+): Promise<void> {
+  const instant = new Date(now()).toISOString()
+  return db.write(async (tx) => {
+    await hold(tx, caller, id, demands)
+    await tx.deleteFrom('webhooks').where('id', '=', id).execute()
+    await settle(tx, { db, queue }, id, instant)
+    await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })
+  })
+}
+
+/** One page of a caller's registrations, newest first, with the cursors of its neighbours. */
+export const page = (db: Database, caller: Caller, query: PageQuery) =>
+  keysetPage<Webhook>(query, 2, {
+    of: 'webhooks',
+    keyOf: ({ createdAt, id }) => [createdAt, id],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const [createdAt = '', id = ''] = (after ?? []).map(String)
+      return db.read
+        .selectFrom('webhooks')
+        .selectAll()
+        .where(visibleTo(caller))
+        .$if(after !== null, (rows) =>
+          rows.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
+        )
+        .orderBy('createdAt', order)
+        .orderBy('id', order)
+        .limit(count)
+        .execute()
+    },
+  })

@@ -1,0 +1,75 @@
+import { type AuditActor, auditRecorder } from '../audit/chain.ts'
+import type { Caller } from '../http/policies/authenticate.ts'
+import type { Precondition } from '../http/policies/conditional.ts'
+import { Problem } from '../http/problems/problem.ts'
+import type { Queryable } from '../storage/database.ts'
+import { iso } from '../storage/ids.ts'
+import { nextRevision } from '../storage/rows/revision.ts'
+import type { Webhook } from '../storage/tables/tables.ts'
+import { newSecret } from './dispatch/sign.ts'
+import { hold, type Store } from './registrations.ts'
+import { accountPlace, ensureSecret, type KeptSecret, type Owner, secretPlace } from './secrets.ts'
+
+const overlapMs = 24 * 3_600_000
+
+interface Rotation {
+  /** The old secret has leaked: it signs nothing more, instead of another 24 hours. */
+  immediate: boolean
+  actor: AuditActor
+}
+
+/**
+ * A new secret, and the columns that keep it with the one it replaces. Throws SECRET_ROTATION_IN_PROGRESS while that one
+ * signs beside an older one, whose time was promised, unless both are to end.
+ */
+function successor({ sealer, now, random }: Store, before: KeptSecret, place: string, immediate: boolean) {
+  const { secretSealed, previousSecretExpiresAt: end } = before
+  if (!immediate && end !== null && Date.parse(end) > now()) {
+    const detail = `The secret before this one signs until ${end}: rotate after that, or end both with "immediate"`
+    throw new Problem('SECRET_ROTATION_IN_PROGRESS', detail)
+  }
+  const secret = newSecret(random)
+  const previous = { previousSecretSealed: secretSealed, previousSecretExpiresAt: iso(now() + overlapMs) }
+  const none = { previousSecretSealed: null, previousSecretExpiresAt: null }
+  return { secret, kept: { secretSealed: sealer.seal(secret, place), ...(immediate ? none : previous) } }
+}
+
+/** Gives a registration a new secret. Throws as `hold`, or SECRET_ROTATION_IN_PROGRESS. */
+export async function rotateSecret(
+  tx: Queryable,
+  store: Store,
+  caller: Caller,
+  { id, demands, immediate, actor }: Rotation & { id: string; demands: Precondition },
+): Promise<{ webhook: Webhook; secret: string }> {
+  const before = await hold(tx, caller, id, demands)
+  const { secret, kept } = successor(store, before, secretPlace(id), immediate)
+  const changing = tx.updateTable('webhooks').set({ ...kept, ...nextRevision('webhooks', iso(store.now())) })
+  const webhook = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+  const entry = { ...actor, event: 'webhook.secret_rotated', target: id, details: { immediate } } as const
+  await auditRecorder(store.sealer, store.now)(tx, entry)
+  return { webhook, secret }
+}
+
+/** Gives an account a new secret for the addresses that come with requests. Throws SECRET_ROTATION_IN_PROGRESS. */
+export async function rotateAccountSecret(
+  tx: Queryable,
+  store: Store,
+  owner: Owner,
+  { immediate, actor }: Rotation,
+): Promise<{ secret: string; previousSecretExpiresAt?: string }> {
+  const { sealer, now, random } = store
+  await ensureSecret(tx, sealer, owner, now, random)
+  const row = tx
+    .updateTable('accountSecrets')
+    .where('ownerClient', '=', owner.ownerClient)
+    .where('ownerSubject', '=', owner.ownerSubject)
+  // Held from here on, so that of two rotations at once the later one sees the earlier one's secret.
+  const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
+  const before = await touch.executeTakeFirstOrThrow()
+  const { secret, kept } = successor(store, before, accountPlace(owner), immediate)
+  await row.set(kept).execute()
+  const entry = { ...actor, event: 'webhook.secret_rotated', target: 'account', details: { immediate } } as const
+  await auditRecorder(sealer, now)(tx, entry)
+  const { previousSecretExpiresAt: end } = kept
+  return { secret, ...(end !== null && { previousSecretExpiresAt: end }) }
+}

@@ -1,0 +1,106 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { addLink } from '../http/headers/vary.ts'
+import { linkHeader } from '../http/pagination.ts'
+import { auditActor, callerOf } from '../http/policies/authenticate.ts'
+import { mergePatch, validatedBy } from '../http/policies/body-parsing.ts'
+import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
+import { idempotentWrite, type Write } from '../idempotency/idempotent-write.ts'
+import type { Queryable } from '../storage/database.ts'
+import { deliveryRoutes } from './deliveries/routes.ts'
+import { find, insert, newRegistration, page, refuseDuplicate, remove, shownTo } from './registrations.ts'
+import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
+import * as schemas from './schemas.ts'
+import { secretRoutes } from './secret-routes.ts'
+import { change } from './update.ts'
+import type { WebhooksOptions } from './webhooks-options.ts'
+
+type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
+
+const path = '/api/webhooks'
+const tags = ['webhooks']
+const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
+const writes = { scope: 'webhooks:write', cache: 'none' } as const
+
+/** Registrations with their secrets and deliveries, and the kinds of events there are. */
+export const webhooks: Plugin = async (app, options) => {
+  const all = [creating, listing, reading, changing, removing, deliveryRoutes, secretRoutes, kinds]
+  for (const routes of all) await routes(app, options)
+}
+
+const creating: Plugin = async (app, options) => {
+  const about = { tags, operationId: 'createWebhook', summary: 'Register a webhook' }
+  const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
+  const problems = ['DUPLICATE_RESOURCE', 'WEBHOOK_LIMIT_REACHED', 'CALLBACK_URL_BLOCKED'] as const
+  const config = { ...writes, limit: 'webhooks', problems } as const
+  const validatorCompiler = validatedBy(registrationErrors(options.events))
+  app.post(path, { config, schema, validatorCompiler }, async (request, reply) => {
+    const caller = callerOf(request)
+    await checkRegistration(request.body, caller, options)
+    checkAddition(request)
+    const { row, shown } = newRegistration(options, caller, request.body)
+    const write: Write<Queryable> = (unit) =>
+      options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
+    return idempotentWrite(request, reply, write, async (tx) => {
+      await insert(tx, row, options, auditActor(request))
+      return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body: shown }
+    })
+  })
+}
+
+const listing: Plugin = async (app, { db, sealer }) => {
+  const about = { tags, operationId: 'listWebhooks', summary: 'List webhooks, newest first' }
+  const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.Webhook) } }
+  app.get(path, { config: reads, schema }, async (request, reply) => {
+    const { rows, cursors } = await page(db, callerOf(request), request.query)
+    addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
+    return rows.map(shownTo(sealer, callerOf(request)))
+  })
+}
+
+const reading: Plugin = async (app, { db, sealer }) => {
+  const about = { tags, operationId: 'readWebhook', summary: 'Read a webhook', params: schemas.ById }
+  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.Webhook } }
+  app.get(`${path}/:id`, { config: reads, schema }, async (request) =>
+    shownTo(sealer, callerOf(request))(await find(db.read, callerOf(request), request.params.id)),
+  )
+}
+
+const changing: Plugin = async (app, options) => {
+  const about = {
+    tags,
+    operationId: 'patchWebhook',
+    summary: 'Change, pause or enable a webhook',
+    params: schemas.ById,
+  }
+  const body = schemas.webhookPatch(options.events)
+  const schema = { ...about, body, response: { 200: schemas.Webhook } }
+  const problems = ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED', 'PERMISSION_DENIED'] as const
+  const config = { ...writes, accepts: [mergePatch], minimal: true, problems }
+  const validatorCompiler = validatedBy(registrationErrors(options.events))
+  app.patch(`${path}/:id`, { config, schema, validatorCompiler }, async (request) => {
+    const caller = callerOf(request)
+    const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))
+    const patch: RegistrationPatch = Object.fromEntries(named)
+    const demands = preconditionOf(request, options.requireIfMatch ?? false)
+    await checkRegistration(patch, caller, options)
+    const changed = await change(options, caller, request.params.id, patch, demands, auditActor(request))
+    return shownTo(options.sealer, caller)(changed)
+  })
+}
+
+const removing: Plugin = async (app, options) => {
+  const schema = { tags, operationId: 'deleteWebhook', summary: 'Delete a webhook', params: schemas.ById }
+  app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
+    const demands = preconditionOf(request, options.requireIfMatch ?? false)
+    await remove(options, callerOf(request), request.params.id, demands, auditActor(request))
+    return reply.code(204).send()
+  })
+}
+
+const kinds: Plugin = async (app, { events }) => {
+  const about = { tags, operationId: 'listEventTypes', summary: 'List the kinds of events' }
+  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: Type.Array(schemas.EventKind) } }
+  const all = schemas.kindsShown(events)
+  app.get('/api/event-types', { config: reads, schema }, async () => all)
+}

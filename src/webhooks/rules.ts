@@ -1,0 +1,100 @@
+import type { Caller } from '../http/policies/authenticate.ts'
+import { lacksScope } from '../http/policies/authorize.ts'
+import { type FieldError, Problem } from '../http/problems/problem.ts'
+import { type AddressPolicy, checkTarget, type LookupAll } from '../http/ssrf-guard.ts'
+import { urlErrors } from '../http/text-rules.ts'
+import { type EventKinds, eventPatterns, scopesOfPattern } from './event-types.ts'
+
+/** What a client sends to register, after its types were checked. */
+export interface RegistrationBody {
+  event: string
+  callbackUrl: string
+  description?: string
+  headers?: Record<string, string>
+  payloadStyle?: string
+}
+
+/** What a client sends to change a registration: a merge patch (RFC 7396) of what it may set. */
+export interface RegistrationPatch {
+  event?: string
+  callbackUrl?: string
+  description?: string | null
+  headers?: Record<string, string | null> | null
+  payloadStyle?: string
+  status?: string
+}
+
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/
+const printable = /^[\t\x20-\x7e]*$/
+// What describes the call itself: the signature, the body, its framing, its way.
+const reserved =
+  /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
+
+/** What there is to hear, and where calls may go. */
+export interface Rules {
+  events: EventKinds
+  policy: AddressPolicy
+  lookup?: LookupAll | undefined
+}
+
+/** The rules that a registration breaks besides those of its schema. Of a patch, what it names is judged. */
+export const registrationErrors =
+  (events: EventKinds) =>
+  ({ event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
+    ...(event === undefined ? [] : eventErrors(event, events)),
+    ...(callbackUrl === undefined ? [] : urlErrors('callbackUrl', callbackUrl)),
+    ...headerErrors(headers ?? {}),
+  ]
+
+/**
+ * Throws ACCESS_DENIED when the caller may not read what it wants to hear of, or CALLBACK_URL_BLOCKED with the reason;
+ * asks the resolver. Of a patch, what it names is judged.
+ */
+export async function checkRegistration(
+  { event, callbackUrl }: Partial<RegistrationBody> | RegistrationPatch,
+  caller: Caller,
+  rules: Rules,
+): Promise<void> {
+  if (event !== undefined) checkReading(event, caller, rules.events)
+  if (callbackUrl !== undefined) await judge(callbackUrl, rules)
+}
+
+/** Throws ACCESS_DENIED unless the caller may read what the pattern tells. */
+export function checkReading(event: string, { scopes }: Pick<Caller, 'scopes'>, events: EventKinds): void {
+  const missing = missingScope(event, scopes, events)
+  if (missing !== undefined) throw lacksScope(missing)
+}
+
+/** A scope that hearing of the pattern takes, and that is not among these. */
+export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
+  scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
+
+const maxHeaders = 20
+
+/** Throws VALIDATION_ERROR unless a patch leaves static headers that a registration could have. */
+export function checkHeaders(headers: Record<string, string>): void {
+  const isTooMany = Object.keys(headers).length > maxHeaders
+  const errors = isTooMany ? [{ field: 'headers', message: `must be at most ${maxHeaders}` }] : headerErrors(headers)
+  if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+}
+
+async function judge(callbackUrl: string, { policy, lookup }: Rules): Promise<void> {
+  const verdict = await checkTarget(policy, callbackUrl, lookup)
+  if (verdict.ok) return
+  throw new Problem('CALLBACK_URL_BLOCKED', `The callback address ${verdict.reason}`, {
+    errors: [{ field: 'callbackUrl', message: verdict.reason }],
+  })
+}
+
+function eventErrors(event: string, events: EventKinds): FieldError[] {
+  const patterns = eventPatterns(events)
+  return patterns.includes(event) ? [] : [{ field: 'event', message: `must be one of ${patterns.join(', ')}` }]
+}
+
+const headerErrors = (headers: Record<string, string | null>): FieldError[] =>
+  Object.entries(headers).flatMap(([name, value]) => {
+    const field = `headers.${name}`
+    if (!token.test(name)) return [{ field, message: 'is not a header name' }]
+    if (reserved.test(name)) return [{ field, message: 'is set by the service' }]
+    return value === null || printable.test(value) ? [] : [{ field, message: 'must be printable ASCII' }]
+  })

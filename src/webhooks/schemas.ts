@@ -1,0 +1,160 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import { CursorText, Fields, Limit } from '../http/pagination.ts'
+import { documentedRules, partialResponse } from '../http/partial-schema.ts'
+import { Line } from '../http/text-rules.ts'
+import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
+
+const Instant = Type.String({ format: 'date-time' })
+const PayloadStyle = Type.String({
+  enum: ['plain', 'envelope'],
+  description: 'The event body itself, or {type, timestamp, data} around it',
+})
+const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
+  maxProperties: 20,
+  // Not the names that the call itself needs: which those are, the answer tells.
+  ...documentedRules({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
+  description: 'Sent with every call, besides those the service sets',
+  examples: [{ 'x-environment': 'staging' }],
+})
+
+/** An event of the log may be one that a later release no longer knows. */
+export const EventName = Type.String({ examples: ['report.completed'] })
+
+const own = {
+  event: Type.String({
+    maxLength: 100,
+    description: 'One of /api/event-types, all of a noun (`report.*`), or `*`',
+    examples: ['report.completed'],
+  }),
+  callbackUrl: Type.String({
+    maxLength: 2_048,
+    description: 'Receives the POST calls; an absolute https URL',
+    ...documentedRules({ format: 'uri' }),
+    examples: ['https://client.example/hooks/reports'],
+  }),
+  description: Type.Optional(Line(0, 500, { examples: ['Tells the billing system'] })),
+  headers: Type.Optional(Headers),
+  payloadStyle: Type.Optional(PayloadStyle),
+}
+
+const eventOf = (events: EventKinds) =>
+  Type.String({
+    maxLength: 100,
+    description: 'What to hear of',
+    ...documentedRules({ enum: eventPatterns(events) }),
+    examples: ['report.completed'],
+  })
+
+/** The body of a registration. */
+export const newWebhook = (events: EventKinds) =>
+  Type.Object({
+    ...own,
+    event: eventOf(events),
+    payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
+  })
+
+/** The same or null, as one schema: a wrong type is then one error. */
+const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
+  Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
+
+const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
+  ...Type.Record(Type.String(), OrNull(Type.String({ maxLength: 1_024 }))),
+  ...{ type: ['object', 'null'], maxProperties: 40 },
+  description: 'Static headers to set; null takes one away, or all of them',
+  examples: [{ 'x-environment': 'production', 'x-team': null }],
+})
+
+/** The body that changes a registration: a merge patch (RFC 7396). */
+export const webhookPatch = (events: EventKinds) =>
+  Type.Object({
+    event: Type.Optional(eventOf(events)),
+    callbackUrl: Type.Optional(own.callbackUrl),
+    description: Type.Optional(OrNull(Line(0, 500, { examples: ['Tells the billing system'] }))),
+    headers: Type.Optional(HeaderChanges),
+    payloadStyle: Type.Optional(PayloadStyle),
+    status: Type.Optional(
+      Type.String({ enum: ['active', 'paused'], description: 'Only an active one is called', examples: ['paused'] }),
+    ),
+  })
+
+const shown = {
+  id: Type.String({ examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
+  ...own,
+  payloadStyle: PayloadStyle,
+  status: Type.String({ enum: ['active', 'paused', 'disabled'] }),
+  statusReason: Type.Optional(Type.String({ description: 'Why the service disabled it' })),
+  previousSecretExpiresAt: Type.Optional(
+    Type.String({ format: 'date-time', description: 'Until when calls are signed with the secret before it, too' }),
+  ),
+  createdAt: Instant,
+}
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
+
+const forAdministrators = (description: string, example: string) =>
+  Type.Optional(Type.String({ description: `${description}; only administrators see it`, examples: [example] }))
+
+/** A registration as it is shown. */
+export const Webhook = partialResponse(
+  Type.Object({
+    ...shown,
+    ownerClient: forAdministrators('The client that registered it', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
+    ownerSubject: forAdministrators('The user that the client acted for, or the client itself', '42'),
+  }),
+)
+
+/** The only answers that carry the secret. */
+export const CreatedWebhook = Type.Object({
+  ...shown,
+  secret: Type.String({ description: 'Signs the calls; shown only here', examples: [secret] }),
+})
+
+/** One kind of event that can be registered for. */
+export const EventKind = partialResponse(
+  Type.Object({
+    event: EventName,
+    description: Type.String(),
+    example: Type.Unknown({ description: 'A body as it is sent' }),
+    schema: Type.Unknown({ description: 'The JSON Schema (2020-12) of such a body' }),
+  }),
+  { examples: kindsShown(reportEvents) },
+)
+
+/** The kinds of events as they are listed. */
+export function kindsShown(kinds: EventKinds) {
+  return Object.entries(kinds).map(([event, { description, example, schema }]) => ({
+    ...{ event, description, example, schema },
+  }))
+}
+
+/** The account's secret. */
+export const Secret = Type.Object({
+  secret: Type.String({ description: 'Signs calls to the webhookUrl of a request', examples: [secret] }),
+  previousSecretExpiresAt: shown.previousSecretExpiresAt,
+})
+
+/** The body that rotates a secret, which may be left out. */
+export const Rotation = Type.Object({
+  immediate: Type.Optional(
+    Type.Boolean({ description: 'The old secret has leaked: it signs nothing more', examples: [false] }),
+  ),
+})
+
+/** A JWK set (RFC 7517 §5) of Ed25519 public keys (RFC 8037). */
+export const KeySet = Type.Object({
+  keys: Type.Array(
+    Type.Object({
+      kty: Type.String({ examples: ['OKP'] }),
+      crv: Type.String({ examples: ['Ed25519'] }),
+      x: Type.String({ examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'] }),
+      kid: Type.String({ examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'] }),
+      alg: Type.String({ examples: ['EdDSA'] }),
+      use: Type.String({ examples: ['sig'] }),
+    }),
+  ),
+})
+
+export const ById = Type.Object({
+  id: Type.String({ description: 'As the registration named it', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
+})
+export const Narrowed = Type.Object({ fields: Fields })
+export const Paged = Type.Object({ limit: Limit, cursor: CursorText, fields: Fields })

@@ -1,0 +1,80 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { auditActor, callerOf } from '../http/policies/authenticate.ts'
+import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
+import { idempotentWrite } from '../idempotency/idempotent-write.ts'
+import { ownerOf, shownBy } from './registrations.ts'
+import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'
+import * as schemas from './schemas.ts'
+import { accountPlace, keptAccountSecret, type WebhookKeys } from './secrets.ts'
+import type { WebhooksOptions } from './webhooks-options.ts'
+
+type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
+
+const path = '/api/webhooks'
+const tags = ['webhooks']
+const writes = { scope: 'webhooks:write', cache: 'none' } as const
+
+/** The secrets that sign calls: each registration's, and the account's for addresses that come with requests. */
+export const secretRoutes: Plugin = async (app, options) => {
+  for (const routes of [rotating, readingOfAccount, rotatingOfAccount]) await routes(app, options)
+}
+
+const rotating: Plugin = async (app, options) => {
+  const summary = 'Give a webhook a new secret; the old one signs besides for 24 hours'
+  const about = { tags, operationId: 'rotateWebhookSecret', summary, params: schemas.ById }
+  const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.CreatedWebhook } }
+  const problems = ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'SECRET_ROTATION_IN_PROGRESS'] as const
+  const config = { ...writes, bodyOptional: true, problems }
+  app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
+    const { immediate = false } = request.body
+    const demands = preconditionOf(request, options.requireIfMatch ?? false)
+    const wanted = { id: request.params.id, demands, immediate, actor: auditActor(request) }
+    return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => {
+      const { webhook, secret } = await rotateSecret(tx, options, callerOf(request), wanted)
+      return { status: 200, headers: {}, body: { ...shownBy(options.sealer)(webhook), secret } }
+    })
+  })
+}
+
+const readingOfAccount: Plugin = async (app, { db, sealer, now, random }) => {
+  const about = { tags, operationId: 'readWebhookSecret', summary: "Read the account's webhook secret" }
+  const schema = { ...about, response: { 200: schemas.Secret } }
+  const config = { scope: 'webhooks:read', cache: 'none' } as const
+  app.get(`${path}/secret`, { config, schema }, async (request) => {
+    const owner = ownerOf(callerOf(request))
+    const { secretSealed, previousSecretExpiresAt: end } = await keptAccountSecret(db, sealer, owner, now, random)
+    return {
+      secret: sealer.open(secretSealed, accountPlace(owner)),
+      ...(end !== null && { previousSecretExpiresAt: end }),
+    }
+  })
+}
+
+const rotatingOfAccount: Plugin = async (app, options) => {
+  const summary = 'Give the account a new webhook secret; the old one signs besides for 24 hours'
+  const about = { tags, operationId: 'rotateAccountSecret', summary }
+  const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.Secret } }
+  const config = {
+    ...writes,
+    bodyOptional: true,
+    problems: ['PRECONDITION_FAILED', 'SECRET_ROTATION_IN_PROGRESS'],
+  } as const
+  app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
+    const { immediate = false } = request.body
+    // The secret has no tag of its own, as a list has none.
+    checkAddition(request)
+    const rotation = { immediate, actor: auditActor(request) }
+    return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
+      ...{ status: 200, headers: {} },
+      body: await rotateAccountSecret(tx, options, ownerOf(callerOf(request)), rotation),
+    }))
+  })
+}
+
+/** The public key of `v1a` signatures; outside the versions, so a plugin of its own. */
+export const webhookKeySet: FastifyPluginAsyncTypebox<{ keys: WebhookKeys }> = async (app, { keys }) => {
+  const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys of webhook signatures' }
+  const schema = { ...about, response: { 200: schemas.KeySet } }
+  const config = { scope: 'public', cache: 'public' } as const
+  app.get('/.well-known/webhook-keys.json', { config, schema }, async () => keys.jwks)
+}

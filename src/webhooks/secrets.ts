@@ -1,0 +1,139 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { calculateJwkThumbprint } from 'jose'
+import type { Database, Queryable } from '../storage/database.ts'
+import type { Sealer } from '../storage/encryption.ts'
+import type { RandomBytes } from '../storage/ids.ts'
+import type { Webhook } from '../storage/tables/tables.ts'
+import { newSecret } from './dispatch/sign.ts'
+
+/** Whose rows these are: the client and the subject of the token that made them. */
+export interface Owner {
+  ownerClient: string
+  ownerSubject: string
+}
+
+/** An Ed25519 public key (RFC 8037). */
+export interface PublicJwk {
+  kty: string
+  crv: string
+  x: string
+  kid: string
+  alg: string
+  use: string
+}
+
+/** The service's own key for `v1a` signatures, and its public half as a JWK set. */
+export interface WebhookKeys {
+  privateKey: KeyObject
+  jwks: { keys: PublicJwk[] }
+}
+
+const keyName = 'webhook-ed25519'
+const keyPlace = `settings:${keyName}`
+
+/** Where a registration's secret is sealed to. */
+export const secretPlace = (webhookId: string): string => `webhooks:${webhookId}`
+
+/** Where a registration's static headers, which may hold a token of the receiver, are sealed to. */
+export const headersPlace = (webhookId: string): string => `webhooks:${webhookId}:headers`
+
+/** Where an account's secret is sealed to. */
+export const accountPlace = ({ ownerClient, ownerSubject }: Owner): string =>
+  `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
+
+/** Reads the Ed25519 key, and makes it on the first run: once, however many processes start together. */
+export async function webhookKeys(db: Database, sealer: Sealer): Promise<WebhookKeys> {
+  const sealed = (await sealedKey(db.read)) ?? (await addKey(db, sealer.seal(newPrivateKey(), keyPlace)))
+  const privateKey = createPrivateKey(sealer.open(sealed, keyPlace))
+  const { kty = '', crv = '', x = '' } = createPublicKey(privateKey).export({ format: 'jwk' })
+  const kid = await calculateJwkThumbprint({ kty, crv, x })
+  return { privateKey, jwks: { keys: [{ kty, crv, x, kid, alg: 'EdDSA', use: 'sig' }] } }
+}
+
+const newPrivateKey = (): string =>
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
+
+async function sealedKey(tx: Queryable): Promise<string | undefined> {
+  const row = await tx.selectFrom('settings').select('value').where('name', '=', keyName).executeTakeFirst()
+  return row?.value
+}
+
+const addKey = (db: Database, value: string): Promise<string> =>
+  db.write(async (tx) => {
+    await tx
+      .insertInto('settings')
+      .values({ name: keyName, value })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
+    // The winner's, when another process was faster.
+    return (await sealedKey(tx)) as string
+  })
+
+/** A sealed secret as a row keeps it, with the one that it has replaced. */
+export type KeptSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
+
+/** The secrets that sign a call at this time, the newest first: two while a rotation is under way. */
+export function validSecrets(sealer: Sealer, kept: KeptSecret, place: string, nowMs: number): string[] {
+  const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = kept
+  const isOver = previous === null || end === null || Date.parse(end) <= nowMs
+  return (isOver ? [secretSealed] : [secretSealed, previous]).map((sealed) => sealer.open(sealed, place))
+}
+
+type OfAccount = [db: Database, sealer: Sealer, owner: Owner, now: () => number, random: RandomBytes]
+
+/** The account's secret as it is kept, made when it is first needed. */
+export const keptAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<KeptSecret> =>
+  (await keptSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
+
+/** The account's secrets that sign calls to the owner's per-request URLs at this time, the newest first. */
+export async function accountSecrets(...of: OfAccount): Promise<string[]> {
+  const [, sealer, owner, now] = of
+  return validSecrets(sealer, await keptAccountSecret(...of), accountPlace(owner), now())
+}
+
+/** The newest of the account's secrets. */
+export const accountSecret = async (...of: OfAccount): Promise<string> => (await accountSecrets(...of))[0] as string
+
+/** The row of the account's secret; a new one, unless somebody else was faster. */
+export async function ensureSecret(
+  tx: Queryable,
+  sealer: Sealer,
+  owner: Owner,
+  now: () => number,
+  random: RandomBytes,
+): Promise<KeptSecret> {
+  const row = {
+    ownerClient: owner.ownerClient,
+    ownerSubject: owner.ownerSubject,
+    secretSealed: sealer.seal(newSecret(random), accountPlace(owner)),
+    createdAt: new Date(now()).toISOString(),
+  }
+  await tx
+    .insertInto('accountSecrets')
+    .values(row)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+  return (await keptSecret(tx, owner)) as KeptSecret
+}
+
+const keptSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promise<KeptSecret | undefined> =>
+  tx
+    .selectFrom('accountSecrets')
+    .select(['secretSealed', 'previousSecretSealed', 'previousSecretExpiresAt'])
+    .where('ownerClient', '=', ownerClient)
+    .where('ownerSubject', '=', ownerSubject)
+    .executeTakeFirst()
+
+/** A pure function of texts that remembers its last `most` answers; what it throws is not remembered. */
+export function memoize<A extends readonly string[], R>(most: number, compute: (...given: A) => R): (...given: A) => R {
+  const known = new Map<string, R>()
+  return (...given) => {
+    const key = given.length === 1 ? (given[0] as string) : given.join('\0')
+    const found = known.get(key)
+    if (found !== undefined) return found
+    const made = compute(...given)
+    if (known.size >= most) known.delete(known.keys().next().value as string)
+    known.set(key, made)
+    return made
+  }
+}

@@ -1,0 +1,96 @@
+import { type AuditActor, auditRecorder } from '../audit/chain.ts'
+import { applyMergePatch } from '../http/merge-patch.ts'
+import type { Caller } from '../http/policies/authenticate.ts'
+import type { Precondition } from '../http/policies/conditional.ts'
+import { Problem } from '../http/problems/problem.ts'
+import type { Queue } from '../queue/queue.ts'
+import type { Queryable } from '../storage/database.ts'
+import { nextRevision } from '../storage/rows/revision.ts'
+import type { Webhook } from '../storage/tables/tables.ts'
+import { settle } from './deliveries/settle.ts'
+import { resetLanes } from './queue/endpoint-queue.ts'
+import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from './registrations.ts'
+import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
+import { headersPlace } from './secrets.ts'
+
+/** What a registration that is enabled again, or calls another address, starts with. */
+const inHealth = { statusReason: null, failingSince: null, failingTold: null }
+
+/**
+ * Changes a registration by a checked merge patch (RFC 7396) and returns it. Throws as `hold`, DUPLICATE_RESOURCE, and as
+ * `checkReading`: whoever changes what is heard, or where, may hear no more than the token of the request may read.
+ */
+export function change(
+  options: Store & Pick<Rules, 'events'> & { queue: Queue },
+  caller: Caller,
+  id: string,
+  patch: RegistrationPatch,
+  demands: Precondition,
+  actor: AuditActor,
+): Promise<Webhook> {
+  const { db, sealer, now } = options
+  const unit = async (tx: Queryable) => {
+    const before = await hold(tx, caller, id, demands)
+    const updatedAt = new Date(now()).toISOString()
+    const values = valuesOf(options, before, patch, caller)
+    const changing = tx.updateTable('webhooks').set({ ...values, ...nextRevision('webhooks', updatedAt) })
+    const after = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+    if (after.stops !== before.stops || after.callbackUrl !== before.callbackUrl) {
+      await settle(tx, options, id, updatedAt)
+    }
+    if (isFresh(before, after)) await resetLanes(tx, db, id)
+    const details = { changed: Object.keys(patch), ...('callbackUrl' in patch && { host: hostOf(after.callbackUrl) }) }
+    await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.updated', target: id, details })
+    return after
+  }
+  return db.write(unit).catch((error) => refuseDuplicate(db, error))
+}
+
+/** Whether what was known of an endpoint says nothing any more: it is enabled again, or is another one. */
+const isFresh = (before: Webhook, after: Webhook): boolean =>
+  after.callbackUrl !== before.callbackUrl || (after.status === 'active' && before.status !== 'active')
+
+/** The columns that a patch changes. */
+function valuesOf(
+  { sealer, events }: Store & Pick<Rules, 'events'>,
+  before: Webhook,
+  patch: RegistrationPatch,
+  caller: Caller,
+): Partial<Webhook> {
+  const { event, callbackUrl, payloadStyle, status } = patch
+  const isOther = callbackUrl !== undefined && callbackUrl !== before.callbackUrl
+  const values: Partial<Webhook> = {
+    ...(event !== undefined && { event }),
+    ...(callbackUrl !== undefined && { callbackUrl }),
+    ...('description' in patch && { description: patch.description ?? null }),
+    ...('headers' in patch && { headers: headersAfter(sealer, before, patch.headers) }),
+    ...(payloadStyle !== undefined && { payloadStyle: payloadStyle === 'envelope' ? 'envelope' : 'plain' }),
+    ...(status !== undefined && { status: status === 'paused' ? 'paused' : 'active' }),
+    ...(status === 'paused' && { stops: before.stops + 1 }),
+  }
+  if (isFresh(before, { ...before, ...values })) Object.assign(values, inHealth)
+  if (!isOther && (event === undefined || event === before.event)) return values
+  return { ...values, scopes: scopesAfter(before, event ?? before.event, caller, events) }
+}
+
+/**
+ * The scopes that a registration is heard with once its event or address was changed: those of the token that changed
+ * it, as if it had registered anew; an administrator gives none to somebody else's.
+ */
+function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {
+  const { ownerClient, ownerSubject } = ownerOf(caller)
+  checkReading(event, caller, events)
+  if (ownerClient === before.ownerClient && ownerSubject === before.ownerSubject) return [...caller.scopes].join(' ')
+  const kept = new Set((before.scopes ?? '').split(' ').filter((scope) => caller.scopes.has(scope)))
+  if (missingScope(event, kept, events) !== undefined) {
+    throw new Problem('PERMISSION_DENIED', 'The owner of this webhook may not read what the event tells')
+  }
+  return [...kept].join(' ')
+}
+
+function headersAfter(sealer: Store['sealer'], before: Webhook, patch: RegistrationPatch['headers']): string | null {
+  const merged = applyMergePatch(headersOf(sealer, before), patch) as Record<string, string> | null
+  if (merged === null || Object.keys(merged).length === 0) return null
+  checkHeaders(merged)
+  return sealer.seal(JSON.stringify(merged), headersPlace(before.id))
+}

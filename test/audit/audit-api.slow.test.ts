@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { openAudit } from '../../src/audit/buffer.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import { redirectServer } from '../../src/http/server/redirect-server.ts'
+import { createClient } from '../../src/oauth/clients/clients.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { sealer, served } from '../oauth/support.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { later } from '../support/timers.ts'
+
+forEachEngine((engine) => {
+  let db: Database
+  let service: TestApp
+  before(async () => {
+    db = await engine.database()
+    service = await testApp(db, { sealer })
+  })
+  after(async () => {
+    // What breaks while the database is taken away is none of the suite's.
+    const faults = [...service.faults]
+    await service.app.close()
+    await db.close()
+    assert.deepEqual(faults, [])
+  })
+
+  const list = (query = '') => service.send({ url: `/api/audit${query}`, scopes: 'audit:read' })
+  const add = (name: string) => service.send({ method: 'POST', url: '/api/keys', payload: { name }, scopes: 'admin' })
+  const newest = async (event: string) => (await list(`?event=${event}&limit=1`)).json()[0]
+
+  describe('GET /api/audit', () => {
+    it('200 newest first, page by page in both directions, never from a cache of others', async () => {
+      for (let n = 0; n < 5; n++) await add(`Key ${n}`)
+      const first = await list('?limit=2')
+      assert.equal(first.headers['cache-control'], 'private, no-cache')
+      const next = /<([^>]+)>; rel="next"/.exec(String(first.headers.link))?.[1] as string
+      await add('While paging')
+      const second = await service.send({ url: next, scopes: 'audit:read' })
+      const names = (answer: typeof first) =>
+        answer.json().map((entry: { details: { name: string } }) => entry.details.name)
+      assert.deepEqual(
+        [names(first), names(second)],
+        [
+          ['Key 4', 'Key 3'],
+          ['Key 2', 'Key 1'],
+        ],
+      )
+      const prev = /<([^>]+)>; rel="prev"/.exec(String(second.headers.link))?.[1] as string
+      assert.deepEqual(names(await service.send({ url: prev, scopes: 'audit:read' })), ['Key 4', 'Key 3'])
+    })
+
+    it('200 for the scope admin as well', async () => {
+      assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
+    })
+
+    it('where a request came from: behind a proxy of ours what it says, whatever the client wrote before', async () => {
+      const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
+      const payload = { name: 'From afar' }
+      await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })
+      assert.equal((await newest('key.created')).address, '198.51.100.7')
+    })
+
+    it('only what is asked for: event, client, subject, target, time', async () => {
+      service.clock.now += 3_600_000
+      const since = new Date(service.clock.now).toISOString()
+      const { id } = (await add('Filtered')).json()
+      const one = async (query: string) => (await list(query)).json().map(({ target }: { target: string }) => target)
+      assert.deepEqual(await one(`?target=${id}`), [id])
+      assert.deepEqual(await one(`?event=key.created&clientId=cli_test&subject=cli_test&from=${since}`), [id])
+      assert.deepEqual(await one(`?target=${id}&to=${since}`), [])
+      assert.deepEqual(await one(`?target=${id}&clientId=cli_other`), [])
+      assert.deepEqual((await list(`?target=${id}&fields=event`)).json(), [{ event: 'key.created' }])
+    })
+
+    for (const query of ['from=yesterday', 'from=2026-02-30', 'to=2026-01-01T24:00:00Z', 'cursor=x', 'limit=0']) {
+      it(`400 for ${query}`, async () => assert.equal((await list(`?${query}`)).statusCode, 400))
+    }
+
+    it('400 for a cursor of another filter', async () => {
+      const cursor = /cursor=([\w-]+)/.exec(String((await list('?limit=1')).headers.link))?.[1]
+      assert.equal((await list(`?cursor=${cursor}&event=key.created`)).statusCode, 400)
+    })
+
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
+      it(`405 for ${method}: nobody changes it`, async () => {
+        assert.equal((await service.send({ method, url: '/api/audit', scopes: 'admin' })).statusCode, 405)
+      })
+    }
+  })
+
+  it('webhooks: created and deleted, with the host alone of the address', async () => {
+    const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook/s3cret?token=s3cret' }
+    const { id } = (await service.send({ method: 'POST', url: '/api/webhooks', payload })).json()
+    await service.send({ method: 'DELETE', url: `/api/webhooks/${id}` })
+    const entries = (await list(`?target=${id}`)).json()
+    assert.deepEqual(
+      entries.map(({ event, clientId }: Record<string, string>) => [event, clientId]),
+      [
+        ['webhook.deleted', 'cli_test'],
+        ['webhook.created', 'cli_test'],
+      ],
+    )
+    assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
+  })
+
+  it('a credential over plain HTTP, which stays unread: by the service and by the listener that redirects', async () => {
+    const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
+    assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
+    await service.audit.flush()
+    const { address, details, clientId } = await newest('credential.plaintext')
+    assert.deepEqual([address, details, clientId], ['127.0.0.1', { header: 'authorization' }, undefined])
+
+    const told: unknown[] = []
+    const answering = { later, onHealth: () => {} }
+    const options = { baseUrl: 'https://plinth.test', ...answering, onPlaintext: (peer: unknown) => told.push(peer) }
+    const redirect = redirectServer(options).listen(0, '127.0.0.1')
+    await once(redirect, 'listening')
+    const { port } = redirect.address() as AddressInfo
+    for (const sent of [{ 'x-api-key': 's3cret' }, {}]) {
+      const [answer] = await once(request({ port, host: '127.0.0.1', headers: sent }).end(), 'response')
+      assert.equal(answer.statusCode, 301)
+      answer.resume()
+    }
+    redirect.close()
+    assert.deepEqual(told, [{ address: '127.0.0.1', header: 'x-api-key' }])
+  })
+
+  it('tokens: granted, refused, revoked; no secret and no token anywhere', async () => {
+    const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
+    const server = await served(db, { audit })
+    const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
+    const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
+    const credentials = { client_id: client.id, client_secret: secret as string }
+    const { access_token: token } = (await server.token(credentials)).body
+    await server.token({ ...credentials, client_secret: 'wrong' })
+    await server.token({ ...credentials, scope: 'admin' })
+    await server.post('/oauth/revoke', { ...credentials, token })
+    await server.close()
+    await audit.flush()
+    const entries = (await list(`?clientId=${client.id}`)).json()
+    assert.deepEqual(entries.map(({ event, details }: Record<string, unknown>) => [event, details]).reverse(), [
+      ['token.granted', { grant: 'client_credentials', scope: 'reports:read' }],
+      ['token.refused', { error: 'invalid_client' }],
+      ['token.refused', { error: 'invalid_scope' }],
+      ['token.revoked', { kind: 'ClientCredentials' }],
+    ])
+    const everything = JSON.stringify(await db.read.selectFrom('auditEntries').selectAll().execute())
+    for (const hidden of [secret as string, token.slice(-40), 's3cret', 'wrong']) {
+      assert.ok(!everything.includes(hidden), hidden)
+    }
+  })
+})

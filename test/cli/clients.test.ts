@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
+import { askToken, ended, killAll, newPlace, plinth, project, serving, succeeding, visit } from './support.ts'
+
+const { dataDir, port, env, remove } = await newPlace()
+after(() => {
+  killAll()
+  remove()
+})
+
+const run = succeeding(env)
+
+describe('plinth migrate', () => {
+  it('brings a new database up to date, and finds nothing to do after that', async () => {
+    assert.match(await run('migrate'), /^Ran 0001\S*(, \d{4}\S*)+\n$/)
+    assert.equal(await run('migrate'), 'The schema is up to date\n')
+  })
+})
+
+describe('plinth clients', () => {
+  it('create, list and revoke work beside the running service', async () => {
+    const service = await serving(dataDir, port, env)
+    const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write')
+    const [, id, secret] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
+    const answer = await askToken(dataDir, port, id as string, secret as string)
+    assert.equal(answer.status, 200)
+    assert.deepEqual(answer.json().scope.split(' ').sort(), ['products:write', 'reports:read'])
+    const headers = { authorization: `Bearer ${answer.json().access_token}` }
+    assert.equal((await visit(dataDir, `https://localhost:${port}/api/reports`, { headers })).status, 200)
+
+    assert.match(
+      await run('clients', 'list'),
+      new RegExp(`^${id} {2}active {2}\\S+ {2}Partner\n {4}reports:read `, 'm'),
+    )
+    const listed = JSON.parse(await run('clients', 'list', '--json'))
+    const partner = listed.find((client: { id: string }) => client.id === id)
+    assert.deepEqual([partner.name, partner.grants, partner.secretHash], ['Partner', ['client_credentials'], undefined])
+
+    assert.equal(await run('clients', 'revoke', id as string), `Revoked ${id}\n`)
+    assert.match(await run('clients', 'list'), new RegExp(`^${id} {2}revoked \\S+ `, 'm'))
+    const refused = await askToken(dataDir, port, id as string, secret as string)
+    assert.deepEqual([refused.status, refused.json().error], [401, 'invalid_client'])
+    service.child.kill('SIGTERM')
+    assert.equal((await ended(service)).code, 0)
+  })
+
+  const refusals: [string, string[], RegExp][] = [
+    ['an unknown client', ['revoke', 'cli_nobody'], /^plinth: There is no active client cli_nobody\n$/],
+    [
+      'an unknown scope',
+      ['create', '--name', 'x', '--scope', 'all:things'],
+      /^plinth: --scope must not name all:things/,
+    ],
+    ['a client without a name', ['create', '--scope', 'admin'], /^plinth: Give the client a name: --name <name>\n$/],
+  ]
+  for (const [what, args, message] of refusals) {
+    it(`exits with 1 and says why for ${what}`, async () => {
+      const { code, stderr } = await ended(plinth(['clients', ...args], env))
+      assert.equal(code, 1)
+      assert.match(stderr, message)
+    })
+  }
+})
+
+describe('plinth clients create without scopes', () => {
+  const silent: [what: string, args: string[]][] = [
+    ['a machine', []],
+    ['an app that logs people in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
+    ['an empty list of scopes', ['--scope', ' , ']],
+  ]
+  for (const [what, args] of silent) {
+    it(`exits with 2 and lists the scopes there are, for ${what}`, async () => {
+      const { code, stdout, stderr } = await ended(plinth(['clients', 'create', '--name', 'Silent', ...args], env))
+      assert.deepEqual([code, stdout], [2, ''])
+      const [first, ...lines] = stderr.trimEnd().split('\n')
+      assert.equal(first, 'plinth: Give the client its scopes: --scope "<scopes>". The scopes of this service are')
+      const listed = lines.map((line) => /^ {4}(\S+) {2}\S/.exec(line)?.[1])
+      assert.deepEqual(listed, Object.keys(builtIn.scopes))
+    })
+  }
+
+  it('lists the scopes of the definition in use', async () => {
+    const PLINTH_DEFINITION = join(project, 'examples', 'notes', 'service.ts')
+    const create = plinth(['clients', 'create', '--name', 'Silent'], { ...env, PLINTH_DEFINITION })
+    const { code, stderr } = await ended(create)
+    assert.equal(code, 2)
+    assert.match(stderr, /^ {4}notes:read {2}See notes$/m)
+    assert.doesNotMatch(stderr, /users:write/)
+  })
+
+  it('registers nothing then, and gives a public client admin, audit:read and users:write only by name', async () => {
+    const create = (scope: string) =>
+      plinth(
+        ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
+        env,
+      )
+    for (const scope of ['openid,reports:read', 'openid admin']) assert.equal((await ended(create(scope))).code, 0)
+    const refused = await ended(create('*'))
+    assert.equal(refused.code, 1)
+    assert.match(refused.stderr, /^plinth: --scope must not name \*;/)
+    const listed: { name: string; scopes: string[] }[] = JSON.parse(await run('clients', 'list', '--json'))
+    const scopesOf = (name: string) => listed.filter((client) => client.name === name).map(({ scopes }) => scopes)
+    assert.deepEqual(scopesOf('openid,reports:read'), [['openid', 'reports:read']])
+    assert.deepEqual(scopesOf('openid admin'), [['openid', 'admin']])
+    assert.deepEqual([scopesOf('Silent'), scopesOf('*')], [[], []])
+  })
+
+  it('--introspects-others marks a client, --no-introspects-others takes it back', async () => {
+    const text = await run('clients', 'create', '--name', 'Gateway', '--scope', 'reports:read', '--introspects-others')
+    const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
+    const marked = async () => JSON.parse(await run('clients', 'show', id)).introspectsOthers
+    assert.equal(await marked(), true)
+    await run('clients', 'update', id, '--no-introspects-others')
+    assert.equal(await marked(), false)
+  })
+})
+
+describe('plinth --help', () => {
+  const help: [string[], RegExp][] = [
+    [[], /serve .*\n[\s\S]*migrate .*\n[\s\S]*demo .*\n[\s\S]*settings .*\n[\s\S]*clients .*\n/],
+    [['serve'], /Start the service/],
+    [['migrate'], /database schema/],
+    [['demo'], /a token, a report, a signed webhook, a download/],
+    [['settings'], /every setting/],
+    [['clients'], /create .*\n[\s\S]*list .*\n[\s\S]*revoke /],
+    [['clients', 'create'], /--name <name>[\s\S]*--scope <scopes>/],
+    [['clients', 'list'], /--json/],
+    [['clients', 'revoke'], /<id>/],
+    [['users'], /invite .*\n[\s\S]*set-password .*\n[\s\S]*list /],
+    [['users', 'invite'], /<email>[\s\S]*--name <name>[\s\S]*--admin/],
+    [['users', 'set-password'], /standard input/],
+    [['users', 'list'], /--json/],
+  ]
+  it('explains every command, and needs no valid setting for that', async () => {
+    const wrong = { ...env, PLINTH_PORT: 'none' }
+    const shown = await Promise.all(help.map(([args]) => ended(plinth([...args, '--help'], wrong))))
+    for (const [at, { code, stdout, stderr }] of shown.entries()) {
+      const [args, expected] = help[at] as (typeof help)[0]
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.match(stdout, new RegExp(`^Usage: ${['plinth', ...args].join(' ')}`))
+      assert.match(stdout, expected)
+    }
+  })
+
+  it('exits with 1 for a command that does not exist', async () => {
+    const { code, stderr } = await ended(plinth(['server'], env))
+    assert.equal(code, 1)
+    assert.match(stderr, /unknown command 'server'/)
+  })
+
+  it('settings lists every setting with its value, without secrets', async () => {
+    const { stdout } = await ended(
+      plinth(['settings'], { ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'hunter2' }),
+    )
+    assert.match(stdout, new RegExp(`^PLINTH_PORT .*\n += ${port}$`, 'm'))
+    assert.match(stdout, /^PLINTH_BOOTSTRAP_CLIENT_SECRET .*\n += …$/m)
+    assert.doesNotMatch(stdout, /hunter2/)
+  })
+})

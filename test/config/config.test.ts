@@ -1,0 +1,519 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, it } from 'node:test'
+import {
+  baseUrlOf,
+  type Config,
+  databaseUrlOf,
+  describeSettings,
+  readConfig,
+  resultsUrlOf,
+} from '../../src/config/config.ts'
+import { guessableSecrets } from '../../src/config/secrets.ts'
+import { ConfigError } from '../../src/startup-errors.ts'
+
+type Environment = Record<string, string>
+
+const message = (env: Environment): string => {
+  try {
+    readConfig(env)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError)
+    return error.message
+  }
+  return ''
+}
+
+interface Row {
+  key: keyof Config
+  development: unknown
+  /** Only where it differs. */
+  production?: unknown
+  valid: [text: string, value: unknown][]
+  /** Text → what the message says was expected. */
+  invalid: [text: string, expected: RegExp][]
+}
+
+const flag: Pick<Row, 'valid' | 'invalid'> = {
+  valid: [
+    ['true', true],
+    ['false', false],
+  ],
+  invalid: ['yes', '1', 'TRUE'].map((text) => [text, /one of true, false$/]),
+}
+
+const integer = (least: number, most: number): Pick<Row, 'valid' | 'invalid'> => ({
+  valid: [
+    [String(least), least],
+    [String(most), most],
+    [` ${most} `, most],
+  ],
+  invalid: [least - 1, most + 1, 'x', '1.5', '1e3', '0x10', '-1'].map((text) => [
+    String(text),
+    new RegExp(`a whole number from ${least} to ${most}$`),
+  ]),
+})
+
+const cidrs: Pick<Row, 'valid' | 'invalid'> = {
+  valid: [
+    ['10.0.0.0/8, 192.0.2.7,fd00::/8', ['10.0.0.0/8', '192.0.2.7', 'fd00::/8']],
+    [',', []],
+  ],
+  invalid: [
+    ['proxy.example.com', /\(proxy\.example\.com is neither\)$/],
+    ['10.0.0.0/33', /\(10\.0\.0\.0\/33 is neither\)$/],
+    ['10.0.0.1, ::1/129', /\(::1\/129 is neither\)$/],
+    ['10.0.0.0/8/8', /neither/],
+    ['10.0.0.0/', /neither/],
+  ],
+}
+
+const origin: Pick<Row, 'valid' | 'invalid'> = {
+  valid: [
+    ['https://api.example.com', 'https://api.example.com'],
+    ['https://API.example.com:443/', 'https://api.example.com'],
+    ['https://[::1]:8443', 'https://[::1]:8443'],
+  ],
+  invalid: [
+    'http://a.example',
+    'https://a.example/api',
+    'https://a.example?x',
+    'https://me@a.example',
+    'a.example',
+  ].map((text) => [text, /an https:\/\/ address without a path, such as https:\/\/api\.example\.com$/]),
+}
+
+const anyText = (text: string): Pick<Row, 'valid' | 'invalid'> => ({ valid: [[text, text]], invalid: [] })
+
+const schedule = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
+const hex = 'ab'.repeat(32)
+const base64 = Buffer.alloc(32, 7).toString('base64')
+
+const rows: Record<string, Row> = {
+  PLINTH_DEFINITION: { key: 'definitionFile', development: null, ...anyText('./service.ts') },
+  PLINTH_DATA_DIR: { key: 'dataDir', development: './data', ...anyText('/var/lib/plinth') },
+  PLINTH_HOST: { key: 'host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
+  PLINTH_PORT: { key: 'port', development: 8_443, ...integer(0, 65_535) },
+  PLINTH_HTTP_PORT: { key: 'httpPort', development: 8_080, ...integer(0, 65_535) },
+  PLINTH_KEEP_ALIVE: { key: 'keepAliveSeconds', development: 75, ...integer(1, 3_600) },
+  PLINTH_DRAIN: { key: 'drainSeconds', development: 1, production: 5, ...integer(0, 15) },
+  PLINTH_MAX_CONNECTIONS: { key: 'maxConnections', development: 2_000, ...integer(1, 1_000_000) },
+  PLINTH_MAX_CONNECTIONS_PER_ADDRESS: {
+    ...{ key: 'maxConnectionsPerAddress', development: 2_000, production: 200, ...integer(1, 1_000_000) },
+  },
+  PLINTH_BASE_URL: { key: 'baseUrl', development: null, ...origin },
+  PLINTH_AUTH_URL: { key: 'authUrl', development: null, ...origin },
+  PLINTH_TLS: {
+    key: 'tls',
+    development: 'on',
+    valid: [['off', 'off']],
+    invalid: [['no', /one of on, off$/]],
+  },
+  PLINTH_TRUSTED_PROXIES: {
+    ...{ key: 'trustedProxies', development: [], ...cidrs },
+    invalid: [...cidrs.invalid, ['10.0.0.1, 0.0.0.0/0', /not of all \(0\.0\.0\.0\/0\)$/]],
+  },
+  PLINTH_JWT_SHARED_SECRET: {
+    key: 'jwtSharedSecret',
+    development: null,
+    valid: [['s'.repeat(32), 's'.repeat(32)]],
+    invalid: [['s'.repeat(31), /32 to 1024 bytes$/]],
+  },
+  PLINTH_TRUSTED_ISSUER: {
+    key: 'trustedIssuer',
+    development: null,
+    valid: ['https://id.example', 'https://id.example/', 'https://id.example/realms/one'].map((text) => [text, text]),
+    invalid: [
+      'id.example',
+      'http://id.example',
+      'http://localhost.evil.example',
+      'https://me@id.example',
+      'https://id.example/?x',
+      'https://id.example/#x',
+    ].map((text) => [text, /an https:\/\/ address without query and fragment/]),
+  },
+  PLINTH_TRUSTED_ISSUER_CIDRS: {
+    key: 'trustedIssuerCidrs',
+    development: ['127.0.0.0/8', '::1/128'],
+    production: [],
+    ...cidrs,
+  },
+  PLINTH_TRUSTED_SCOPES: {
+    key: 'trustedScopes',
+    development: null,
+    valid: [['users:read,admin', ['users:read', 'admin']]],
+    invalid: [
+      ['users:read books:write', /scopes, comma-separated/],
+      [',', /scopes, comma-separated/],
+    ],
+  },
+  DATABASE_URL: {
+    key: 'databaseUrl',
+    development: null,
+    valid: ['postgres://db.example/plinth', 'postgresql://db.example/plinth', 'file:/x/y.db'].map((text) => [
+      text,
+      text,
+    ]),
+    invalid: ['mysql://db.example/plinth', '/x/y.db', 'file:', 'postgres://[::1/x', 'postgres://db:99999/x'].map(
+      (text) => [text, /postgres:\/\/… or file:…$/],
+    ),
+  },
+  PLINTH_RESULTS_URL: {
+    key: 'resultsUrl',
+    development: null,
+    valid: ['file:/x/results', 's3://bucket', 's3://my.bucket-1/a/b'].map((text) => [text, text]),
+    invalid: ['ftp://x', 's3://', 's3://A_b/x', 's3://bucket/a?b'].map((text) => [text, /s3:\/\/bucket\/prefix$/]),
+  },
+  PLINTH_ROLES: {
+    key: 'roles',
+    development: ['api', 'auth', 'worker'],
+    valid: [['worker, api', ['worker', 'api']]],
+    invalid: [
+      ['web', /a comma-separated list of api, auth, worker$/],
+      [',', /a comma-separated list of api, auth, worker$/],
+    ],
+  },
+  PLINTH_PUBLIC_READ: { key: 'publicRead', development: true, ...flag },
+  PLINTH_REQUIRE_IF_MATCH: { key: 'requireIfMatch', development: false, ...flag },
+  PLINTH_CORS_ORIGINS: {
+    key: 'corsOrigins',
+    development: [],
+    valid: [
+      [
+        'https://app.example.com, https://b.example.com:8443',
+        ['https://app.example.com', 'https://b.example.com:8443'],
+      ],
+      ['http://localhost:5173,http://127.0.0.1:3000', ['http://localhost:5173', 'http://127.0.0.1:3000']],
+      ['http://[::1]:5173,http://app.localhost', ['http://[::1]:5173', 'http://app.localhost']],
+    ],
+    invalid: [
+      ...['*', 'null', 'app.example.com', 'https://*.example.com', 'https://app.example.com/', 'https://a.b/path'],
+      ...['https://App.example.com', 'https://app.example.com:443', 'https://user@app.example.com', 'ftp://a.b'],
+      ...['http://app.example.com', 'http://localhost.example.com', 'https://', 'https://a.b?x', 'https://a.b#x'],
+    ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
+  },
+  PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
+  // Every plan that is refused is in test/version-lives.test.ts.
+  PLINTH_VERSIONS: {
+    key: 'versions',
+    development: {},
+    valid: [['{"v2":{"status":"active"}}', { v2: { status: 'active' } }]],
+    invalid: [['v1', /expected JSON such as/]],
+  },
+  PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
+  PLINTH_PDF_FONT: { key: 'pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
+  PLINTH_MAX_WAITERS: { key: 'maxWaiters', development: 20, ...integer(1, 1_000) },
+  PLINTH_MAX_DOWNLOADS: { key: 'maxDownloads', development: 10, ...integer(1, 256) },
+  PLINTH_TASK_TTL: { key: 'taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
+  PLINTH_WEBHOOK_SCHEDULE: {
+    key: 'webhookSchedule',
+    development: schedule,
+    valid: [['0, 0.5,60', [0, 0.5, 60]]],
+    invalid: ['soon', '-1', '604801', ',', Array(31).fill('1').join(',')].map((text) => [text, /1 to 30 delays/]),
+  },
+  PLINTH_WEBHOOK_TIMEOUT: { key: 'webhookTimeoutSeconds', development: 15, ...integer(1, 120) },
+  PLINTH_WEBHOOK_IN_FLIGHT: { key: 'webhookInFlight', development: 4, ...integer(1, 1_000) },
+  PLINTH_WEBHOOK_RATE: { key: 'webhookRate', development: 10, ...integer(0, 1_000) },
+  PLINTH_WEBHOOK_MAX_WAITING: { key: 'webhookMaxWaiting', development: 100_000, ...integer(100, 10_000_000) },
+  PLINTH_WEBHOOK_ALLOW_CIDRS: {
+    key: 'webhookAllowCidrs',
+    development: ['127.0.0.0/8', '::1/128'],
+    production: [],
+    ...cidrs,
+  },
+  PLINTH_WEBHOOK_ALLOW_HTTP: { key: 'webhookAllowHttp', development: true, production: false, ...flag },
+  PLINTH_MASTER_KEY: {
+    key: 'masterKey',
+    development: null,
+    valid: [hex, base64, base64.replace('=', '')].map((text) => [text, text]),
+    invalid: ['short', hex.slice(2), `${hex}00`].map((text) => [text, /32 bytes as 64 hex digits or base64$/]),
+  },
+  PLINTH_LOG_LEVEL: {
+    key: 'logLevel',
+    development: 'info',
+    valid: [['silent', 'silent']],
+    invalid: [['verbose', /one of fatal, error, warn, info, debug, trace, silent$/]],
+  },
+  PLINTH_PRODUCT_NAME: {
+    key: 'productName',
+    development: 'Plinth',
+    valid: [['Ada & Söhne', 'Ada & Söhne']],
+    invalid: ['a\tb', 'x'.repeat(61)].map((text) => [text, /1 to 60 characters$/]),
+  },
+  PLINTH_ACCENT_COLOR: {
+    key: 'accentColor',
+    development: '#2552c8',
+    valid: [['#C00123', '#C00123']],
+    invalid: ['red', '#fff', '#2552c8;}', '2552c8'].map((text) => [text, /a colour such as #2552c8$/]),
+  },
+}
+
+/** Settings that are only right together. */
+const pairs: [Environment, Partial<Config>][] = [
+  [
+    { PLINTH_TLS_CERT_FILE: 'own.crt', PLINTH_TLS_KEY_FILE: 'own.key' },
+    { tlsCertFile: 'own.crt', tlsKeyFile: 'own.key' },
+  ],
+  [
+    { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret' },
+    { bootstrapClientId: 'boot', bootstrapClientSecret: 'boot secret' },
+  ],
+  [
+    { PLINTH_SMTP_URL: 'smtp://user:pass@mail.example.com:587', PLINTH_SMTP_FROM: 'plinth@example.com' },
+    { smtpUrl: 'smtp://user:pass@mail.example.com:587', smtpFrom: 'plinth@example.com' },
+  ],
+]
+
+const off = /calls\/seconds, such as 6000\/60, with at most 86400 seconds, or off$/
+const rate = (key: keyof Config, calls: number): (typeof rows)[string] => ({
+  ...{ key, development: { calls: 10 * calls, seconds: 60 }, production: { calls, seconds: 60 } },
+  valid: [
+    ['off', null],
+    ['5/86400', { calls: 5, seconds: 86_400 }],
+  ],
+  invalid: [
+    ['600', off],
+    ['0/60', off],
+    ['600/0', off],
+    ['600/86401', off],
+    ['-1/60', off],
+    ['on', off],
+  ],
+})
+const quota = (key: keyof Config, most: number): (typeof rows)[string] => ({
+  ...{ key, development: most },
+  valid: [
+    ['off', null],
+    ['1', 1],
+  ],
+  invalid: [
+    ['0', /a whole number from 1 to 999999999, or off$/],
+    ['1.5', /a whole number/],
+  ],
+})
+Object.assign(rows, {
+  PLINTH_RATE_LIMIT: rate('rateLimit', 6_000),
+  PLINTH_RATE_LIMIT_ANONYMOUS: rate('rateLimitAnonymous', 60),
+  PLINTH_RATE_LIMIT_REPORTS: rate('rateLimitReports', 30),
+  PLINTH_RATE_LIMIT_WEBHOOKS: rate('rateLimitWebhooks', 30),
+  PLINTH_RATE_LIMIT_TOKEN: rate('rateLimitToken', 20),
+  PLINTH_THROTTLE: {
+    ...{ key: 'throttle', development: { calls: 2_000, seconds: 1, burst: 4_000 } },
+    production: { calls: 200, seconds: 1, burst: 400 },
+    valid: [
+      ['off', null],
+      ['3/2:5', { calls: 3, seconds: 2, burst: 5 }],
+    ],
+    invalid: [
+      ['20/1', /calls\/seconds:burst, such as 200\/1:400, or off$/],
+      ['20/1:0', /calls\/seconds:burst/],
+    ],
+  },
+  PLINTH_QUOTA_REQUESTS: quota('quotaRequests', 10_000_000),
+  PLINTH_QUOTA_REPORTS: quota('quotaReports', 100_000),
+  REDIS_URL: {
+    ...{ key: 'redisUrl', development: null },
+    valid: [
+      ['redis://localhost:6379/1', 'redis://localhost:6379/1'],
+      ['rediss://:secret@cache.example', 'rediss://:secret@cache.example'],
+    ],
+    invalid: [
+      ['localhost:6379', /redis:\/\/host:port\/0 or rediss:\/\/…$/],
+      ['redis://localhost/cache', /redis:\/\//],
+      ['redis://localhost:99999', /redis:\/\//],
+      ['redis://[::1', /redis:\/\//],
+    ],
+  },
+})
+
+describe('readConfig', () => {
+  for (const [name, { key, development, production = development, valid, invalid }] of Object.entries(rows)) {
+    it(`${name}: default, valid and invalid values`, () => {
+      assert.deepEqual(readConfig({})[key], development)
+      assert.deepEqual(readConfig({ PLINTH_PROFILE: 'production' })[key], production)
+      assert.deepEqual(readConfig({ [name]: '  ' })[key], development, 'blank is unset')
+      for (const [text, value] of valid) {
+        // An issuer elsewhere than the service would be a contradiction.
+        const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
+        assert.deepEqual(readConfig({ ...base, [name]: text })[key], value)
+      }
+      for (const [text, expected] of invalid) {
+        const said = message({ [name]: text })
+        assert.match(said, expected)
+        const shown = /KEY$|SECRET$/.test(name) ? '…' : text
+        assert.ok(said.startsWith(`${name}=${shown} is not valid: expected `), said)
+        assert.equal(said.split('\n').length, 1)
+      }
+    })
+  }
+
+  it('knows no setting that this test does not', () => {
+    const names = describeSettings(readConfig({}), {}).map(({ name }) => name)
+    assert.deepEqual(
+      names.sort(),
+      ['PLINTH_PROFILE', ...Object.keys(rows), ...pairs.flatMap(([env]) => Object.keys(env))].sort(),
+    )
+  })
+
+  for (const [env, values] of pairs) {
+    const [one, other] = Object.keys(env) as [string, string]
+    it(`${one} and ${other}: both or neither`, () => {
+      const read = readConfig(env)
+      for (const [key, value] of Object.entries(values)) {
+        assert.equal(read[key as keyof Config], value)
+        assert.equal(readConfig({})[key as keyof Config], null)
+      }
+      for (const name of [one, other])
+        assert.match(message({ [name]: env[name] as string }), /belong together: expected both or neither$/)
+    })
+  }
+
+  it('PLINTH_SMTP_URL and PLINTH_SMTP_FROM: an address each', () => {
+    const said = message({
+      PLINTH_SMTP_URL: 'https://mail.example.com',
+      PLINTH_SMTP_FROM: 'Plinth <plinth@example.com>',
+    })
+    assert.match(said, /^PLINTH_SMTP_URL=\S+ is not valid: expected smtp:/)
+    assert.match(said, /\nPLINTH_SMTP_FROM=.* is not valid: expected an e-mail address$/)
+  })
+
+  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: what a client may have', () => {
+    const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })
+    assert.equal(
+      wrong,
+      'PLINTH_BOOTSTRAP_CLIENT_ID=a b is not valid: expected 1 to 128 characters of A-Z a-z 0-9 . _ ~ -, and not digits or dots alone\n' +
+        'PLINTH_BOOTSTRAP_CLIENT_SECRET=… is not valid: expected 1 to 256 printable ASCII characters',
+    )
+    for (const id of ['7', '.', '..', 'a/b']) {
+      const said = message({ PLINTH_BOOTSTRAP_CLIENT_ID: id, PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim' })
+      assert.match(said, /^PLINTH_BOOTSTRAP_CLIENT_ID=\S+ is not valid: expected 1 to 128 characters/)
+    }
+  })
+
+  const random = (form: 'hex' | 'base64') => randomBytes(32).toString(form)
+  const guessable = {
+    PLINTH_BOOTSTRAP_CLIENT_SECRET: ['boot secret', 'k'.repeat(31), 'k'.repeat(32), 'change-me-'.repeat(4)],
+    PLINTH_JWT_SHARED_SECRET: [
+      's'.repeat(32),
+      'abcdefghijklmnopqrstuvwxyz012345',
+      'a-string-secret-at-least-256-bits-long',
+      'qwertyuiop'.repeat(4),
+    ],
+    PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
+  }
+  for (const [name, values] of Object.entries(guessable)) {
+    it(`${name}: told where it can be guessed, and never where it is random`, () => {
+      const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
+      const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
+      for (const value of values) assert.deepEqual(told(value), [name], value)
+      for (let turn = 0; turn < 1_000; turn++) assert.deepEqual(told(random(turn % 2 ? 'hex' : 'base64')), [])
+    })
+  }
+
+  it('allows no page over plain HTTP in production, not even a local one', () => {
+    const env = { PLINTH_PROFILE: 'production', PLINTH_CORS_ORIGINS: 'http://localhost:5173' }
+    assert.match(
+      message(env),
+      /^PLINTH_CORS_ORIGINS=\S+ is not valid: expected origins such as \S+, comma-separated \(/,
+    )
+  })
+
+  it('PLINTH_PROFILE: from NODE_ENV unless it is set itself', () => {
+    assert.equal(readConfig({}).production, false)
+    assert.equal(readConfig({ NODE_ENV: 'production' }).production, true)
+    assert.equal(readConfig({ NODE_ENV: 'test' }).production, false)
+    assert.equal(readConfig({ NODE_ENV: 'production', PLINTH_PROFILE: 'development' }).production, false)
+    assert.equal(
+      message({ PLINTH_PROFILE: 'staging' }),
+      'PLINTH_PROFILE=staging is not valid: expected one of development, production',
+    )
+  })
+
+  it('refuses an issuer elsewhere than the service', () => {
+    const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
+    const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
+    assert.equal(message(elsewhere), refusal)
+  })
+
+  describe('PLINTH_TLS=off', () => {
+    const off = { PLINTH_TLS: 'off' }
+    const proxied = { ...off, PLINTH_TRUSTED_PROXIES: '10.0.0.7' }
+
+    it('in development on a loopback address serves http://localhost:8080', () => {
+      for (const host of ['127.0.0.1', '::1', 'localhost']) {
+        const config = readConfig({ ...off, PLINTH_HOST: host })
+        assert.deepEqual([config.plain, config.port, baseUrlOf(config)], [true, 8_080, 'http://localhost:8080'])
+      }
+      const moved = readConfig({ ...off, PLINTH_PORT: '3000' })
+      assert.equal(baseUrlOf(moved), 'http://localhost:3000')
+      const named = readConfig({ ...off, PLINTH_BASE_URL: 'http://plinth.localhost:8080' })
+      assert.equal(baseUrlOf(named), 'http://plinth.localhost:8080')
+    })
+
+    it('behind a trusted proxy keeps an https:// address, whatever the profile', () => {
+      for (const PLINTH_PROFILE of ['development', 'production']) {
+        const config = readConfig({ ...proxied, PLINTH_PROFILE })
+        assert.deepEqual([config.plain, config.port, baseUrlOf(config)], [false, 8_443, 'https://localhost:8443'])
+      }
+    })
+
+    it('is refused without a trusted proxy in production, and in development on other addresses', () => {
+      const needsProxy = /^PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy/
+      for (const PLINTH_HOST of ['127.0.0.1', '0.0.0.0']) {
+        assert.match(message({ ...off, PLINTH_PROFILE: 'production', PLINTH_HOST }), needsProxy)
+      }
+      const said = message({ ...off, PLINTH_HOST: '0.0.0.0' })
+      assert.match(said, needsProxy)
+      assert.match(said, /, or a loopback address as PLINTH_HOST$/)
+    })
+
+    it('is refused with a base address of the other scheme', () => {
+      assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
+      for (const env of [{}, proxied]) {
+        assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
+      }
+      const outside = { ...off, PLINTH_BASE_URL: 'http://api.example.com' }
+      assert.match(message(outside), /expected an https:\/\/ address/)
+    })
+  })
+
+  it('names every wrong setting at once', () => {
+    const said = message({ PLINTH_PORT: 'x', PLINTH_TLS: 'x', PLINTH_LOG_LEVEL: 'x', PLINTH_TLS_KEY_FILE: 'x' })
+    assert.deepEqual(
+      said.split('\n').map((line) => line.split('=')[0]),
+      ['PLINTH_PORT', 'PLINTH_TLS', 'PLINTH_LOG_LEVEL'],
+    )
+  })
+
+  it('is frozen, and knows what it does not know', () => {
+    const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
+    assert.deepEqual(read.unknown, ['PLINTH_PROT'])
+    assert.ok(Object.isFrozen(read))
+    assert.throws(() => Object.assign(read, { port: 1 }), TypeError)
+  })
+})
+
+describe('what follows from the settings', () => {
+  it('the database: a file in the data folder, or the given address', () => {
+    assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/plinth.db')
+    assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' })), 'postgres://db/x')
+  })
+
+  it('the folder of results: in the data folder, or the given one', () => {
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/results')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' })), 'file:/y/z')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' })), 'file:///y/z')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' })), 'file:y')
+  })
+
+  it('the table of settings: values in force, secrets hidden', () => {
+    const env = { PLINTH_PORT: '9443', PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's' }
+    const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)
+    const value = Object.fromEntries(table.map((row) => [row.name, row.value]))
+    assert.equal(value.PLINTH_PORT, '9443')
+    assert.equal(value.PLINTH_TLS, 'on')
+    assert.equal(value.PLINTH_BASE_URL, '(unset)')
+    assert.equal(value.PLINTH_MASTER_KEY, '…')
+    assert.equal(value.PLINTH_BOOTSTRAP_CLIENT_SECRET, '…')
+  })
+})

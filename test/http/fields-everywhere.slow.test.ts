@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Database } from '../../src/storage/database.ts'
+import { everyScope } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { type Documented, documentedApp, type Json } from '../support/openapi.ts'
+
+const scopes = `${everyScope} users:read:full admin audit:read`
+const product = { name: 'Lamp', price: 24.5 }
+const hook = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook', headers: { 'x-team': 'a' }, description: 'All' }
+const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
+const report = { reportType: 'products', format: 'csv', parameters: { filter: { name: 'Lamp' } } }
+
+forEachEngine((engine) => {
+  describe('fields of every answer', () => {
+    let db: Database
+    let documented: Documented
+    let ids: Record<string, string>
+    before(async () => {
+      db = await engine.database()
+      documented = await documentedApp(db)
+      const make = async (url: string, payload: object = {}) => {
+        const { send } = documented.service
+        return (await send({ method: 'POST', url, payload, scopes })).json()
+      }
+      await make('/users', { name: 'Ada', email: 'ada@example.com', phone: '+1' })
+      await make('/products', product)
+      await make('/books', { title: 'Notes', author: 'Ada' })
+      const { taskId } = await make('/api/reports', report)
+      // A failed one, with its error.
+      await make(`/api/reports/${taskId}/cancel`)
+      const webhook = (await make('/api/webhooks', hook)).id
+      const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
+      await db.write((tx) => tx.insertInto('attempts').values(attemptOf(delivery)).execute())
+      ids = {
+        ...{ taskId, webhook, deliveryId: delivery },
+        ...{ client: (await make('/api/clients', machine)).id, key: (await make('/api/keys', { name: 'Batch' })).id },
+      }
+    })
+    after(async () => {
+      await documented.service.app.close()
+      await db.close()
+    })
+
+    const attemptOf = (deliveryId: string) => ({
+      ...{ deliveryId, attempt: 1, startedAt: '2026-03-01T12:00:00.000Z', durationMs: 3 },
+      ...{ statusCode: 500, error: 'status 500', responseStart: 'no' },
+    })
+
+    const narrowed = () =>
+      documented
+        .operations()
+        .filter(({ method, operation }) => method === 'get' && operation.parameters?.some(isFields))
+        .map(({ path, operation }) => ({
+          url: path.replace(/\{(\w+)\}/g, (_, name) => ids[name] ?? ids[idOf(path)] ?? '1'),
+          schema: operation.responses['200'].content['application/json'].schema as Json,
+        }))
+    const isFields = (parameter: Json) => documented.resolve(parameter).name === 'fields'
+    const idOf = (path: string) => path.split('/')[2]?.replace(/s$/, '') ?? ''
+    const read = async (url: string) => {
+      const answer = await documented.service.send({ url, scopes })
+      assert.equal(answer.statusCode, 200, `${url} ${answer.body}`)
+      return answer.json()
+    }
+
+    /** Every path in an answer, and below each one that is nowhere. */
+    const pathsIn = (value: Json): string[] => {
+      if (Array.isArray(value)) return [...new Set(value.flatMap(pathsIn))]
+      if (typeof value !== 'object' || value === null) return []
+      return Object.entries(value).flatMap(([name, part]) => {
+        const isPlain = !name.includes('.') && !name.includes(',')
+        return isPlain ? [name, `${name}.nowhere`, ...pathsIn(part).map((path) => `${name}.${path}`)] : []
+      })
+    }
+    const valueAt = (value: Json, names: string[]): Json =>
+      names.length === 0 || value === undefined ? value : valueAt(value?.[names[0] as string], names.slice(1))
+
+    /** The documented schema without what must be there: `fields` may leave any member out, at any depth. */
+    const narrowedSchema = (schema: Json): Json =>
+      JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
+
+    it('200 for each path in an answer and for those in none, as documented', async () => {
+      const routes = narrowed()
+      assert.ok(routes.length > 15, String(routes.length))
+      for (const { url, schema } of routes) {
+        const paths = pathsIn(await read(url))
+        assert.ok(paths.length > 3, url)
+        for (const path of paths) {
+          const part = await read(`${url}?fields=${encodeURIComponent(path)}`)
+          documented.check(narrowedSchema(schema), part, `${url} ${path}`)
+          const names = path.split('.')
+          if (Array.isArray(part)) continue
+          const isThere = !/attempts/.test(path) && !path.endsWith('nowhere')
+          if (isThere) assert.notEqual(valueAt(part, names), undefined, `${url} ${path}`)
+          if (path.endsWith('nowhere')) assert.deepEqual(part, {}, `${url} ${path}`)
+        }
+        assert.ok(await read(`/v2${url}?fields=${paths.filter((path) => path.includes('.')).slice(0, 50)}`))
+      }
+    })
+
+    it('200 with the parts of objects in lists, which keep their places', async () => {
+      const { webhook, deliveryId } = ids
+      const attempts = [{ statusCode: 500 }]
+      assert.deepEqual(await read(`/api/webhooks/${webhook}/deliveries?fields=attempts.statusCode`), [{ attempts }])
+      assert.deepEqual(
+        await read(`/api/webhooks/${webhook}/deliveries/${deliveryId}?fields=attempts.statusCode,status.x`),
+        { attempts },
+      )
+      assert.deepEqual(await read(`/api/reports/${ids.taskId}/status?fields=error.message,_links.self.method`), {
+        error: { message: 'The task was cancelled' },
+      })
+    })
+  })
+})

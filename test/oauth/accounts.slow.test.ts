@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import { type Audit, openAudit } from '../../src/audit/buffer.ts'
+import { auditRecorder, operator } from '../../src/audit/chain.ts'
+import { networkOf } from '../../src/http/headers/client-address.ts'
+import { Problem } from '../../src/http/problems/problem.ts'
+import {
+  accountByEmail,
+  addUser,
+  createFirstAdmin,
+  openAccount,
+  setPasswordHash,
+} from '../../src/oauth/users/accounts.ts'
+import { invitations, sweepInvitations } from '../../src/oauth/users/invitations.ts'
+import { type Login, loginJudge } from '../../src/oauth/users/login.ts'
+import { loginTries, sweepLoginTries, tryLimits } from '../../src/oauth/users/login-throttle.ts'
+import { defaultCost, passwords } from '../../src/oauth/users/passwords.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { clock, issuer, quickCost, sealer } from './support.ts'
+
+const good = 'tundra violin marble'
+
+forEachEngine((engine) => {
+  const time = clock(Date.parse('2026-11-21T10:00:00.000Z'))
+  const hasher = passwords(randomBytes, quickCost)
+  let db: Database
+  let people = 0
+  before(async () => {
+    db = await engine.database()
+  })
+  after(() => db.close())
+
+  const record = auditRecorder(sealer, time.now)
+  const told = async (target: string) => {
+    const rows = db.read.selectFrom('auditEntries').select(['event', 'subject']).where('target', '=', target)
+    return (await rows.orderBy('sequence').execute()).map(({ event, subject }) => `${event} by ${subject}`)
+  }
+  const user = async () => {
+    const email = `ada${++people}@example.com`
+    return { email, userId: await db.write((tx) => addUser(tx, 'Ada Lovelace', email, time.now())) }
+  }
+  const account = async (password = good) => {
+    const { email, userId } = await user()
+    const hash = await hasher.hash(password)
+    await db.write(async (tx) => {
+      await openAccount(tx, userId, undefined, time.now())
+      await setPasswordHash(tx, userId, hash, time.now())
+    })
+    return { email, userId, password }
+  }
+
+  describe('invitations', () => {
+    const made = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
+    const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
+
+    it('T-AUTH-04 256 random bits in a link to the issuer, of which only SHA-256 is kept', async () => {
+      const { userId } = await user()
+      const { url, expiresAt } = await made().invite(userId, undefined, operator)
+      assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
+      assert.equal(Date.parse(expiresAt), time.now() + 30 * 60_000)
+      const rows = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
+      assert.equal(rows.length, 1)
+      assert.ok(!JSON.stringify(rows).includes(tokenOf(url)))
+    })
+
+    it('T-AUTH-04 a password once, for one of ten at the same time, and then a login', async () => {
+      const { email, userId } = await user()
+      const token = tokenOf((await made().invite(userId, undefined, operator)).url)
+      const all = await Promise.all(Array.from({ length: 10 }, () => made().accept(token, good, {})))
+      assert.deepEqual(all.filter((outcome) => outcome === 'set').length, 1)
+      assert.equal(all.filter((outcome) => outcome === 'void').length, 9)
+      assert.deepEqual(await told(String(userId)), [
+        'invitation.created by command line',
+        `password.changed by ${userId}`,
+      ])
+      assert.ok(await hasher.verify(good, (await accountByEmail(db, email))?.passwordHash ?? null))
+    })
+
+    it('T-AUTH-04 nothing after half an hour, for a guess, and for a link that another replaced', async () => {
+      const { userId } = await user()
+      const first = tokenOf((await made().invite(userId, undefined, operator)).url)
+      const second = tokenOf((await made().invite(userId, undefined, operator)).url)
+      assert.equal(await made().accept(first, good, {}), 'void')
+      assert.equal(await made().accept('guess', good, {}), 'void')
+      time.pass(30 * 60)
+      assert.equal(await made().read(second), undefined)
+      assert.equal(await made().accept(second, good, {}), 'void')
+      time.pass(1)
+      await sweepInvitations(db, time.now)
+      const left = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
+      assert.deepEqual(left, [])
+    })
+
+    it('the reason for a password that cannot be used, and the link still works', async () => {
+      const { email, userId } = await user()
+      const token = tokenOf((await made().invite(userId, undefined, operator)).url)
+      for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
+        assert.ok(typeof (await made().accept(token, password, {})) === 'object', password)
+      }
+      assert.equal(await made().accept(token, good, {}), 'set')
+    })
+
+    it('RESOURCE_NOT_FOUND for a user who is not there', async () => {
+      await assert.rejects(made().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
+    })
+
+    it('T-AUTH-07 another role ends the access that was given before', async () => {
+      const { userId } = await account()
+      const row = { kind: 'Grant', payload: '{}', grantId: null, uid: null, userCode: null, consumedAt: null }
+      await db.write((tx) =>
+        tx
+          .insertInto('authRecords')
+          .values({ ...row, id: 'g', userId, expiresAt: null })
+          .execute(),
+      )
+      await made().invite(userId, 'user', operator)
+      const grants = () => db.read.selectFrom('authRecords').select('id').where('userId', '=', userId).execute()
+      assert.equal((await grants()).length, 1)
+      await made().invite(userId, 'admin', operator)
+      assert.deepEqual(await grants(), [])
+    })
+  })
+
+  describe('login', () => {
+    const judge = (limits = tryLimits, hashing = hasher, audit?: Audit): Login =>
+      loginJudge({
+        db,
+        sealer,
+        passwords: hashing,
+        tries: loginTries(db, sealer, time.now, limits),
+        random: randomBytes,
+        ...(audit && { audit }),
+      })
+    const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }
+
+    it('the account for the right password, whatever the case of the address', async () => {
+      const { email, userId, password } = await account()
+      for (const text of [email, email.toUpperCase(), ` ${email} `]) {
+        const result = await judge(roomy)({ email: text, password, address: '192.0.2.1' })
+        assert.ok('account' in result && result.account.userId === userId)
+      }
+    })
+
+    it('the audit log tells who logged in, who could not, and never what was typed', async () => {
+      const audit = openAudit({ db, sealer, now: time.now, onError: (error) => assert.fail(String(error)) })
+      const { email, userId, password } = await account()
+      const login = judge(roomy, hasher, audit)
+      const address = '192.0.2.99'
+      await login({ email, password, address })
+      await login({ email, password: 'hunter2 hunter2', address })
+      await login({ email: 'typed by mistake', password: 'hunter2 hunter2', address })
+      await audit.flush()
+      const rows = await db.read.selectFrom('auditEntries').selectAll().where('address', '=', address).execute()
+      assert.deepEqual(
+        rows.map(({ event, subject, target }) => [event, subject, target]),
+        [
+          ['login.succeeded', String(userId), null],
+          ['login.failed', null, String(userId)],
+          ['login.failed', null, null],
+        ],
+      )
+      assert.doesNotMatch(JSON.stringify(rows), /hunter2|mistake|@example/)
+    })
+
+    it('T-AUTH-03 the same for a wrong password, an unknown address, no password, one too long', async () => {
+      const { email } = await account()
+      const { email: invited } = await user()
+      const tries = [
+        { email, password: 'wrong' },
+        { email: 'nobody@example.com', password: good },
+        { email: invited, password: '' },
+        { email, password: 'x'.repeat(100_000) },
+        { email: 'x'.repeat(100_000), password: good },
+      ]
+      for (const attempt of tries) {
+        assert.deepEqual(await judge(roomy)({ ...attempt, address: '192.0.2.2' }), { waitSeconds: 0 })
+      }
+    })
+
+    it('T-AUTH-01 five free tries, then a delay that doubles, and none after a success', async () => {
+      const { email, password } = await account()
+      const login = judge(roomy)
+      const attempt = (text: string) => login({ email, password: text, address: '192.0.2.3' })
+      for (let n = 0; n < 5; n++) assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
+      for (const seconds of [1, 2, 4, 8]) {
+        assert.deepEqual(await attempt(password), { waitSeconds: seconds })
+        time.pass(seconds)
+        assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
+      }
+      time.pass(16)
+      assert.ok('account' in (await attempt(password)))
+      assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
+    })
+
+    it('T-AUTH-01 strangers cannot keep a person out who has logged in from the device before', async () => {
+      const { email, password } = await account()
+      const login = judge(roomy)
+      const first = await login({ email, password, address: '192.0.2.4' })
+      assert.ok('account' in first)
+      for (let n = 0; n < 10; n++) await login({ email, password: 'wrong', address: '192.0.2.4' })
+      const known = { email, password, address: '192.0.2.4', deviceToken: first.deviceToken }
+      assert.ok('account' in (await login(known)))
+      for (const deviceToken of ['x', 'x.y', `x.${first.deviceToken.split('.')[1]}`, undefined]) {
+        assert.ok(!('account' in (await login({ ...known, deviceToken }))))
+      }
+      const other = await account()
+      for (let n = 0; n < 10; n++) await login({ email: other.email, password: 'wrong', address: '192.0.2.4' })
+      const borrowed = { ...known, email: other.email, password: other.password }
+      assert.ok(!('account' in (await login(borrowed))), 'the token of one account is worth nothing for another')
+    })
+
+    it('T-AUTH-01 of 1,000 tries at one account from everywhere at most 100 an hour reach the password', async () => {
+      const { email } = await account()
+      let hashed = 0
+      const counting = { ...hasher, verify: async () => ++hashed < 0 }
+      const login = judge(roomy, counting)
+      for (let n = 0; n < 1_000; n += 50) {
+        const address = (at: number) => `2001:db8:${(n + at).toString(16)}::1`
+        await Promise.all(Array.from({ length: 50 }, (_, at) => login({ email, password: 'x', address: address(at) })))
+      }
+      assert.equal(hashed, 100)
+      time.pass(3_600)
+      await login({ email, password: 'x', address: '2001:db8::1' })
+      assert.equal(hashed, 101)
+    })
+
+    it('T-AUTH-01 twenty a minute from one network, at whatever account; an IPv6 network is a /64', async () => {
+      const login = judge()
+      const attempt = (n: number, address: string) => login({ email: `spray${n}@example.com`, password: 'x', address })
+      for (let n = 0; n < 20; n++) assert.deepEqual(await attempt(n, `2001:db8:9:9::${n}`), { waitSeconds: 0 })
+      assert.deepEqual(await attempt(20, '2001:db8:9:9:ffff::1'), { waitSeconds: 60 })
+      assert.deepEqual(await attempt(21, '2001:db8:9:8::1'), { waitSeconds: 0 })
+      time.pass(60)
+      assert.deepEqual(await attempt(22, '2001:db8:9:9::1'), { waitSeconds: 0 })
+    })
+
+    it('a success brings a hash up to the cost of today', async () => {
+      const { email, password } = await account()
+      const dearer = passwords(randomBytes, { ...quickCost, passes: 3 })
+      assert.ok('account' in (await judge(roomy, dearer)({ email, password, address: '192.0.2.5' })))
+      assert.match((await accountByEmail(db, email))?.passwordHash ?? '', /^\$argon2id\$v=19\$m=64,t=3,p=1\$/)
+      assert.ok('account' in (await judge(roomy, dearer)({ email, password, address: '192.0.2.5' })))
+    })
+
+    it('counters whose time is over are removed', async () => {
+      time.pass(7_200)
+      await sweepLoginTries(db, time.now)
+      assert.deepEqual(await db.read.selectFrom('loginTries').selectAll().execute(), [])
+    })
+  })
+
+  it('T-AUTH-07 one administrator, however many processes start together for the first time', async () => {
+    await db.write((tx) => tx.deleteFrom('users').execute())
+    const made = await Promise.all(
+      Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),
+    )
+    const [admin, ...more] = made.filter((one) => one !== null)
+    assert.ok(admin && more.length === 0)
+    const found = await accountByEmail(db, admin.email)
+    assert.equal(found?.role, 'admin')
+    assert.ok(await hasher.verify(admin.password, found.passwordHash))
+    assert.equal(await createFirstAdmin(db, hasher, time.now, randomBytes, record), null)
+  })
+})
+
+describe('passwords', () => {
+  it('argon2id of 64 MiB, three passes, one lane, with the parameters and a salt beside it', async () => {
+    const { hash, verify, isOutdated } = passwords(randomBytes)
+    const [one, other] = [await hash(good), await hash(good)]
+    assert.match(one, /^\$argon2id\$v=19\$m=65536,t=3,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
+    assert.notEqual(one, other)
+    assert.ok((await verify(good, one)) && !(await verify(`${good} `, one)))
+    assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
+  })
+
+  it('T-AUTH-02 four at once, 32 waiting, SERVICE_UNAVAILABLE beyond, and all is well afterwards', async () => {
+    const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
+    const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
+    const refused = all.filter((result) => result.status === 'rejected')
+    assert.equal(refused.length, 50 - 36)
+    assert.ok(refused.every(({ reason }) => reason instanceof Problem && reason.code === 'SERVICE_UNAVAILABLE'))
+    assert.equal(await verify('x', null), false)
+  })
+
+  it('networks as limits count them', () => {
+    assert.equal(networkOf('192.0.2.7'), '192.0.2.7')
+    assert.equal(networkOf('::ffff:192.0.2.7'), '192.0.2.7')
+    assert.equal(networkOf('2001:db8:1:2:3:4:5:6'), '2001:db8:1:2::/64')
+    assert.equal(networkOf('2001:db8::1'), '2001:db8:0:0::/64')
+    assert.equal(networkOf(''), '')
+  })
+})

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import { addUser, openAccount, type Role, setPasswordHash } from '../../src/oauth/users/accounts.ts'
+import { appOn } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+const writer = 'users:read users:write'
+const administrator = `${writer} admin`
+
+forEachEngine((engine) => {
+  const service = appOn(engine)
+  let people = 0
+  /** A user with an account of that role, with a password unless only invited. */
+  const account = async (role: Role, { invited = false } = {}) => {
+    const email = `person${++people}@example.com`
+    const id = await service.db.write(async (tx) => {
+      const userId = await addUser(tx, 'Somebody', email, service.clock.now)
+      await openAccount(tx, userId, role, service.clock.now)
+      if (!invited) await setPasswordHash(tx, userId, 'a hash that is never compared', service.clock.now)
+      return userId
+    })
+    return { id, email }
+  }
+  /** Leaves nobody of those before who could log in as an administrator. */
+  const demoteAll = () => service.db.write((tx) => tx.updateTable('accounts').set({ role: 'user' }).execute())
+  const roles = () =>
+    service.db.read
+      .selectFrom('accounts')
+      .select('userId')
+      .where('role', '=', 'admin')
+      .where('passwordHash', 'is not', null)
+  const ask = (method: string, url: string, scopes: string, payload?: object, headers: Record<string, string> = {}) =>
+    service.send({ method: method as 'PUT', url, scopes, headers, ...(payload && { payload }) })
+  const demote = (id: number) => ask('POST', `/api/users/${id}/invitation`, 'admin', { role: 'user' })
+  const told = (answer: Response) => [answer.statusCode, answer.statusCode < 400 ? '' : answer.json().errorCode]
+
+  describe('an administrator', () => {
+    const changes: [what: string, method: string, body: object | undefined, detail: RegExp][] = [
+      [
+        'PUT',
+        'PUT',
+        { name: 'Somebody', email: 'mine@example.com' },
+        /^Changing the e-mail address of an admin.* admin$/,
+      ],
+      ['PATCH', 'PATCH', { email: 'mine@example.com' }, /^Changing the e-mail address of an admin.* admin$/],
+      ['DELETE', 'DELETE', undefined, /^Deleting an administrator needs an access token with the scope admin$/],
+    ]
+    for (const [what, method, body, detail] of changes) {
+      for (const invited of [false, true]) {
+        it(`403 for ${what} without the scope admin, ${invited ? 'invited' : 'with a password'}; nothing is changed`, async () => {
+          const { id, email } = await account('admin', { invited })
+          const answer = await ask(method, `/users/${id}`, writer, body)
+          assert.deepEqual(told(answer), [403, 'ACCESS_DENIED'])
+          assert.match(answer.json().detail, detail)
+          assert.match(String(answer.headers['www-authenticate']), /error="insufficient_scope", scope="admin"$/)
+          const { statusCode, headers, ...left } = await ask('GET', `/v1/users/${id}`, 'users:read users:read:full')
+          assert.deepEqual([statusCode, headers.etag, left.json().email], [200, '"1"', email])
+        })
+      }
+
+      it(`403 for ${what} before 412, 412 with the scope`, async () => {
+        const { id } = await account('admin')
+        const outdated = { 'if-match': '"7"' }
+        assert.equal((await ask(method, `/users/${id}`, writer, body, outdated)).statusCode, 403)
+        assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
+      })
+
+      it(`2xx for ${what} with the scopes users:write and admin, and of other users without admin`, async () => {
+        await account('admin')
+        for (const [role, scopes] of [
+          ['admin', administrator],
+          ['user', writer],
+        ] as const) {
+          const { id } = await account(role)
+          const answer = await ask(method, `/users/${id}`, scopes, body && { ...body, email: `new${id}@example.com` })
+          assert.equal(answer.statusCode, method === 'DELETE' ? 204 : 200, answer.body)
+        }
+      })
+    }
+
+    it('200 for what is no e-mail address without the scope admin: PATCH of the name, PUT with the same address', async () => {
+      const { id, email } = await account('admin')
+      assert.equal((await ask('PATCH', `/users/${id}`, writer, { name: 'New' })).statusCode, 200)
+      const whole = { name: 'Newer', email: ` ${email} `, phone: '+1' }
+      assert.equal((await ask('PUT', `/users/${id}`, writer, whole)).statusCode, 200)
+    })
+
+    it('403 with the scope admin alone, which is not users:write', async () => {
+      const { id } = await account('admin')
+      assert.deepEqual(told(await ask('DELETE', `/users/${id}`, 'admin')), [403, 'ACCESS_DENIED'])
+    })
+
+    it('403 is in the audit log', async () => {
+      const { id } = await account('admin')
+      await ask('DELETE', `/v2/users/${id}`, writer)
+      await service.audit.flush()
+      const denied = service.db.read.selectFrom('auditEntries').select('target').where('event', '=', 'access.denied')
+      assert.ok((await denied.execute()).some(({ target }) => target === 'DELETE /v2/users/:id'))
+    })
+  })
+
+  describe('the last administrator who can log in', () => {
+    const last = async () => {
+      await demoteAll()
+      return account('admin')
+    }
+
+    it('409 LAST_ADMINISTRATOR for DELETE, with the outdated tag 412 first; the account stays as it is', async () => {
+      const { id } = await last()
+      const outdated = { 'if-match': '"7"' }
+      assert.equal((await ask('DELETE', `/users/${id}`, administrator, undefined, outdated)).statusCode, 412)
+      const answer = await ask('DELETE', `/users/${id}`, administrator)
+      assert.deepEqual(told(answer), [409, 'LAST_ADMINISTRATOR'])
+      const why = 'This is the last administrator who can log in: another one must have a password first'
+      assert.equal(answer.json().detail, why)
+      assert.deepEqual(await roles().execute(), [{ userId: id }])
+    })
+
+    it('409 LAST_ADMINISTRATOR for another role; no invitation is made', async () => {
+      const { id } = await last()
+      assert.deepEqual(told(await demote(id)), [409, 'LAST_ADMINISTRATOR'])
+      assert.deepEqual(await roles().execute(), [{ userId: id }])
+      const invited = service.db.read.selectFrom('invitations').select('userId').where('userId', '=', id)
+      assert.deepEqual(await invited.execute(), [])
+    })
+
+    it('409 while the others have no password yet, which can be removed themselves', async () => {
+      const { id } = await last()
+      const waiting = await account('admin', { invited: true })
+      assert.equal((await ask('DELETE', `/users/${id}`, administrator)).statusCode, 409)
+      assert.equal((await demote(waiting.id)).statusCode, 201)
+      assert.equal((await ask('DELETE', `/users/${waiting.id}`, administrator)).statusCode, 204)
+    })
+
+    it('204 and 201 where another one is left', async () => {
+      const [one, other] = [await last(), await account('admin')]
+      const third = await account('admin')
+      assert.equal((await ask('DELETE', `/users/${one.id}`, administrator)).statusCode, 204)
+      assert.equal((await demote(other.id)).statusCode, 201)
+      assert.deepEqual(await roles().execute(), [{ userId: third.id }])
+    })
+
+    it('200 for a new e-mail address', async () => {
+      const { id } = await last()
+      const answer = await ask('PATCH', `/users/${id}`, administrator, { email: `moved${id}@example.com` })
+      assert.equal(answer.statusCode, 200)
+    })
+
+    it('one of the last two stays, whatever is done to both at once', async () => {
+      const remove = (id: number) => ask('DELETE', `/users/${id}`, administrator)
+      for (const [first, second] of [
+        [remove, remove],
+        [remove, demote],
+        [demote, demote],
+      ] as const) {
+        for (let round = 0; round < 8; round++) {
+          const [one, other] = [await last(), await account('admin')]
+          const answers = await Promise.all([first(one.id), second(other.id)])
+          const codes = answers.map(({ statusCode }) => statusCode).sort()
+          assert.ok((codes[0] as number) < 300 && codes[1] === 409, String(codes))
+          assert.equal((await roles().execute()).length, 1)
+        }
+      }
+    })
+  })
+})

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { hash, randomBytes } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import { operator } from '../../src/audit/chain.ts'
+import { isApiKey, newApiKey } from '../../src/oauth/api-keys/api-key-text.ts'
+import { createApiKey, findApiKey, revokeApiKey } from '../../src/oauth/api-keys/api-keys.ts'
+import { apiKeyReader } from '../../src/oauth/api-keys/lookup.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { clock, sealer } from './support.ts'
+
+const path = '/api/keys'
+
+describe('the text of an API key (S-12)', () => {
+  it('plk_, 256 random bits, and a checksum that a changed character breaks', () => {
+    const key = newApiKey()
+    assert.match(key, /^plk_[\w-]{49}$/)
+    assert.ok(isApiKey(key))
+    for (let at = 0; at < key.length - 1; at++) {
+      const changed = key.slice(0, at) + (key[at] === 'A' ? 'B' : 'A') + key.slice(at + 1)
+      assert.ok(!isApiKey(changed), changed)
+    }
+    assert.notEqual(newApiKey(), key)
+  })
+})
+
+forEachEngine((engine) => {
+  let db: Database
+  let service: TestApp
+  before(async () => {
+    db = await engine.database()
+    service = await testApp(db)
+  })
+  after(async () => {
+    // What breaks while the database is taken away is none of the suite's.
+    const faults = [...service.faults]
+    await service.app.close()
+    await db.close()
+    assert.deepEqual(faults, [])
+  })
+
+  const send = (method: string, url: string, payload?: object, headers: Record<string, string> = {}) =>
+    service.send({
+      ...{ method: method as 'GET', url, scopes: 'admin', headers },
+      ...(payload && { payload }),
+    })
+  const create = async (body: object = {}) => (await send('POST', path, { name: 'Batch', ...body })).json()
+
+  describe('POST /api/keys', () => {
+    it('201 with the key, shown here alone and kept as its SHA-256', async () => {
+      const limits = { rate: '1200/60', quota: 5_000, expiresAt: '2027-01-01T01:00:00+01:00' }
+      const answer = await send('POST', path, { name: 'Batch', ...limits })
+      const { id, key, ...shown } = answer.json()
+      assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [201, 'no-store'])
+      assert.equal(answer.headers.location, `${path}/${id}`)
+      assert.deepEqual([shown.rate, shown.quota, shown.lastUsedAt], ['1200/60', 5_000, null])
+      assert.equal(shown.expiresAt, '2027-01-01T00:00:00.000Z')
+      assert.equal(shown.hint, key.slice(0, 10))
+      const rows = [await findApiKey(db, id), await db.read.selectFrom('auditEntries').selectAll().execute()]
+      assert.ok(JSON.stringify(rows).includes(hash('sha256', key)))
+      assert.ok(!JSON.stringify(rows).includes(key))
+      assert.ok(!(await send('GET', path)).body.includes(key))
+    })
+
+    const wrong: [status: number, fields: string[], body: object][] = [
+      [400, ['name'], { name: undefined }],
+      [400, ['rate'], { rate: 600 }],
+      [400, ['quota'], { quota: 'many' }],
+      [422, ['name', 'rate', 'quota'], { name: '', rate: '600', quota: 0 }],
+      ...['0/60', '60/0', '600/86401', '600/60s', '-1/60', 'off'].map((rate): (typeof wrong)[0] => [
+        422,
+        ['rate'],
+        { rate },
+      ]),
+      [422, ['expiresAt'], { expiresAt: '2020-01-01T00:00:00Z' }],
+      [422, ['expiresAt'], { expiresAt: 'tomorrow' }],
+      [422, ['expiresAt'], { expiresAt: '2099-02-30' }],
+      [422, ['expiresAt'], { expiresAt: '2030' }],
+      [422, ['expiresAt'], { expiresAt: '2030-02-30T00:00:00Z' }],
+    ]
+    for (const [status, fields, body] of wrong) {
+      it(`${status} at ${fields} for ${JSON.stringify(body)}`, async () => {
+        const answer = await send('POST', path, { name: 'Batch', ...body })
+        assert.equal(answer.statusCode, status)
+        assert.deepEqual(
+          answer.json().errors.map(({ field }: { field: string }) => field),
+          fields,
+        )
+      })
+    }
+  })
+
+  it('GET lists and reads with ETag; PATCH changes, removes a limit with null, and answers 412 to an old tag', async () => {
+    const { id } = await create({ rate: '10/1' })
+    const url = `${path}/${id}`
+    assert.equal((await send('GET', url)).headers.etag, '"1"')
+    const changed = await send('PATCH', url, { rate: null, quota: 7 }, { 'if-match': '"1"' })
+    assert.deepEqual([changed.statusCode, changed.json().rate, changed.json().quota], [200, null, 7])
+    assert.equal((await send('PATCH', url, { quota: 8 }, { 'if-match': '"1"' })).statusCode, 412)
+    assert.equal((await send('PATCH', url, { quota: -8 })).statusCode, 422)
+    assert.ok((await send('GET', path)).json().some((key: { id: string }) => key.id === id))
+  })
+
+  it('DELETE answers 204, then 404; it is in the audit log', async () => {
+    const { id } = await create()
+    assert.equal((await send('DELETE', `${path}/${id}`)).statusCode, 204)
+    for (const method of ['GET', 'PATCH', 'DELETE']) {
+      assert.equal((await send(method, `${path}/${id}`, method === 'PATCH' ? {} : undefined)).statusCode, 404)
+    }
+    const told = await db.read.selectFrom('auditEntries').select('event').where('target', '=', id).execute()
+    assert.deepEqual(
+      told.map(({ event }) => event),
+      ['key.created', 'key.revoked'],
+    )
+  })
+
+  it('401 with a key alone: it opens nothing', async () => {
+    const { key } = await create()
+    const headers = { 'x-api-key': key }
+    assert.equal((await service.send({ url: '/users', scopes: null, headers })).statusCode, 401)
+    const bearer = { authorization: `Bearer ${key}` }
+    assert.equal((await service.send({ url: '/users', scopes: null, headers: bearer })).statusCode, 401)
+  })
+
+  describe('X-API-Key', () => {
+    const reader = () => {
+      const time = clock()
+      const faults: unknown[] = []
+      const onError = (error: unknown) => faults.push(error)
+      return { ...apiKeyReader({ db, now: time.now, onError }), ...time, faults }
+    }
+    const store = (now: () => number) => ({ db, sealer, now, random: randomBytes, actor: operator })
+
+    it('names the key with its limits, at once when it is remembered, and notes its last use', async () => {
+      const { read, flush, now, pass } = reader()
+      const { apiKey, key } = await createApiKey(store(now), { name: 'Reader', rate: '5/1', quota: 9 })
+      const identity = { id: apiKey.id, rate: '5/1', quota: 9 }
+      assert.deepEqual(await read(key), identity)
+      pass(10)
+      const again = read(key)
+      assert.ok(!(again instanceof Promise))
+      assert.deepEqual(again, identity)
+      await flush()
+      assert.equal((await findApiKey(db, apiKey.id))?.lastUsedAt, new Date(now()).toISOString())
+    })
+
+    it('is as good as none when unknown, mistyped, ended, or revoked half a minute ago', async () => {
+      const { read, now, pass } = reader()
+      assert.equal(read('plk_nonsense'), null)
+      assert.equal(await read(newApiKey()), null)
+      const expiresAt = new Date(now() + 20_000).toISOString()
+      const ending = await createApiKey(store(now), { name: 'Ending', expiresAt })
+      const revoked = await createApiKey(store(now), { name: 'Revoked' })
+      for (const { key } of [ending, revoked]) assert.ok(await read(key))
+      await revokeApiKey(store(now), revoked.apiKey.id)
+      pass(20)
+      assert.equal(await read(ending.key), null)
+      pass(10)
+      assert.equal(await read(revoked.key), null)
+    })
+
+    it('reaches the request through the service, whatever the answer', async () => {
+      const asked: string[] = []
+      const { read } = reader()
+      const { key } = await create({ rate: '1/1' })
+      const readApiKey = (text: string) => {
+        asked.push(text)
+        return read(text)
+      }
+      const other = await testApp(db, { readApiKey })
+      const answers = []
+      for (const sent of [key, 'plk_wrong', undefined]) {
+        const headers = sent ? { 'x-api-key': sent } : {}
+        answers.push((await other.send({ url: '/products', headers })).statusCode)
+      }
+      await other.app.close()
+      assert.deepEqual(
+        [answers, asked],
+        [
+          [200, 200, 200],
+          [key, 'plk_wrong'],
+        ],
+      )
+    })
+  })
+})

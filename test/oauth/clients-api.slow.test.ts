@@ -1,0 +1,300 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { decodeJwt } from 'jose'
+import { verifyAudit } from '../../src/audit/chain.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { sealer, served } from './support.ts'
+
+const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
+const web = {
+  name: 'Web',
+  scopes: ['openid', 'users:read'],
+  grants: ['authorization_code', 'refresh_token'],
+  redirectUris: ['https://app.example/cb'],
+}
+
+forEachEngine((engine) => {
+  let db: Database
+  let service: TestApp
+  let server: Awaited<ReturnType<typeof served>>
+  before(async () => {
+    db = await engine.database()
+    service = await testApp(db, { sealer })
+    server = await served(db)
+  })
+  after(async () => {
+    // What breaks while the database is taken away is none of the suite's.
+    const faults = [...service.faults]
+    await service.app.close()
+    await server.close()
+    await db.close()
+    assert.deepEqual(faults, [])
+  })
+
+  const send = (method: string, url: string, payload?: unknown, headers: Record<string, string> = {}) =>
+    service.send({
+      method: method as 'GET',
+      url,
+      scopes: 'admin',
+      headers: { ...(payload !== undefined && { 'content-type': 'application/json' }), ...headers },
+      ...(payload !== undefined && { payload: JSON.stringify(payload) }),
+    })
+  const create = async (body: object = machine) => (await send('POST', '/api/clients', body)).json()
+  const entries = (target: string) =>
+    db.read.selectFrom('auditEntries').selectAll().where('target', '=', target).orderBy('sequence').execute()
+  const token = (id: string, secret: string) => server.token({ client_id: id, client_secret: secret })
+
+  describe('POST /api/clients', () => {
+    it('201 with Location, ETag and a secret that gets a token, kept as a digest only', async () => {
+      const answer = await send('POST', '/v1/api/clients', machine)
+      const { id, secret, createdAt, updatedAt, ...rest } = answer.json()
+      assert.equal(answer.statusCode, 201)
+      assert.equal(answer.headers.location, `/v1/api/clients/${id}`)
+      assert.equal(answer.headers.etag, '"1"')
+      assert.equal(answer.headers['cache-control'], 'no-store')
+      assert.equal(createdAt, updatedAt)
+      assert.deepEqual(rest, {
+        type: 'confidential',
+        ...machine,
+        redirectUris: [],
+        postLogoutRedirectUris: [],
+        firstParty: false,
+        trusted: false,
+        introspectsOthers: false,
+        responseTypes: [],
+      })
+      assert.equal((await token(id, secret)).status, 200)
+      const row = await db.read.selectFrom('clients').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+      assert.ok(!JSON.stringify([row, await entries(id)]).includes(secret))
+    })
+
+    it('201 for a public client, without a secret', async () => {
+      const body = { ...web, type: 'public', redirectUris: ['com.example.app:/cb', 'http://127.0.0.1/cb'] }
+      const { secret, type, responseTypes } = await create(body)
+      assert.deepEqual([secret, type, responseTypes], [undefined, 'public', ['code']])
+    })
+
+    it('409 DUPLICATE_RESOURCE for an id that is taken, even by a client that was revoked', async () => {
+      const { id } = await create({ ...machine, id: 'only-once' })
+      await send('DELETE', `/api/clients/${id}`)
+      const answer = await send('POST', '/api/clients', { ...machine, id })
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'DUPLICATE_RESOURCE'])
+      assert.equal(answer.json().errors[0].field, 'id')
+    })
+
+    const wrong: [status: number, code: string, fields: string[], change: object][] = [
+      [400, 'MISSING_REQUIRED_FIELD', ['grants'], { grants: undefined }],
+      [400, 'INVALID_INPUT', ['scopes'], { scopes: 'reports:read' }],
+      [400, 'MISSING_REQUIRED_FIELD', ['scopes'], { scopes: undefined }],
+      [422, 'VALIDATION_ERROR', ['scopes'], { scopes: [] }],
+      [422, 'VALIDATION_ERROR', ['scopes'], { scopes: ['*'] }],
+      [400, 'INVALID_INPUT', ['trusted'], { trusted: 'yes' }],
+      [400, 'INVALID_INPUT', ['introspectsOthers'], { introspectsOthers: 'yes' }],
+      [422, 'VALIDATION_ERROR', ['introspectsOthers'], { ...web, type: 'public', introspectsOthers: true }],
+      [422, 'VALIDATION_ERROR', ['type'], { type: 'secret' }],
+      ...['7', '007', '.', '..', ''].map((id): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['id'], { id }]),
+      [422, 'VALIDATION_ERROR', ['name', 'scopes', 'grants'], { name: ' ', scopes: ['x:y'], grants: ['magic'] }],
+      [422, 'VALIDATION_ERROR', ['grants'], { type: 'public' }],
+      [422, 'VALIDATION_ERROR', ['grants'], { grants: ['password'] }],
+      [422, 'VALIDATION_ERROR', ['redirectUris'], { grants: ['authorization_code'] }],
+      ...[
+        'http://app.example/',
+        'https://app.example/#x',
+        'https://*.example/',
+        'https://u:p@app.example/',
+        'javascript:alert(1)',
+        'com.example.app:/cb',
+        'https://a;sandbox/cb',
+        'https://app.example/\0',
+        `https://app.example/${'x'.repeat(2_048)}`,
+      ].map((uri): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['redirectUris'], { ...web, redirectUris: [uri] }]),
+    ]
+    for (const [status, code, fields, change] of wrong) {
+      it(`${status} ${code} at ${fields} for ${JSON.stringify(change).slice(0, 90)}`, async () => {
+        const answer = await send('POST', '/api/clients', { ...machine, ...change })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code])
+        const named = answer.json().errors.map(({ field }: { field: string }) => field)
+        assert.deepEqual([...new Set(named)], fields)
+      })
+    }
+  })
+
+  describe('GET /api/clients', () => {
+    it('200 newest first, page by page, without secrets and without those that were revoked', async () => {
+      const made: string[] = []
+      for (let n = 0; n < 5; n++) {
+        service.clock.now += 1
+        made.unshift((await create({ ...machine, name: `Page ${n}` })).id)
+      }
+      await send('DELETE', `/api/clients/${made[2]}`)
+      const expected = made.filter((_, at) => at !== 2)
+      const seen: string[] = []
+      for (let url: string | undefined = '/api/clients?limit=2'; url && seen.length < 4; ) {
+        const answer = await send('GET', url)
+        assert.equal(answer.statusCode, 200)
+        assert.ok(!/secret/i.test(answer.body))
+        seen.push(...answer.json().map(({ id }: { id: string }) => id))
+        url = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
+      }
+      assert.deepEqual(seen, expected)
+    })
+
+    it('400 for a cursor of another list', async () => {
+      const link = String((await send('GET', '/api/audit?limit=1')).headers.link)
+      const cursor = /cursor=([\w-]+)>; rel="next"/.exec(link)?.[1]
+      assert.equal((await send('GET', `/api/clients?cursor=${cursor}`)).statusCode, 400)
+    })
+  })
+
+  describe('GET /api/clients/{id}', () => {
+    it('200 with its ETag, 304 when it has not changed, and only the fields asked for', async () => {
+      const { id } = await create()
+      const url = `/api/clients/${id}`
+      const answer = await send('GET', url)
+      assert.deepEqual([answer.statusCode, answer.headers.etag], [200, '"1"'])
+      assert.equal(answer.headers['cache-control'], 'private, no-cache')
+      assert.equal((await send('GET', url, undefined, { 'if-none-match': '"1"' })).statusCode, 304)
+      assert.deepEqual((await send('GET', `${url}?fields=name`)).json(), { name: 'Partner' })
+    })
+
+    it('404 for an id that nobody has, and for one that was revoked, in the same words', async () => {
+      const { id } = await create()
+      await send('DELETE', `/api/clients/${id}`)
+      const [gone, never] = [await send('GET', `/api/clients/${id}`), await send('GET', '/api/clients/nobody')]
+      assert.deepEqual([gone.statusCode, never.statusCode], [404, 404])
+      assert.equal(gone.json().detail, never.json().detail)
+    })
+  })
+
+  describe('PATCH /api/clients/{id}', () => {
+    it('200 with what changed, a new ETag, and tokens that follow', async () => {
+      const { id, secret } = await create()
+      const answer = await send('PATCH', `/api/clients/${id}`, { scopes: ['books:write'], name: 'New' })
+      assert.deepEqual([answer.statusCode, answer.headers.etag], [200, '"2"'])
+      assert.deepEqual([answer.json().name, answer.json().scopes], ['New', ['books:write']])
+      assert.equal(decodeJwt((await token(id, secret)).body.access_token).scope, 'books:write')
+    })
+
+    it('200 for null, which is the default, and for read-only fields, which are passed over', async () => {
+      const { id } = await create(web)
+      const patch = { postLogoutRedirectUris: null, firstParty: null, id: 'other', type: 'public', createdAt: 'x' }
+      const answer = await send('PATCH', `/api/clients/${id}`, patch)
+      assert.deepEqual([answer.statusCode, answer.json().id, answer.json().type], [200, id, 'confidential'])
+    })
+
+    it('introspectsOthers is set, shown, audited and taken back; 422 for a public client', async () => {
+      const { id } = await create({ ...machine, introspectsOthers: true })
+      assert.equal((await send('GET', `/api/clients/${id}`)).json().introspectsOthers, true)
+      for (const [value, shown] of [
+        [false, false],
+        [true, true],
+        [null, false],
+      ]) {
+        const answer = await send('PATCH', `/api/clients/${id}`, { introspectsOthers: value })
+        assert.deepEqual([answer.statusCode, answer.json().introspectsOthers], [200, shown])
+      }
+      const audited = (await entries(id)).map(({ details }) => JSON.parse(details as string).introspectsOthers)
+      assert.deepEqual(audited, [true, false, true, false])
+      const open = await create({ ...web, type: 'public' })
+      assert.equal((await send('PATCH', `/api/clients/${open.id}`, { introspectsOthers: true })).statusCode, 422)
+    })
+
+    it('412 when the tag is outdated, and nothing changes', async () => {
+      const { id } = await create()
+      const answer = await send('PATCH', `/api/clients/${id}`, { name: 'New' }, { 'if-match': '"9"' })
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [412, 'PRECONDITION_FAILED'])
+      assert.equal((await send('GET', `/api/clients/${id}`)).json().name, 'Partner')
+    })
+
+    it('of 20 at once with the same tag exactly one succeeds (T-RACE)', async () => {
+      const { id } = await create()
+      const patch = (n: number) => send('PATCH', `/api/clients/${id}`, { name: `Racer ${n}` }, { 'if-match': '"1"' })
+      const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n)))
+      assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 1)
+      assert.equal(answers.filter(({ statusCode }) => statusCode === 412).length, 19)
+    })
+
+    it('422 where the whole would break a rule, and 400 for null where a value is needed', async () => {
+      const { id } = await create(web)
+      assert.equal((await send('PATCH', `/api/clients/${id}`, { redirectUris: null })).statusCode, 422)
+      assert.equal((await send('PATCH', `/api/clients/${id}`, { name: null })).statusCode, 400)
+    })
+  })
+
+  describe('POST /api/clients/{id}/rotate-secret', () => {
+    it('200 with a new secret, never cached; the old one ends at once', async () => {
+      const { id, secret } = await create()
+      for (const [presented, status] of [
+        [secret, 200],
+        [secret, 200],
+        [`${secret.slice(1)}x`, 401],
+        ['', 401],
+      ] as const) {
+        assert.equal((await token(id, presented)).status, status)
+      }
+      const answer = await send('POST', `/api/clients/${id}/rotate-secret`)
+      assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [200, 'no-store'])
+      assert.notEqual(answer.json().secret, secret)
+      assert.equal((await token(id, answer.json().secret)).status, 200)
+      assert.equal((await token(id, secret)).status, 401)
+    })
+
+    it('422 for a public client, 404 for none', async () => {
+      const { id } = await create({ ...web, type: 'public' })
+      assert.equal((await send('POST', `/api/clients/${id}/rotate-secret`)).statusCode, 422)
+      assert.equal((await send('POST', '/api/clients/nobody/rotate-secret')).statusCode, 404)
+    })
+  })
+
+  describe('DELETE /api/clients/{id}', () => {
+    it('204, then 404; its secret gets no token', async () => {
+      const { id, secret } = await create()
+      assert.equal((await token(id, secret)).status, 200)
+      assert.equal((await send('DELETE', `/api/clients/${id}`, undefined, { 'if-match': '"7"' })).statusCode, 412)
+      assert.equal((await send('DELETE', `/api/clients/${id}`)).statusCode, 204)
+      assert.equal((await send('DELETE', `/api/clients/${id}`)).statusCode, 404)
+      assert.equal((await token(id, secret)).status, 401)
+    })
+  })
+
+  it('a POST repeated under its Idempotency-Key has one effect, one entry in the log and one secret', async () => {
+    const once = (url: string, body?: object) => send('POST', url, body, { 'idempotency-key': `key of ${url}` })
+    const [first, again] = [await once('/api/clients', machine), await once('/api/clients', machine)]
+    assert.deepEqual([again.headers['idempotent-replayed'], again.json()], ['true', first.json()])
+    const { id, secret } = first.json()
+    const url = `/api/clients/${id}/rotate-secret`
+    const [rotated, replayed] = [await once(url), await once(url)]
+    assert.notEqual(rotated.json().secret, secret)
+    assert.equal(replayed.json().secret, rotated.json().secret)
+    assert.deepEqual(
+      (await entries(id)).map(({ event }) => event),
+      ['client.created', 'client.secret_rotated'],
+    )
+  })
+
+  it('each change is in the audit log with who did it, and the log is whole', async () => {
+    const { id } = await create()
+    await send('PATCH', `/api/clients/${id}`, { name: 'New' })
+    await send('PATCH', `/api/clients/${id}`, { name: 'Newer' }, { 'if-match': '"1"' })
+    await send('POST', `/api/clients/${id}/rotate-secret`)
+    await send('DELETE', `/api/clients/${id}`)
+    const found = await entries(id)
+    assert.deepEqual(
+      found.map(({ event, clientId, subject }) => [event, clientId, subject]),
+      ['created', 'updated', 'secret_rotated', 'revoked'].map((what) => [`client.${what}`, 'cli_test', 'cli_test']),
+    )
+    assert.ok(found.every(({ requestId, address }) => requestId && address === '127.0.0.1'))
+    assert.ok((await verifyAudit(db, sealer)).whole)
+  })
+
+  it('428 for a change without a tag where the service asks for one', async () => {
+    const strict = await testApp(db, { sealer, requireIfMatch: true })
+    const { id } = await create()
+    const [method, url, scopes] = ['DELETE', `/api/clients/${id}`, 'admin'] as const
+    assert.equal((await strict.send({ method, url, scopes })).statusCode, 428)
+    assert.equal((await strict.send({ method, url, scopes, headers: { 'if-match': '"1"' } })).statusCode, 204)
+    await strict.app.close()
+  })
+})

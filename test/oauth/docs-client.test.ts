@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
+import { findClient } from '../../src/oauth/clients/clients.ts'
+import { docsClientId, keepDocsClient } from '../../src/oauth/clients/docs-client.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { sealer } from '../../src/storage/encryption.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+forEachEngine((engine) => {
+  describe('the client of the API reference', () => {
+    let db: Database
+    const seals = sealer(Buffer.alloc(32, 1), randomBytes)
+    before(async () => {
+      db = await engine.database()
+    })
+    after(() => db.close())
+
+    const keep = (isWanted: boolean, baseUrl = 'https://localhost:8443', scopes = builtIn.scopes) =>
+      keepDocsClient({ db, sealer: seals, scopes, baseUrl, isWanted })
+    const found = () => findClient(db, docsClientId)
+
+    it('is not there where it is not wanted', async () => {
+      assert.equal(await keep(false), null)
+      assert.equal(await found(), undefined)
+    })
+
+    it('is not there at an address that no client may register', async () => {
+      assert.equal(await keep(true, 'https://my_host:8443'), null)
+      assert.equal(await found(), undefined)
+    })
+
+    it('is public, has every scope and leads back to the page alone, once for nodes that start together', async () => {
+      assert.deepEqual(await Promise.all([keep(true), keep(true)]), ['docs', 'docs'])
+      const client = await found()
+      assert.deepEqual(
+        [client?.secretHash, client?.redirectUris, client?.scopes],
+        [null, ['https://localhost:8443/docs'], Object.keys(builtIn.scopes)],
+      )
+      assert.deepEqual(client?.grants, ['authorization_code', 'refresh_token'])
+    })
+
+    it('stays as it is at the next start, and follows another address and other scopes', async () => {
+      assert.equal(await keep(true), 'docs')
+      assert.equal((await found())?.revision, 1)
+      const { admin: _, ...fewer } = builtIn.scopes
+      assert.equal(await keep(true, 'https://localhost:9443', fewer), 'docs')
+      const client = await found()
+      assert.deepEqual(client?.redirectUris, ['https://localhost:9443/docs'])
+      assert.ok(!client?.scopes.includes('admin'))
+    })
+
+    it('is revoked by a start in production, and does not come back', async () => {
+      assert.equal(await keep(false), null)
+      assert.equal(await found(), undefined)
+      assert.equal(await keep(true), null)
+    })
+  })
+})

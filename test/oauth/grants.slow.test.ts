@@ -1,0 +1,433 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { decodeJwt } from 'jose'
+import * as openid from 'openid-client'
+import type { Database } from '../../src/storage/database.ts'
+import { forEachEngine } from '../support/engines.ts'
+import {
+  browser,
+  client,
+  codeFlow,
+  codeGrants,
+  formAction,
+  logIn,
+  type Person,
+  person,
+  type Real,
+  realServer,
+  redirectUri,
+  relyingParty,
+  sentTo,
+  through,
+} from './real.ts'
+
+const refused = (error: string) => (thrown: unknown) => {
+  assert.equal((thrown as openid.ResponseBodyError).error, error)
+  return true
+}
+
+/** Makes the first use of every refresh token look as long ago as the grace is over. */
+const passGrace = (db: Database) =>
+  db.write((tx) =>
+    tx
+      .updateTable('authRecords')
+      .set({ consumedAt: new Date(Date.now() - 10_500).toISOString() })
+      .where('kind', '=', 'RefreshToken')
+      .where('consumedAt', 'is not', null)
+      .execute(),
+  )
+
+forEachEngine((engine) => {
+  let real: Real
+  let who: Person
+  before(async () => {
+    real = await realServer(engine)
+    who = await person(real)
+  })
+  after(() => real.close())
+
+  /** What the API says to a token. */
+  const api = async (token: string) => {
+    const { agent, baseUrl } = real
+    const { request } = await import('undici')
+    const answer = await request(`${baseUrl}/users/${who.userId}`, {
+      headers: { authorization: `Bearer ${token}` },
+      dispatcher: agent,
+    })
+    await answer.body.dump()
+    return answer.statusCode
+  }
+
+  describe('POST /oauth/token with refresh_token', () => {
+    const begun = async (scope = 'openid users:read') => {
+      const config = await relyingParty(real, await client(real))
+      const { tokens } = await codeFlow(config, browser(real), who, { scope })
+      return { config, first: tokens.refresh_token as string, tokens }
+    }
+
+    it('200 with another refresh token, an access token of the same scope and an ID token', async () => {
+      const { config, first, tokens } = await begun()
+      const next = await openid.refreshTokenGrant(config, first)
+      assert.notEqual(next.refresh_token, first)
+      assert.equal(decodeJwt(next.access_token).scope, decodeJwt(tokens.access_token).scope)
+      assert.equal(next.claims()?.sub, who.sub)
+      assert.equal(next.claims()?.auth_time, tokens.claims()?.auth_time)
+      assert.equal(await api(next.access_token), 200)
+    })
+
+    it('200 with less scope when less is asked for, 400 invalid_scope for more', async () => {
+      const { config, first } = await begun()
+      await assert.rejects(
+        openid.refreshTokenGrant(config, first, { scope: 'users:read books:write' }),
+        refused('invalid_scope'),
+      )
+      const next = await openid.refreshTokenGrant(config, first, { scope: 'users:read' })
+      assert.equal(decodeJwt(next.access_token).scope, 'users:read')
+    })
+
+    it('T-OA-06 the same successor for a repetition within the grace, and it works', async () => {
+      const { config, first } = await begun()
+      const successors = await Promise.all(Array.from({ length: 20 }, () => openid.refreshTokenGrant(config, first)))
+      assert.equal(new Set(successors.map(({ refresh_token }) => refresh_token)).size, 1)
+      const again = await openid.refreshTokenGrant(config, first)
+      assert.equal(again.refresh_token, successors[0]?.refresh_token)
+      assert.ok((await openid.refreshTokenGrant(config, again.refresh_token as string)).refresh_token)
+    })
+
+    it('T-OA-06 400 for a reuse after the grace, and the whole family is revoked', async () => {
+      const { config, first } = await begun()
+      const second = await openid.refreshTokenGrant(config, first)
+      await passGrace(real.db)
+      await assert.rejects(openid.refreshTokenGrant(config, first), refused('invalid_grant'))
+      await assert.rejects(openid.refreshTokenGrant(config, second.refresh_token as string), refused('invalid_grant'))
+      assert.equal((await openid.tokenIntrospection(config, second.access_token)).active, false)
+      assert.equal(await api(second.access_token), 401)
+    })
+
+    it('400 invalid_grant for the token of another client, which keeps it', async () => {
+      const { config, first } = await begun()
+      const thief = await relyingParty(real, await client(real))
+      await assert.rejects(openid.refreshTokenGrant(thief, first), refused('invalid_grant'))
+      assert.ok((await openid.refreshTokenGrant(config, first)).refresh_token)
+    })
+
+    it('a life of 14 days, and of 90 days from the login for the whole family', async () => {
+      const { config, first } = await begun()
+      const lifeOf = async () => {
+        const rows = await real.db.read
+          .selectFrom('authRecords')
+          .selectAll()
+          .where('kind', '=', 'RefreshToken')
+          .execute()
+        const newest = rows.map(({ payload }) => JSON.parse(payload)).sort((one, other) => other.iat - one.iat)
+        return newest.filter(({ rotations }) => rotations > 0)[0]
+      }
+      await openid.refreshTokenGrant(config, first)
+      const { exp, iat, iiat } = await lifeOf()
+      assert.equal(exp - iat, 14 * 86_400)
+      assert.ok(iiat <= iat)
+    })
+
+    it('no refresh token for a client that may not use it', async () => {
+      const config = await relyingParty(real, await client(real, { grants: ['authorization_code'] }))
+      const { tokens } = await codeFlow(config, browser(real), who)
+      assert.equal(tokens.refresh_token, undefined)
+      await assert.rejects(openid.refreshTokenGrant(config, 'x'), refused('unauthorized_client'))
+    })
+  })
+
+  describe('POST /oauth/token with password', () => {
+    const credentials = (password = who.password, username = who.email) => ({ username, password })
+    const ask = (config: openid.Configuration, parameters: Record<string, string>) =>
+      openid.genericGrantRequest(config, 'password', parameters)
+    const trusted = { grants: ['password', 'refresh_token'], redirectUris: [], trusted: true }
+
+    it('200 for a trusted client, with tokens that work and refresh', async () => {
+      const config = await relyingParty(real, await client(real, trusted))
+      const tokens = await ask(config, { ...credentials(), scope: 'openid users:read offline_access' })
+      assert.equal(await api(tokens.access_token), 200)
+      assert.equal(tokens.claims()?.email, who.email)
+      assert.equal(decodeJwt(tokens.access_token).sub, who.sub)
+      const next = await openid.refreshTokenGrant(config, tokens.refresh_token as string)
+      assert.equal(next.claims()?.name, who.name)
+    })
+
+    it('200 without the scopes that the person cannot give, and says so', async () => {
+      const config = await relyingParty(real, await client(real, trusted))
+      const tokens = await ask(config, { ...credentials(), scope: 'users:read users:write admin' })
+      assert.equal(tokens.scope, 'users:read')
+      await assert.rejects(ask(config, { ...credentials(), scope: 'admin' }), refused('invalid_scope'))
+    })
+
+    it('200 with every scope for an administrator', async () => {
+      const admin = await person(real, { role: 'admin' })
+      const config = await relyingParty(real, await client(real, trusted))
+      const tokens = await ask(config, { ...credentials(admin.password, admin.email), scope: 'users:write admin' })
+      assert.equal(tokens.scope, 'users:write admin')
+    })
+
+    it('T-AUTH-03 400 invalid_grant, the very same for a wrong password, an unknown user and one without a password', async () => {
+      const config = await relyingParty(real, await client(real, trusted))
+      const { addUser } = await import('../../src/oauth/users/accounts.ts')
+      await real.db.write((tx) => addUser(tx, 'No Password', 'none@example.com', Date.now()))
+      const tries = [
+        credentials('wrong'),
+        credentials('wrong', 'nobody@example.com'),
+        credentials('x', 'none@example.com'),
+      ]
+      for (const wrong of tries) {
+        const error = await ask(config, wrong).then(
+          () => assert.fail(),
+          (thrown: openid.ResponseBodyError) => thrown,
+        )
+        assert.deepEqual(error.cause, { error: 'invalid_grant', error_description: 'username or password is wrong' })
+        assert.equal(error.status, 400)
+      }
+    })
+
+    it('400 unauthorized_client for a client that is not trusted, 400 without a password', async () => {
+      await assert.rejects(
+        ask(await relyingParty(real, await client(real)), credentials()),
+        refused('unauthorized_client'),
+      )
+      const config = await relyingParty(real, await client(real, trusted))
+      await assert.rejects(ask(config, { username: who.email }), refused('invalid_request'))
+    })
+
+    it('T-AUTH-01 429 with Retry-After after five wrong tries, for the right password too', async () => {
+      const guessed = await person(real)
+      const config = await relyingParty(real, await client(real, trusted))
+      const wrong = credentials('wrong', guessed.email)
+      for (let n = 0; n < 5; n++) await assert.rejects(ask(config, wrong), refused('invalid_grant'))
+      const right = credentials(guessed.password, guessed.email)
+      const error = await ask(config, right).then(
+        () => assert.fail(),
+        (thrown: openid.ResponseBodyError) => thrown,
+      )
+      assert.deepEqual([error.status, error.error], [429, 'slow_down'])
+      assert.ok(Number(error.response.headers.get('retry-after')) >= 1)
+    })
+  })
+
+  describe('GET /oauth/authorize with response_type=id_token', () => {
+    const authorize = (id: string, change: Record<string, string> = {}) => {
+      const query = { response_type: 'id_token', client_id: id, redirect_uri: redirectUri, scope: 'openid', ...change }
+      return `/oauth/authorize?${new URLSearchParams({ nonce: 'n-0S6_WzA2Mj', state: 's', ...query })}`
+    }
+
+    it('an ID token in the fragment for a client that is registered for it', async () => {
+      const app = await client(real, { grants: ['implicit'] })
+      const back = await through(browser(real), authorize(app.id), who)
+      const answer = new URLSearchParams(back.hash.slice(1))
+      assert.equal(back.search, '')
+      assert.equal(answer.get('state'), 's')
+      const { sub, aud, nonce, name, email } = decodeJwt(answer.get('id_token') as string)
+      assert.deepEqual([sub, aud, nonce, name, email], [who.sub, app.id, 'n-0S6_WzA2Mj', who.name, who.email])
+    })
+
+    for (const type of ['id_token', 'token', 'id_token token', 'code id_token', 'magic']) {
+      it(`unsupported_response_type for "${type}" where the client is not`, async () => {
+        const app = await client(real)
+        const { searchParams, hash } = sentTo(await browser(real).visit(authorize(app.id, { response_type: type })))
+        const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error')
+        assert.equal(error, 'unsupported_response_type')
+      })
+    }
+
+    it('unauthorized_client for a code where the client may not have one', async () => {
+      const app = await client(real, { grants: ['implicit'] })
+      const back = sentTo(await browser(real).visit(authorize(app.id, { response_type: 'code' })))
+      assert.equal(back.searchParams.get('error'), 'unauthorized_client')
+    })
+  })
+
+  describe('GET and POST /oauth/userinfo', () => {
+    const urlencoded = 'application/x-www-form-urlencoded'
+    const ask = async (method: 'GET' | 'POST', token: string, body?: string, type = urlencoded, query = '') => {
+      const { request } = await import('undici')
+      const form = body === undefined ? {} : { 'content-type': type }
+      const headers = { ...(token && { authorization: `Bearer ${token}` }), ...form }
+      const url = `${real.baseUrl}/oauth/userinfo${query}`
+      const answer = await request(url, { method, headers, body, dispatcher: real.agent })
+      return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as object }
+    }
+    const tokenFor = async (scope: string) => {
+      const config = await relyingParty(real, await client(real))
+      return (await codeFlow(config, browser(real), who, { scope })).tokens.access_token
+    }
+
+    it('200 with the claims of the scopes, kept by nobody', async () => {
+      const token = await tokenFor('openid email')
+      for (const answer of [await ask('GET', token), await ask('POST', token), await ask('POST', token, 'a=b')]) {
+        assert.deepEqual([answer.status, answer.body], [200, { sub: who.sub, email: who.email }])
+        assert.equal(answer.headers['cache-control'], 'no-store')
+      }
+      assert.deepEqual((await ask('GET', await tokenFor('openid'))).body, { sub: who.sub })
+    })
+
+    it('401 without a token, 403 without openid, 401 for a token of no person', async () => {
+      const { error_description: _, ...rest } = (await ask('GET', '')).body as Record<string, string>
+      assert.deepEqual([(await ask('GET', '')).status, rest], [401, {}])
+      const { status, headers } = await ask('GET', await tokenFor('users:read'))
+      assert.equal(status, 403)
+      assert.match(String(headers['www-authenticate']), /error="insufficient_scope", scope="openid"/)
+      const machine = await relyingParty(real, await client(real, { grants: ['client_credentials'], redirectUris: [] }))
+      const { access_token } = await openid.clientCredentialsGrant(machine, { scope: 'openid' })
+      assert.equal((await ask('GET', access_token)).status, 401)
+    })
+
+    it('400 invalid_request for a token in two places, and for a body that is no form', async () => {
+      const token = await tokenFor('openid')
+      const wrong = [
+        await ask('GET', token, undefined, undefined, `?access_token=${token}`),
+        await ask('POST', token, `access_token=${token}`),
+        await ask('POST', token, `access_token=${token}`, 'text/plain'),
+        await ask('POST', token, '{}', 'application/json'),
+        await ask('POST', token, '{}', 'application/xml'),
+      ]
+      for (const { status, headers, body } of wrong) {
+        assert.deepEqual([status, (body as { error?: string }).error], [400, 'invalid_request'])
+        assert.match(String(headers['www-authenticate']), /error="invalid_request"/)
+      }
+      const large = await ask('POST', token, 'x'.repeat(60_000))
+      assert.deepEqual([large.status, (large.body as { error?: string }).error], [413, 'invalid_request'])
+    })
+  })
+
+  describe('what ends access', () => {
+    const flow = async (one = browser(real), person = who, scope = 'openid users:read') => {
+      const app = await client(real, { postLogoutRedirectUris: ['https://app.example/bye'] })
+      const config = await relyingParty(real, app)
+      return { app, config, one, ...(await codeFlow(config, one, person, { scope })) }
+    }
+    const refresh = (config: openid.Configuration, { refresh_token }: openid.TokenEndpointResponse) =>
+      openid.refreshTokenGrant(config, refresh_token as string)
+
+    it('revocation of the refresh token: every token of the grant', async () => {
+      const { config, tokens } = await flow()
+      await openid.tokenRevocation(config, tokens.refresh_token as string)
+      await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
+      assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
+    })
+
+    it('T-AUTH-07 a new password: logins and tokens', async () => {
+      const changing = await person(real)
+      const { config, tokens, one, app } = await flow(browser(real), changing)
+      const { setPasswordHash } = await import('../../src/oauth/users/accounts.ts')
+      await real.db.write((tx) => setPasswordHash(tx, changing.userId, 'any', Date.now()))
+      await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
+      assert.equal(await api(tokens.access_token), 401)
+      const query = {
+        response_type: 'code',
+        client_id: app.id,
+        redirect_uri: redirectUri,
+        scope: 'openid',
+        prompt: 'none',
+      }
+      const back = sentTo(await one.visit(`/oauth/authorize?${new URLSearchParams(query)}`))
+      assert.equal(back.searchParams.get('error'), 'login_required')
+    })
+
+    it('the removal of the user: logins and tokens', async () => {
+      const leaving = await person(real)
+      const { config, tokens } = await flow(browser(real), leaving)
+      await real.db.write((tx) => tx.deleteFrom('users').where('id', '=', leaving.userId).execute())
+      await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
+      assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
+      assert.equal(await api(tokens.access_token), 401)
+      const left = await real.db.read
+        .selectFrom('authRecords')
+        .select('id')
+        .where('userId', '=', leaving.userId)
+        .execute()
+      assert.deepEqual(left, [])
+    })
+
+    it('logging out, asked for by the app: the person is asked, then sent back, and the tokens end', async () => {
+      const { config, tokens, one } = await flow()
+      const url = openid.buildEndSessionUrl(config, {
+        post_logout_redirect_uri: 'https://app.example/bye',
+        id_token_hint: tokens.id_token as string,
+        state: 'later',
+      })
+      const page = await one.visit(url.href)
+      assert.match(page.text, /Sign out\?/)
+      assert.match(String(page.headers['content-security-policy']), /form-action 'self' https:\/\/app\.example;/)
+      const [, xsrf = ''] = /name="xsrf" value="(\w+)"/.exec(page.text) ?? []
+      const back = sentTo(await one.visit('/oauth/logout/confirm', { xsrf, logout: 'yes' }))
+      assert.equal(back.href, 'https://app.example/bye?state=later')
+      await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
+    })
+
+    it('logging out, but not where the person allowed access while away', async () => {
+      const app = await client(real)
+      const config = await relyingParty(real, app)
+      const one = browser(real)
+      const scope = 'openid users:read offline_access'
+      const { tokens } = await codeFlow(config, one, who, { scope, parameters: { prompt: 'consent' } })
+      const page = await one.visit('/oauth/logout')
+      const [, xsrf = ''] = /name="xsrf" value="(\w+)"/.exec(page.text) ?? []
+      assert.match((await one.visit('/oauth/logout/confirm', { xsrf, logout: 'yes' })).text, /You are signed out/)
+      assert.ok((await refresh(config, tokens)).access_token)
+    })
+
+    describe('logging out where nobody is logged in', () => {
+      const bye = 'https://app.example/bye'
+
+      it('200 and the page that says so, without a script', async () => {
+        for (const query of ['', `?${new URLSearchParams({ post_logout_redirect_uri: bye })}`]) {
+          const page = await browser(real).once(`${real.baseUrl}/oauth/logout${query}`)
+          assert.equal(page.status, 200)
+          assert.match(page.text, /<h1>You are signed out<\/h1>/)
+          assert.doesNotMatch(page.text, /<(script|form)/)
+          assert.match(String(page.headers['content-security-policy']), /^default-src 'none'; style-src 'sha256-/)
+        }
+      })
+
+      it('303 to the address that the client registered, with the state', async () => {
+        const { config, tokens, app } = await flow()
+        const hinted = { id_token_hint: tokens.id_token as string, post_logout_redirect_uri: bye, state: 'a&b' }
+        const back = await browser(real).once(openid.buildEndSessionUrl(config, hinted).href)
+        assert.deepEqual([back.status, back.headers.location], [303, `${bye}?state=a%26b`])
+        assert.doesNotMatch(back.text, /<script/)
+        const named = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: bye })
+        const plain = await browser(real).once(`${real.baseUrl}/oauth/logout?${named}`)
+        assert.deepEqual([plain.status, plain.headers.location], [303, bye])
+      })
+
+      it('400 for an address that the client did not register', async () => {
+        const { app } = await flow()
+        const query = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: 'https://evil.example/' })
+        const page = await browser(real).once(`${real.baseUrl}/oauth/logout?${query}`)
+        assert.deepEqual([page.status, page.headers.location], [400, undefined])
+      })
+    })
+
+    it('T-OA-12 not a logout that another site asks for: nothing happens before the person agrees', async () => {
+      const { config, tokens, one } = await flow()
+      await one.visit('/oauth/logout')
+      for (const form of [{ logout: 'yes' }, { logout: 'yes', xsrf: 'guessed' }] as Record<string, string>[]) {
+        assert.equal((await one.visit('/oauth/logout/confirm', form)).status, 400)
+      }
+      assert.ok((await refresh(config, tokens)).access_token)
+    })
+  })
+
+  it('client_credentials as before, for a client that has the code grant too', async () => {
+    const config = await relyingParty(real, await client(real, { grants: [...codeGrants, 'client_credentials'] }))
+    const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
+    assert.equal(await api(access_token), 200)
+  })
+
+  it('a login page for a person who is not known, and the right one for a person who is', async () => {
+    const app = await client(real, { firstParty: true })
+    const one = browser(real)
+    const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope: 'openid', state: 'x' }
+    const url = `/oauth/authorize?${new URLSearchParams(query)}`
+    const page = await one.visit(url)
+    assert.ok(formAction(page, 'login'))
+    const back = sentTo(await logIn(one, page, who))
+    assert.deepEqual([...back.searchParams.keys()], ['code', 'state', 'iss'])
+    assert.ok(sentTo(await one.visit(url)).searchParams.get('code'))
+  })
+})

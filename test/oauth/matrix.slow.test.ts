@@ -1,0 +1,306 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
+import { createClient } from '../../src/oauth/clients/clients.ts'
+import { authorizationServer } from '../../src/oauth/provider/provider.ts'
+import { apiScopes as guarding } from '../../src/oauth/tokens/scopes.ts'
+import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { openDatabase } from '../../src/storage/open.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { type LiveRoute, liveRoutes } from '../support/live-routes.ts'
+import { attacks, fields, keys, own, signed, start } from './forgery.ts'
+import { type Fixtures, matrix, type Row } from './matrix.ts'
+import { issuer, persons, sealer } from './support.ts'
+
+type Caller = 'owner' | 'other' | 'admin' | 'none' | 'scopeless' | 'expired' | 'tampered'
+const callers: Caller[] = ['owner', 'other', 'admin', 'none', 'scopeless', 'expired', 'tampered']
+const apiScopes = guarding(builtIn.scopes)
+const ordinary = apiScopes.filter((scope) => scope !== 'admin' && scope !== 'audit:read').join(' ')
+
+const rowOf = ({ method, url }: LiveRoute): Row | undefined =>
+  matrix[`${method === 'HEAD' ? 'GET' : method} ${url.replace(/^\/v\d+\//, '/')}`]
+
+function expectedOf(row: Row, caller: Caller): number {
+  if (caller === 'expired' || caller === 'tampered') return row.wrong ?? 401
+  if (caller === 'none') return row.none ?? 401
+  return caller === 'scopeless' ? (row.scopeless ?? 403) : row[caller]
+}
+
+/**
+ * Under a prefix are the routes of the bare paths once more, with the same scopes (test/openapi/openapi.slow.test.ts): each caller asks
+ * for a third of them.
+ */
+const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
+  !/^\/v\d+\//.test(url) || at % 3 === callers.indexOf(caller) % 3
+
+forEachEngine((engine) => {
+  let db: Database
+  let service: TestApp
+  let tokens: Record<Caller, string | null>
+  before(async () => {
+    db = await engine.database()
+    const now = () => start
+    const fixed = { issuer, audience: issuer, db, now }
+    const jwk = { ...own.privateKey.export({ format: 'jwk' }), kid: 'own', alg: 'RS256', use: 'sig' }
+    const signing = { jwks: { keys: [jwk] }, cookieKeys: ['c'.repeat(43)], publicKeys: keys.publicKeys }
+    const { login, frame } = persons(db)
+    const options = {
+      ...{ login, frame, address: () => '127.0.0.1' },
+      ...fixed,
+      scopes: builtIn.scopes,
+      sealer,
+      keys: signing,
+      accessTokenSeconds: 900,
+      report: () => {},
+    }
+    const provider = authorizationServer(options)
+    const verify = tokenVerifier({ ...fixed, keys })
+    service = await testApp(db, { verify, provider: { current: provider }, baseUrl: issuer, now, sealer })
+    for (const id of ['alpha', 'beta', 'gamma']) {
+      const scopes = [...apiScopes, 'openid']
+      await createClient(db, sealer, builtIn.scopes, { id, name: id, scopes, grants: ['client_credentials'] })
+    }
+    const of = (id: string, scope: string) => signed({ sub: id, client_id: id, scope, jti: `${id} ${scope}` })
+    const owner = await of('alpha', ordinary)
+    const [header, , signature] = owner.split('.')
+    const raised = Buffer.from(JSON.stringify({ ...fields, scope: apiScopes.join(' ') })).toString('base64url')
+    tokens = {
+      owner,
+      other: await of('beta', ordinary),
+      admin: await of('gamma', apiScopes.join(' ')),
+      none: null,
+      scopeless: await of('alpha', 'openid'),
+      expired: await signed({ scope: ordinary, exp: start / 1_000 - 31 }),
+      tampered: `${header}.${raised}.${signature}`,
+    }
+  })
+  after(async () => {
+    // What breaks while the database is taken away is none of the suite's.
+    const faults = [...service.faults]
+    await service.app.close()
+    await db.close()
+    assert.deepEqual(faults, [])
+  })
+
+  const send = (method: string, url: string, token: string | null, payload?: object) =>
+    service.send({
+      ...{ method: method as 'GET', url, scopes: null },
+      ...(token !== null && { token }),
+      ...(payload && { payload }),
+    })
+  let count = 0
+  const make = async (url: string, body: object, by: Caller = 'owner') => {
+    const answer = await send('POST', url, tokens[by], body)
+    assert.ok(answer.statusCode === 201 || answer.statusCode === 202, answer.body)
+    return answer.json()
+  }
+  /** The matrix asks for more reports than one client may have waiting: those of the rows before are ended. */
+  const task = async (): Promise<string> => {
+    await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
+    return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
+  }
+  /** And for more webhooks than one owner may have: those before go. */
+  const webhook = async (): Promise<string> => {
+    await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
+    return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
+  }
+  const pathOf = (url: string, id: string | number | string[]) =>
+    [id].flat().reduce((path: string, one) => path.replace(/:\w+/, String(one)), url)
+  const fixtures: Fixtures = {
+    fresh: () => ++count,
+    user: async () => (await make('/users', { name: 'Some', email: `made${++count}@example.com` })).id,
+    product: async () => (await make('/products', { name: 'Thing', price: 1 })).id,
+    book: async () => (await make('/books', { title: 'Book', author: 'Some' })).id,
+    task,
+    endedTask: async () => {
+      const taskId = await task()
+      await send('POST', `/api/reports/${taskId}/cancel`, tokens.owner)
+      return taskId
+    },
+    webhook,
+    delivery: async () => {
+      const id = await webhook()
+      return [id, (await make(`/api/webhooks/${id}/test`, {})).id]
+    },
+    client: async () => {
+      const body = { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] }
+      return (await make('/api/clients', body, 'admin')).id
+    },
+    key: async () => (await make('/api/keys', { name: 'Made' }, 'admin')).id,
+  }
+  const request = async ({ method, url }: LiveRoute, row: Row, caller: Caller) => {
+    const id = row.id ? await row.id(fixtures) : ''
+    const path = pathOf(url, id)
+    return { path, answer: await send(method, path, tokens[caller], row.body?.(fixtures)) }
+  }
+
+  describe('the authorization matrix (T-API-01)', () => {
+    it('has a row for each live route, and no other', () => {
+      const live = liveRoutes(service.app)
+      assert.deepEqual(
+        live.filter((route) => rowOf(route) === undefined),
+        [],
+        'add a row to test/oauth/matrix.ts',
+      )
+      const known = new Set(live.map(rowOf))
+      assert.deepEqual(
+        Object.keys(matrix).filter((name) => !known.has(matrix[name])),
+        [],
+        'no such route',
+      )
+      assert.ok(live.length > 120, String(live.length))
+    })
+
+    for (const caller of callers) {
+      it(`every route answers as its row says: ${caller}`, async () => {
+        const wrong: string[] = []
+        for (const [at, route] of liveRoutes(service.app).entries()) {
+          const row = rowOf(route)
+          if (row === undefined || !isAsked(route, at, caller)) continue
+          const { path, answer } = await request(route, row, caller)
+          const expected = expectedOf(row, caller)
+          if (answer.statusCode !== expected) {
+            wrong.push(`${route.method} ${path}: ${answer.statusCode} instead of ${expected}`)
+          }
+          if (answer.statusCode === 401 && !answer.headers['www-authenticate']) wrong.push(`${path}: no challenge`)
+        }
+        assert.deepEqual(wrong, [])
+      })
+    }
+
+    it('what is another’s is 404 in the very words of what is not there', async () => {
+      const varying = /"(requestId|timestamp|instance)":"[^"]*"/g
+      let compared = 0
+      for (const route of liveRoutes(service.app)) {
+        const row = rowOf(route)
+        if (row?.missing === undefined) continue
+        const { answer } = await request(route, row, 'other')
+        const none = await send(route.method, pathOf(route.url, row.missing), tokens.other, row.body?.(fixtures))
+        assert.equal(answer.body.replace(varying, ''), none.body.replace(varying, ''), `${route.method} ${route.url}`)
+        assert.deepEqual(Object.keys(answer.headers), Object.keys(none.headers))
+        assert.equal(none.statusCode, 404)
+        compared++
+      }
+      assert.ok(compared >= 12, String(compared))
+    })
+
+    it('a list shows what its caller made, and an administrator sees no report of others in it', async () => {
+      const task = await fixtures.task()
+      for (const [caller, sees] of [
+        ['owner', true],
+        ['other', false],
+        ['admin', false],
+      ] as const) {
+        const answer = await send('GET', '/api/reports?limit=200', tokens[caller])
+        assert.equal(answer.body.includes(task), sees, caller)
+      }
+    })
+
+    it('admin alone opens no other route: it widens what the other scopes reach', async () => {
+      const admin = await signed({ sub: 'gamma', client_id: 'gamma', scope: 'admin', jti: 'admin alone' })
+      const task = await fixtures.task()
+      for (const path of ['/users', '/api/reports', `/api/reports/${task}`, '/api/webhooks']) {
+        assert.equal((await send('GET', path, admin)).statusCode, 403, path)
+      }
+      const auditor = await signed({ scope: 'audit:read', jti: 'auditor' })
+      assert.equal((await send('GET', '/api/audit', auditor)).statusCode, 200)
+      assert.equal((await send('GET', '/api/clients', auditor)).statusCode, 403)
+    })
+  })
+
+  /** One route of each class: what it asks of its caller. */
+  const classes = ['/users', '/api/reports', '/api/webhooks', '/api/clients', '/api/audit', '/api/event-types']
+  const writes: [method: string, path: string][] = [
+    ['POST', '/users'],
+    ['DELETE', '/products/1'],
+    ['PUT', '/books/1'],
+    ['POST', '/api/reports'],
+    ['POST', '/api/webhooks'],
+    ['PATCH', '/api/keys/x'],
+    ['GET', '/products'],
+  ]
+  const protectedClasses = [...classes.map((path): [string, string] => ['GET', path]), ...writes]
+
+  describe('401 on every class of protected route', () => {
+    const listed = Object.entries(attacks)
+    it(`for each of ${listed.length} wrong tokens (T-JWT-01 … T-JWT-09)`, async () => {
+      for (const [attack, forged] of listed) {
+        const token = await forged()
+        // No token at all, and one that is longer than headers may be, are not wrong tokens.
+        if (token === '' || token.length > 12_000) continue
+        for (const [method, path] of protectedClasses) {
+          const answer = await send(method, path, token)
+          const where = `${attack} at ${method} ${path}`
+          assert.equal(answer.statusCode, 401, where)
+          const code = answer.json().errorCode
+          assert.ok(code === 'AUTH_TOKEN_INVALID' || code === 'AUTH_TOKEN_EXPIRED', where)
+          assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"', where)
+          assert.equal(answer.headers['cache-control'], 'no-store')
+        }
+      }
+    })
+
+    it('T-JWT-10 for a token in the query, in the body or in a cookie', async () => {
+      const good = String(tokens.admin)
+      for (const [method, path] of protectedClasses.filter(([, path]) => path !== '/products')) {
+        const sent = { method: method as 'GET', scopes: null }
+        const payload = method === 'GET' || method === 'DELETE' ? {} : { payload: { access_token: good } }
+        const tries = [
+          { ...sent, url: `${path}?access_token=${good}` },
+          { ...sent, ...payload, url: path },
+          { ...sent, url: path, headers: { cookie: `access_token=${good}` } },
+        ]
+        for (const each of tries) {
+          const answer = await service.send(each)
+          assert.deepEqual([answer.statusCode, answer.json().errorCode], [401, 'AUTH_REQUIRED'], each.url)
+        }
+      }
+    })
+
+    it('T-JWT-10 400 for a token in the header and in the query', async () => {
+      const answer = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
+      assert.match(String(answer.headers['www-authenticate']), /error="invalid_request"/)
+    })
+  })
+
+  it('every page has a Content-Security-Policy that allows nothing but what it names, and no script in the page', async () => {
+    const pages: string[] = []
+    for (const { method, url } of liveRoutes(service.app).filter(({ method }) => method === 'GET')) {
+      const path = url.replace(':code', 'auth-required').replace(/:\w+/g, '1')
+      const headers = { accept: 'text/html,*/*;q=0.8' }
+      const answer = await service.send({ method: method as 'GET', url: path, scopes: null, headers })
+      if (!String(answer.headers['content-type']).startsWith('text/html')) continue
+      pages.push(url)
+      const policy = String(answer.headers['content-security-policy'])
+      for (const part of ["default-src 'none'", "base-uri 'none'", 'form-action ', "frame-ancestors 'none'"]) {
+        assert.ok(
+          policy.split('; ').some((one) => one.startsWith(part)),
+          `${part} at ${url}: ${policy}`,
+        )
+      }
+      assert.doesNotMatch(policy, /script-src [^;]*('unsafe|'sha)/, url)
+      assert.doesNotMatch(answer.body, /<script(?! src="\/docs\/)/, url)
+    }
+    assert.deepEqual(pages.sort(), [
+      ...['/', '/docs', '/oauth/authorize', '/oauth/authorize/:uid', '/oauth/interaction/:uid', '/oauth/invitation'],
+      ...['/oauth/logout', '/oauth/logout/success', '/problems', '/problems/:code'],
+    ])
+  })
+
+  it('denied access is in the audit log, the first of its kind at once, with no token', async () => {
+    const watched = await openDatabase(db.url)
+    await send('GET', '/api/clients', tokens.other)
+    await send('GET', '/api/clients', tokens.other)
+    await service.audit.flush()
+    const denied = watched.read.selectFrom('auditEntries').selectAll().where('event', '=', 'access.denied')
+    const found = await denied.where('clientId', '=', 'beta').where('target', '=', 'GET /api/clients').execute()
+    assert.ok(found.length >= 1)
+    assert.match(String(found[0]?.details), /"errorCode":"ACCESS_DENIED"/)
+    const everything = JSON.stringify(await watched.read.selectFrom('auditEntries').selectAll().execute())
+    assert.ok(!everything.includes(String(tokens.other).slice(-40)))
+    await watched.close()
+  })
+})

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { Problem } from '../../src/http/problems/problem.ts'
+import { outsideKeys } from '../../src/oauth/tokens/trusted-issuer-keys.ts'
+import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { onSqlite } from '../support/engines.ts'
+import { fields, keys, signed, signedText, start } from './forgery.ts'
+import { clock, issuer } from './support.ts'
+
+const theirs = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const rotated = generateKeyPairSync('ed25519')
+const jwkOf = ({ publicKey }: typeof theirs, kid: string) => ({ ...publicKey.export({ format: 'jwk' }), kid })
+const invalid = { refused: 'AUTH_TOKEN_INVALID' }
+
+/** An OpenID Connect issuer as far as its keys go. */
+async function outsider() {
+  const served = { issuer: '', jwksUri: '', keys: [jwkOf(theirs, 'theirs')] as object[], status: 200, hits: 0, pad: 0 }
+  const server: Server = createServer((request, response) => {
+    served.hits++
+    const isDiscovery = request.url === '/.well-known/openid-configuration'
+    const body = isDiscovery ? { issuer: served.issuer, jwks_uri: served.jwksUri } : { keys: served.keys }
+    const headers = { location: 'http://127.0.0.1:1/', 'content-type': 'application/json' }
+    response.writeHead(served.status, headers).end(JSON.stringify({ ...body, pad: 'x'.repeat(served.pad) }))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  Object.assign(served, { issuer: base, jwksUri: `${base}/keys` })
+  return { base, served, close: () => server.close() }
+}
+
+onSqlite((engine) => {
+  let db: Database
+  let idp: Awaited<ReturnType<typeof outsider>>
+  let faults: unknown[]
+  const closers: (() => unknown)[] = []
+  before(async () => {
+    db = await engine.database()
+  })
+  after(() => db.close())
+  beforeEach(async () => {
+    idp = await outsider()
+    faults = []
+  })
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close()
+    idp.close()
+  })
+
+  const verifier = (policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }, name = idp.base) => {
+    const time = clock(start)
+    const found = outsideKeys({ issuer: name, policy, now: time.now, onError: (error) => faults.push(error) })
+    closers.push(found.close)
+    const trusted = { issuer: name, keys: found, scopes: new Set(['reports:read', 'users:read']) }
+    return { ...time, verify: tokenVerifier({ issuer, audience: issuer, keys, db, now: time.now, trusted }) }
+  }
+  const token = (change = {}, header = {}, key = theirs.privateKey) =>
+    signed({ iss: idp.base, sub: '1', ...change }, { alg: 'ES256', kid: 'theirs', ...header }, key)
+
+  it('a caller named after the issuer, with those of its scopes that the service allows', async () => {
+    const { verify } = verifier()
+    const verification = await verify(await token({ scope: 'reports:read admin books:write openid' }))
+    assert.deepEqual(verification, {
+      caller: { clientId: `${idp.base}#alpha`, subject: `${idp.base}#1`, scopes: new Set(['reports:read']) },
+    })
+  })
+
+  it('the same with azp or sub in the place of client_id, several audiences, and the type of RFC 9068', async () => {
+    const { verify } = verifier()
+    const change = { client_id: undefined, azp: 'app', aud: ['account', issuer], jti: undefined }
+    for (const [more, client] of [
+      [{}, 'app'],
+      [{ azp: undefined }, '1'],
+    ] as const) {
+      const verification = await verify(await token({ ...change, ...more }, { typ: 'at+jwt' }))
+      assert.ok('caller' in verification)
+      assert.equal(verification.caller.clientId, `${idp.base}#${client}`)
+    }
+  })
+
+  it('a caller for tokens of our own beside it', async () => {
+    const { verify } = verifier()
+    assert.deepEqual(await verify(await signed()), invalid, 'its client is not registered')
+    assert.equal(idp.served.hits, 0)
+  })
+
+  const wrong: [what: string, change: object, header?: object][] = [
+    ['T-JWT-08 another audience', { aud: 'https://other.example' }],
+    ['T-JWT-08 an ID token, which is for a client', { aud: 'alpha', scope: undefined }],
+    ['T-JWT-08 an issuer that begins with the trusted one', { iss: `${fields.iss}.evil` }],
+    ['T-JWT-08 scope as an array', { scope: ['reports:read'] }],
+    ['T-JWT-08 no scope', { scope: undefined }],
+    ['T-JWT-08 no subject', { sub: undefined }],
+    ['T-JWT-08 another typ', {}, { typ: 'logout+jwt' }],
+    ['T-JWT-09 no exp', { exp: undefined }],
+    ['T-JWT-09 exp as text', { exp: `${fields.exp}` }],
+    ['T-JWT-09 nbf in the future', { nbf: fields.iat + 31 }],
+    ['T-JWT-09 iat in the future', { iat: fields.iat + 31 }],
+    ['T-JWT-09 no iat', { iat: undefined }],
+    ['T-JWT-09 iat as text', { iat: `${fields.iat}` }],
+    ['T-JWT-03 an unknown kid', {}, { kid: 'unknown' }],
+  ]
+  for (const [what, change, header] of wrong) {
+    it(`AUTH_TOKEN_INVALID for ${what}`, async () => {
+      assert.deepEqual(await verifier().verify(await token(change, header)), invalid)
+    })
+  }
+
+  it('AUTH_TOKEN_INVALID for a claim made twice, at any depth and in any spelling', async () => {
+    const { verify } = verifier()
+    const all = JSON.stringify({ ...fields, iss: idp.base, sub: '7', cnf: { a: '"b":' } })
+    const sent = (text: string) => signedText(text, { alg: 'ES256', kid: 'theirs' }, theirs.privateKey)
+    assert.ok('caller' in (await verify(await sent(all))))
+    for (const twice of [
+      '{"sub":"8",',
+      '{"s\\u0075b" : "8",',
+      '{"more":[{"a":1,"a":2}],',
+      '{"__proto__":1,"__proto__":2,',
+    ])
+      assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
+  })
+
+  it('AUTH_TOKEN_INVALID for a token of theirs under our key, and of ours under their key', async () => {
+    const { verify } = verifier()
+    assert.deepEqual(await verify(await signed({ iss: idp.base })), invalid)
+    assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
+  })
+
+  it('AUTH_TOKEN_EXPIRED 30 seconds after its end', async () => {
+    const { verify, pass } = verifier()
+    const sent = await token()
+    assert.ok('caller' in (await verify(sent)))
+    pass(931)
+    assert.deepEqual(await verify(sent), { refused: 'AUTH_TOKEN_EXPIRED' })
+  })
+
+  describe('its keys', () => {
+    it('T-JWT-03 are fetched once, whatever kids 1,000 tokens name, and once more after 30 seconds', async () => {
+      const { verify, pass } = verifier()
+      const unknown = (n: number) => token({}, { kid: `k${n}` })
+      await Promise.all(Array.from({ length: 1_000 }, async (_, n) => verify(await unknown(n))))
+      assert.equal(idp.served.hits, 2, 'discovery and keys')
+      pass(29)
+      await verify(await unknown(1))
+      assert.equal(idp.served.hits, 2)
+      pass(1)
+      await verify(await unknown(1))
+      assert.equal(idp.served.hits, 4)
+    })
+
+    it('are followed when it rotates them, and a withdrawn one is refused half a minute after that', async () => {
+      const { verify, pass } = verifier()
+      const old = await token()
+      assert.ok('caller' in (await verify(old)))
+      idp.served.keys = [jwkOf(rotated, 'new')]
+      pass(31)
+      assert.ok('caller' in (await verify(await token({}, { alg: 'EdDSA', kid: 'new' }, rotated.privateKey))))
+      pass(30)
+      assert.deepEqual(await verify(old), invalid)
+    })
+
+    it('T-JWT-04 never come from where a token says', async () => {
+      const canary = await outsider()
+      const jku = canary.served.jwksUri
+      assert.deepEqual(await verifier().verify(await token({}, { kid: 'x', jku, x5u: jku })), invalid)
+      assert.equal(canary.served.hits, 0)
+      canary.close()
+    })
+  })
+
+  const unavailable = async (verify: ReturnType<typeof verifier>['verify']) => {
+    const error = await Promise.resolve(verify(await token())).catch((caught: unknown) => caught)
+    assert.ok(error instanceof Problem)
+    assert.equal(error.code, 'SERVICE_UNAVAILABLE')
+    return String(faults.at(-1))
+  }
+
+  describe('SERVICE_UNAVAILABLE, as it says nothing about the token, when the keys cannot be fetched:', () => {
+    const failures: [what: string, change: () => object, told: RegExp][] = [
+      ['an error', () => ({ status: 500 }), /answered with 500/],
+      ['a redirect, which is not followed', () => ({ status: 302 }), /answered with 302/],
+      ['a document of another issuer', () => ({ issuer: 'https://evil.example' }), /of another issuer/],
+      ['no jwks_uri', () => ({ jwksUri: 1 }), /names no jwks_uri/],
+      ['too much', () => ({ pad: 300_000 }), /more than 262144 bytes/],
+      ['a jwks_uri in a private network', () => ({ jwksUri: 'http://10.0.0.1/keys' }), /private or reserved/],
+      ['a jwks_uri that is a file', () => ({ jwksUri: 'file:///etc/passwd' }), /absolute https URL/],
+    ]
+    for (const [what, change, told] of failures) {
+      it(what, async () => {
+        Object.assign(idp.served, change())
+        assert.match(await unavailable(verifier().verify), told)
+      })
+    }
+
+    it('an issuer in a network that was not opened (T-SSRF)', async () => {
+      const closed = verifier({ allowHttp: true, allowCidrs: [] })
+      assert.match(await unavailable(closed.verify), /private or reserved/)
+      assert.equal(idp.served.hits, 0)
+    })
+
+    it('plain http where it is not allowed', async () => {
+      const strict = verifier({ allowHttp: false, allowCidrs: ['127.0.0.0/8'] })
+      assert.match(await unavailable(strict.verify), /must use https/)
+    })
+  })
+
+  it('known keys outlive an issuer that is down, for a day', async () => {
+    const { verify, pass } = verifier()
+    await verify(await token())
+    idp.served.status = 500
+    for (const seconds of [700, 40_000]) {
+      pass(seconds)
+      const exp = fields.exp + 50_000
+      assert.ok('caller' in (await verify(await token({ exp, jti: `${seconds}` }))))
+    }
+    pass(50_000)
+    await unavailable(verify)
+  })
+})

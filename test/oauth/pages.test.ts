@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
+import { describe, it } from 'node:test'
+import type { JWK } from 'jose'
+import type { Configuration } from 'oidc-provider'
+import { fetch } from 'undici'
+import { clientAddress } from '../../src/http/headers/client-address.ts'
+import { html } from '../../src/http/pages/html.ts'
+import { formSource, pageFrame } from '../../src/http/pages/layout.ts'
+import { textOn } from '../../src/http/pages/style.ts'
+import { SigningKey } from '../../src/oauth/keys/signing-key.ts'
+import { refuseMistakes } from '../../src/oauth/provider/configuration-checks.ts'
+import { onSqlite } from '../support/engines.ts'
+import { realServer } from './real.ts'
+import { branding } from './support.ts'
+
+/** The contrast of two colours (WCAG 2.2), worked out apart from the code under test. */
+function contrast(one: string, other: string): number {
+  const light = (color: string) => {
+    const channels = [color.slice(1, 3), color.slice(3, 5), color.slice(5, 7)].map((hex) => {
+      const value = Number(`0x${hex}`) / 255
+      return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
+    })
+    return channels[0]! * 0.2126 + channels[1]! * 0.7152 + channels[2]! * 0.0722
+  }
+  const [bright = 0, dark = 0] = [light(one), light(other)].sort((a, b) => b - a)
+  return (bright + 0.05) / (dark + 0.05)
+}
+
+describe('pages', () => {
+  it('nothing unescaped, wherever it stands', () => {
+    const evil = `<script>"&'</script>`
+    const { html: page } = pageFrame({ ...branding, productName: evil })(evil, html`<p title="${evil}">${evil}</p>`)
+    assert.ok(!page.includes('<script>'))
+    assert.equal(page.split('&lt;script&gt;&quot;&amp;&#39;&lt;/script&gt;').length, 7)
+  })
+
+  it('the text on every accent colour can be read: 4.5 to 1 at least', () => {
+    for (let color = 0; color <= 0xffffff; color += 0x010307) {
+      const accent = `#${color.toString(16).padStart(6, '0')}`
+      assert.ok(contrast(accent, textOn(accent)) >= 4.5, accent)
+    }
+  })
+
+  it('the colours of the page itself, light and dark: 4.5 to 1 for text, 3 to 1 for the edges of fields', () => {
+    const { html: page } = pageFrame(branding)('x', html``)
+    const [light = '', dark = ''] = page.split('@media (prefers-color-scheme: dark)')
+    for (const part of [light.slice(light.indexOf(':root')), dark]) {
+      const color = (name: string) => new RegExp(`--${name}: (#[0-9a-f]{6})`).exec(part)?.[1] as string
+      for (const text of ['text', 'quiet', 'wrong']) assert.ok(contrast(color(text), color('card')) >= 4.5, text)
+      assert.ok(contrast(color('quiet'), color('ground')) >= 4.5)
+      assert.ok(contrast(color('wrong'), color('wrong-ground')) >= 4.5)
+      assert.ok(contrast(color('line'), color('card')) >= 3)
+    }
+  })
+
+  it('form-action by origin, and by scheme where there is no host that it could name', () => {
+    const sources = {
+      'https://app.example/cb?x=1': 'https://app.example',
+      'https://app.example:8443/cb': 'https://app.example:8443',
+      'http://127.0.0.1:5000/cb': 'http://127.0.0.1:5000',
+      'http://[::1]:5000/cb': 'http:',
+      'com.example.app:/cb': 'com.example.app:',
+      'https://a;sandbox/cb': 'https:',
+      'https://%2a.example/cb': 'https:',
+      'https://a,b/cb': 'https:',
+    }
+    for (const [address, source] of Object.entries(sources)) assert.equal(formSource(address), source)
+  })
+})
+
+describe('clientAddress', () => {
+  const of = (peer: string, forwarded?: string) =>
+    clientAddress(['10.0.0.0/8', '::1'])({
+      socket: { remoteAddress: peer },
+      headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+    })
+
+  it('the peer, whatever it says itself', () => {
+    assert.equal(of('192.0.2.1'), '192.0.2.1')
+    assert.equal(of('192.0.2.1', '203.0.113.9'), '192.0.2.1')
+  })
+
+  it('behind a proxy of ours the last that is none, so that nothing a client sends counts', () => {
+    assert.equal(of('10.0.0.1', '203.0.113.9'), '203.0.113.9')
+    assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9, 10.0.0.2'), '203.0.113.9')
+    assert.equal(of('::1', '2001:db8::7'), '2001:db8::7')
+    for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
+  })
+
+  it('with a port and brackets, as proxies write it; the peer where an entry hides who came before (T-LIM-02)', () => {
+    assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
+    assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
+    for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {
+      assert.equal(of('10.0.0.1', `1.1.1.1, ${hidden}, 10.0.0.2`), '10.0.0.1')
+    }
+  })
+})
+
+onSqlite((engine) => {
+  describe('logins beyond the rate of a network', () => {
+    it('429 as a page, as a person reads it; with Retry-After', async () => {
+      const real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '1/60' })
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+      const login = () => {
+        const about = { method: 'POST', headers, body: 'email=a', dispatcher: real.agent }
+        return fetch(`${real.baseUrl}/oauth/interaction/none/login`, about)
+      }
+      const [first, second] = [await login(), await login()]
+      const { status, headers: told } = second
+      assert.deepEqual([first.status, status, told.get('retry-after')], [400, 429, '60'])
+      assert.match(String(told.get('content-type')), /^text\/html/)
+      assert.match(await second.text(), /Too many requests/)
+      await first.text()
+      await real.close()
+    })
+  })
+})
+
+const signingKey = (modulusLength: number) =>
+  new SigningKey(generateKeyPairSync('rsa', { modulusLength }).privateKey.export({ format: 'jwk' }) as JWK)
+
+describe('refuseMistakes', () => {
+  const store = () => ({ consume: () => {}, revokeByGrantId: () => {}, upsert: () => {}, find: () => {} })
+  const safe = {
+    adapter: store,
+    cookies: { keys: ['k'.repeat(43)] },
+    jwks: { keys: [signingKey(2_048)] },
+    features: { devInteractions: { enabled: false }, resourceIndicators: { enabled: true } },
+    pkce: { required: () => true },
+  }
+  const check = (change: object) => refuseMistakes({ ...safe, ...change } as unknown as Configuration)
+
+  it('nothing for a safe configuration', () => assert.doesNotThrow(() => check({})))
+
+  const wrong: [object, RegExp][] = [
+    [{ cookies: undefined }, /cookies would not be signed/],
+    [{ cookies: { keys: [] } }, /cookies would not be signed/],
+    [{ cookies: { keys: ['short'] } }, /a cookie key is too short/],
+    [{ jwks: undefined }, /keys that everybody knows/],
+    [{ jwks: { keys: [signingKey(1_024)] } }, /weak or not private/],
+    [{ jwks: { keys: [{ n: signingKey(2_048).n }] } }, /weak or not private/],
+    [{ adapter: undefined }, /kept in memory/],
+    [{ adapter: () => ({ ...store(), consume: undefined }) }, /cannot consume or revoke/],
+    [{ adapter: () => ({ ...store(), revokeByGrantId: undefined }) }, /cannot consume or revoke/],
+    [{ features: { resourceIndicators: { enabled: true } } }, /any password would do/],
+    [{ features: { ...safe.features, registration: { enabled: true } } }, /anybody could register/],
+    [{ features: { devInteractions: { enabled: false } } }, /no audience/],
+    [{ pkce: {} }, /nothing says who must use PKCE/],
+    [{ clientBasedCORS: () => true }, /CORS is decided in two places/],
+  ]
+  for (const [change, message] of wrong) {
+    it(`the start ends with ${message}`, () => assert.throws(() => check(change), message))
+  }
+
+  it('a signing key made of a public key only', () => {
+    const { kty, n, e } = signingKey(2_048)
+    assert.throws(() => new SigningKey({ kty, n, e } as JWK), /key/i)
+  })
+})

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Adapter, errors } from 'oidc-provider'
+import { operator } from '../../src/audit/chain.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import { createClient } from '../../src/oauth/clients/clients.ts'
+import { revokeClient } from '../../src/oauth/clients/update.ts'
+import { records, sweepExpired } from '../../src/oauth/provider/adapter.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { clock, sealer } from './support.ts'
+
+forEachEngine((engine) => {
+  const time = clock(Date.parse('2026-11-21T10:00:00.000Z'))
+  let db: Database
+  let of: (kind: string) => Adapter
+  before(async () => {
+    db = await engine.database()
+    of = records({ db, now: time.now })
+  })
+  after(() => db.close())
+
+  describe('find', () => {
+    it('what was last put under the id, of its own kind only', async () => {
+      await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
+      await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
+      assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })
+      assert.equal(await of('AuthorizationCode').find('r1'), undefined)
+    })
+
+    it('by uid and by user code', async () => {
+      await of('Session').upsert('s1', { jti: 's1', uid: 'u1' }, 60)
+      await of('DeviceCode').upsert('d1', { jti: 'd1', userCode: 'CODE' }, 60)
+      assert.equal((await of('Session').findByUid('u1'))?.uid, 'u1')
+      assert.deepEqual(await of('DeviceCode').findByUserCode('CODE'), { jti: 'd1', userCode: 'CODE' })
+      assert.equal(await of('Session').findByUid('CODE'), undefined)
+    })
+
+    it('nothing after its end, and all the time where there is none', async () => {
+      await of('AuthorizationCode').upsert('short', { jti: 'short' }, 60)
+      await of('Grant').upsert('endless', { jti: 'endless' })
+      time.pass(60)
+      assert.equal(await of('AuthorizationCode').find('short'), undefined)
+      assert.deepEqual(await of('Grant').find('endless'), { jti: 'endless' })
+    })
+
+    it('nothing after destroy', async () => {
+      await of('Session').upsert('s2', { jti: 's2' }, 60)
+      await of('Session').destroy('s2')
+      assert.equal(await of('Session').find('s2'), undefined)
+    })
+  })
+
+  describe('what is kept', () => {
+    it('no id that could be sent again: SHA-256 in its place, in the payload too', async () => {
+      for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
+        const id = `secret-${kind}`
+        const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }
+        await of(kind).upsert(id, payload as never, 60)
+        const row = await db.read.selectFrom('authRecords').selectAll().where('kind', '=', kind).execute()
+        assert.ok(!JSON.stringify(row).includes(id) && !JSON.stringify(row).includes('cookie id'))
+        const found = await of(kind).find(id)
+        assert.equal(found?.returnTo, payload.returnTo)
+      }
+    })
+
+    it('the first of two successors of one refresh token', async () => {
+      await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
+      await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
+      assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
+    })
+  })
+
+  describe('consume', () => {
+    it('success for exactly one of 50 at once, invalid_grant for the others', async () => {
+      for (const round of [1, 2, 3, 4, 5]) {
+        const id = `code${round}`
+        await of('AuthorizationCode').upsert(id, { jti: id }, 60)
+        const all = await Promise.allSettled(Array.from({ length: 50 }, () => of('AuthorizationCode').consume(id)))
+        const refused = all.filter((result) => result.status === 'rejected')
+        assert.equal(refused.length, 49)
+        assert.ok(refused.every(({ reason }) => reason instanceof errors.InvalidGrant))
+      }
+    })
+
+    it('a record that says when, in seconds', async () => {
+      await of('AuthorizationCode').upsert('used', { jti: 'used' }, 60)
+      await of('AuthorizationCode').consume('used')
+      const consumed = Math.floor(time.now() / 1_000)
+      assert.deepEqual(await of('AuthorizationCode').find('used'), { jti: 'used', consumed })
+    })
+
+    it('T-OA-06 a refresh token may be used again for ten seconds from its first use, and no longer', async () => {
+      await of('RefreshToken').upsert('lost', { jti: 'lost' }, 60)
+      const consumed = Math.floor(time.now() / 1_000)
+      await of('RefreshToken').consume('lost')
+      time.pass(9)
+      assert.deepEqual(await of('RefreshToken').find('lost'), { jti: 'lost' })
+      await of('RefreshToken').consume('lost')
+      time.pass(1)
+      assert.deepEqual(await of('RefreshToken').find('lost'), { jti: 'lost', consumed })
+      await assert.rejects(of('RefreshToken').consume('lost'), { error: 'invalid_grant' })
+    })
+
+    it('a code is used at once on a node whose clock is behind, too', async () => {
+      await of('AuthorizationCode').upsert('skewed', { jti: 'skewed' }, 60)
+      await of('AuthorizationCode').consume('skewed')
+      time.pass(-5)
+      assert.ok((await of('AuthorizationCode').find('skewed'))?.consumed)
+      await assert.rejects(of('AuthorizationCode').consume('skewed'), { error: 'invalid_grant' })
+      time.pass(5)
+    })
+
+    it('invalid_grant for what never was', async () => {
+      await assert.rejects(of('AuthorizationCode').consume('never'), { error: 'invalid_grant' })
+    })
+  })
+
+  describe('revokeByGrantId', () => {
+    it('no token of that grant is found any more, and those of others are', async () => {
+      const kinds = ['AccessToken', 'RefreshToken', 'AuthorizationCode']
+      for (const kind of kinds) {
+        await of(kind).upsert(`${kind}1`, { jti: `${kind}1`, grantId: 'g1' }, 60)
+        await of(kind).upsert(`${kind}2`, { jti: `${kind}2`, grantId: 'g2' }, 60)
+      }
+      await of('RefreshToken').revokeByGrantId('g1')
+      for (const kind of kinds) {
+        assert.equal(await of(kind).find(`${kind}1`), undefined)
+        assert.ok(await of(kind).find(`${kind}2`))
+      }
+    })
+  })
+
+  describe('sweepExpired', () => {
+    it('all that ended five minutes ago, however much it is, and nothing else', async () => {
+      const payload = '{}'
+      const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
+      const expiresAt = new Date(time.now()).toISOString()
+      const rows = Array.from({ length: 1_200 }, (_, n) => ({ kind: 'Old', id: `${n}`, expiresAt, ...more }))
+      await db.write(async (tx) => {
+        await tx.deleteFrom('authRecords').execute()
+        for (const part of [rows.slice(0, 600), rows.slice(600)])
+          await tx.insertInto('authRecords').values(part).execute()
+      })
+      await of('Grant').upsert('endless', { jti: 'endless' })
+      time.pass(300)
+      assert.equal(await sweepExpired(db, time.now), 0)
+      time.pass(1)
+      assert.equal(await sweepExpired(db, time.now), 1_200)
+      assert.equal(await sweepExpired(db, time.now), 0)
+      assert.ok(await of('Grant').find('endless'))
+    })
+  })
+
+  describe('Client', () => {
+    it('the metadata of a registered client, and none once it is revoked', async () => {
+      const { client } = await createClient(db, sealer, builtIn.scopes, {
+        name: 'Machine',
+        scopes: ['reports:read', 'books:write'],
+        grants: ['client_credentials'],
+      })
+      assert.deepEqual(await of('Client').find(client.id), {
+        client_id: client.id,
+        client_name: 'Machine',
+        client_secret: client.secretHash,
+        token_endpoint_auth_method: 'client_secret_basic',
+        application_type: 'web',
+        grant_types: ['client_credentials'],
+        redirect_uris: [],
+        post_logout_redirect_uris: [],
+        response_types: [],
+        scope: 'reports:read books:write',
+        is_first_party: false,
+        is_trusted: false,
+        introspects_others: false,
+      })
+      await revokeClient({ db, sealer, actor: operator }, client.id)
+      assert.equal(await of('Client').find(client.id), undefined)
+    })
+
+    it('no secret for a public one, native where its address is on the device', async () => {
+      const redirectUris = ['http://127.0.0.1/cb']
+      const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris, secret: null }
+      const { client } = await createClient(db, sealer, builtIn.scopes, app)
+      const metadata = await of('Client').find(client.id)
+      assert.equal(metadata?.token_endpoint_auth_method, 'none')
+      assert.equal(metadata?.application_type, 'native')
+      assert.deepEqual(metadata?.response_types, ['code'])
+    })
+
+    it('a refusal to write', async () => {
+      await assert.rejects(of('Client').upsert('x', {}), /registered and revoked by the service/)
+    })
+  })
+})

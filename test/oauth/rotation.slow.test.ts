@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict'
+import { after, beforeEach, describe, it } from 'node:test'
+import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from 'jose'
+import { operator, theService } from '../../src/audit/chain.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import { createClient } from '../../src/oauth/clients/clients.ts'
+import { currentServer, keyRing } from '../../src/oauth/keys/key-ring.ts'
+import { rotateByTime, rotateByWish } from '../../src/oauth/keys/rotation.ts'
+import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { openDatabase } from '../../src/storage/open.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { clock, issuer, persons, sealer, servedBy } from './support.ts'
+
+const hour = 3_600
+const day = 24 * hour
+
+forEachEngine((engine) => {
+  let db: Database
+  let time: ReturnType<typeof clock>
+  beforeEach(async () => {
+    await db?.close()
+    db = await engine.database()
+    time = clock()
+  })
+  after(() => db.close())
+
+  const sources = (database = db) => ({ db: database, sealer, now: time.now })
+  const byTime = (database = db) => rotateByTime({ ...sources(database), actor: theService })
+  const byWish = (wish: { immediately?: boolean; discard?: boolean } = {}) =>
+    rotateByWish({ ...sources(), actor: operator }, { immediately: false, discard: false, ...wish })
+  const kids = async () => {
+    const ring = await keyRing(sources())
+    return ring.current.jwks.keys.map(({ kid }) => kid)
+  }
+
+  describe('rotation by time (T-OA-14, S-04)', () => {
+    it('a key signs 90 days, its successor is published a day before, and verifies 25 hours after', async () => {
+      const [first] = await kids()
+      time.pass(89 * day - 1)
+      assert.deepEqual(await byTime(), { published: undefined, retired: [] })
+      time.pass(1)
+      const { published } = await byTime()
+      assert.deepEqual(await kids(), [first, published?.kid], 'published, not signing')
+      assert.equal(Date.parse(published?.activeFrom ?? ''), time.now() + day * 1_000)
+      assert.deepEqual(await byTime(), { published: undefined, retired: [] }, 'one successor is enough')
+      time.pass(day)
+      assert.deepEqual(await kids(), [published?.kid, first], 'signing, the old one still verifies')
+      time.pass(25 * hour - 1)
+      assert.deepEqual((await byTime()).retired, [])
+      time.pass(1)
+      assert.deepEqual((await byTime()).retired, [first])
+      assert.deepEqual(await kids(), [published?.kid])
+    })
+
+    it('cookie keys turn with them: what was signed before is read as long as the old key verifies', async () => {
+      const cookieKeys = async () => (await keyRing(sources())).current.cookieKeys
+      const [first] = await cookieKeys()
+      time.pass(89 * day)
+      await byTime()
+      const [signing, ahead, ...more] = await cookieKeys()
+      assert.deepEqual([signing, more], [first, []])
+      time.pass(day)
+      assert.deepEqual(await cookieKeys(), [ahead, first])
+      time.pass(25 * hour)
+      await byTime()
+      assert.deepEqual(await cookieKeys(), [ahead])
+      await byWish({ immediately: true, discard: true })
+      const [fresh, ...others] = await cookieKeys()
+      assert.ok(fresh !== ahead && others.length === 0 && String(fresh).length >= 43)
+    })
+
+    it('a service that slept for years publishes a day ahead all the same', async () => {
+      const [first] = await kids()
+      time.pass(900 * day)
+      const { published, retired } = await byTime()
+      assert.equal(Date.parse(published?.activeFrom ?? ''), time.now() + day * 1_000)
+      assert.deepEqual([retired, (await kids())[0]], [[], first])
+    })
+
+    it('one successor when ten processes look at once', async () => {
+      await kids()
+      time.pass(89 * day)
+      const other = await openDatabase(db.url)
+      const all = await Promise.all(Array.from({ length: 10 }, (_, n) => byTime(n % 2 ? other : db)))
+      await other.close()
+      assert.equal(all.filter(({ published }) => published).length, 1)
+      assert.equal((await kids()).length, 2)
+    })
+  })
+
+  describe('plinth keys rotate', () => {
+    it('publishes a key that signs in a day, and no second one while it waits', async () => {
+      const [first] = await kids()
+      const { published } = await byWish()
+      assert.deepEqual(await byWish(), { published: undefined, retired: [] })
+      assert.deepEqual(await kids(), [first, published?.kid])
+      time.pass(day)
+      assert.equal((await kids())[0], published?.kid)
+    })
+
+    it('--now: a new key signs at once, the one that waited is dropped, and the old one verifies on', async () => {
+      const [first] = await kids()
+      const waiting = await byWish()
+      time.pass(1)
+      const { published, retired } = await byWish({ immediately: true })
+      assert.deepEqual(retired, [waiting.published?.kid])
+      assert.deepEqual(await kids(), [published?.kid, first])
+    })
+
+    it('--discard: no other key is left', async () => {
+      const [first] = await kids()
+      const { published, retired } = await byWish({ immediately: true, discard: true })
+      assert.deepEqual([retired, await kids()], [[first], [published?.kid]])
+    })
+
+    it('is in the audit log', async () => {
+      await kids()
+      await byWish({ immediately: true, discard: true })
+      const told = await db.read.selectFrom('auditEntries').select(['event', 'subject']).orderBy('sequence').execute()
+      assert.deepEqual(told, [
+        { event: 'signing_key.published', subject: 'command line' },
+        { event: 'signing_key.retired', subject: 'command line' },
+      ])
+    })
+  })
+
+  /** Two processes of a service: one that issues tokens, and one that only verifies. */
+  async function service() {
+    const issuing = await keyRing(sources())
+    const verifying = await keyRing(sources())
+    const fixed = { issuer, audience: issuer, db, now: time.now }
+    const { login, frame } = persons(db)
+    const options = {
+      ...fixed,
+      scopes: builtIn.scopes,
+      ...{ login, frame, address: () => '127.0.0.1' },
+      sealer,
+      accessTokenSeconds: 900,
+      report: (error: unknown) => assert.fail(String(error)),
+    }
+    const server = await servedBy(currentServer(issuing, options))
+    const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
+    const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
+    const credentials = { client_id: client.id, client_secret: secret as string }
+    const token = async () => (await server.token(credentials)).body.access_token
+    const jwks = async () => (await (await fetch(`${server.base}/oauth/jwks`)).json()) as never
+    return {
+      issuing,
+      verifying,
+      token,
+      jwks,
+      verify: tokenVerifier({ ...fixed, keys: verifying }),
+      close: server.close,
+    }
+  }
+
+  describe('a running service (F-ROT)', () => {
+    it('signs with the new key without a restart; every token verifies by a JWKS that was read a day ago', async () => {
+      const { issuing, token, jwks, close } = await service()
+      const old = await token()
+      await byWish()
+      await issuing.reload()
+      const cached = createLocalJWKSet(await jwks())
+      assert.equal(decodeProtectedHeader(await token()).kid, decodeProtectedHeader(old).kid, 'not before its turn')
+      time.pass(day)
+      await issuing.reload()
+      const fresh = await token()
+      await close()
+      assert.notEqual(decodeProtectedHeader(fresh).kid, decodeProtectedHeader(old).kid)
+      for (const each of [old, fresh]) await jwtVerify(each, cached, { issuer })
+    })
+
+    it('0 refusals while keys are rotated under load, by a process that has not read the new keys', async () => {
+      const { issuing, token, verify, close } = await service()
+      const answers: unknown[] = []
+      const client = async () => {
+        for (let n = 0; n < 8; n++) answers.push(await verify(await token()))
+      }
+      const rotate = async () => {
+        await byWish({ immediately: true })
+        await issuing.reload()
+      }
+      for (let round = 0; round < 3; round++) {
+        // More than the time between two looks for unknown keys: the new one is found at once.
+        time.pass(31)
+        const before = [client(), client()]
+        await rotate()
+        await Promise.all([...before, client(), client()])
+      }
+      await close()
+      assert.equal(answers.length, 96)
+      assert.deepEqual(
+        answers.filter((answer) => !('caller' in (answer as object))),
+        [],
+      )
+      assert.equal((await kids()).length, 4)
+    })
+
+    it('refuses the tokens of a discarded key, remembered or not, half a minute after it knows', async () => {
+      const { issuing, verifying, token, verify, close } = await service()
+      const old = await token()
+      assert.ok('caller' in (await verify(old)))
+      await byWish({ immediately: true, discard: true })
+      await Promise.all([issuing.reload(), verifying.reload()])
+      time.pass(30)
+      assert.deepEqual(await verify(old), { refused: 'AUTH_TOKEN_INVALID' })
+      assert.ok('caller' in (await verify(await token())))
+      await close()
+    })
+
+    it('T-JWT-03 reads the keys at most once in 30 seconds, whatever kids tokens name', async () => {
+      const { token, close } = await service()
+      const good = await token()
+      const [, payload, signature] = good.split('.')
+      let reads = 0
+      const reading = { ...db.read, selectFrom: db.read.selectFrom.bind(db.read) }
+      const watched = await keyRing({
+        ...sources(),
+        db: {
+          ...db,
+          read: new Proxy(reading, {
+            get: (target, name) => {
+              if (name !== 'selectFrom') return Reflect.get(target, name)
+              return (table: 'signingKeys') => {
+                if (table === 'signingKeys') reads++
+                return target.selectFrom(table)
+              }
+            },
+          }) as never,
+        },
+      })
+      reads = 0
+      const verify = tokenVerifier({ issuer, audience: issuer, db, now: time.now, keys: watched })
+      const forged = (kid: unknown) => {
+        const header = Buffer.from(JSON.stringify({ alg: 'RS256', typ: 'JWT', kid })).toString('base64url')
+        return `${header}.${payload}.${signature}`
+      }
+      for (let n = 0; n < 10_000; n++) {
+        const kid = n % 5 === 0 ? n : `../${n}' or 1=1 --`
+        assert.deepEqual(await verify(forged(kid)), { refused: 'AUTH_TOKEN_INVALID' })
+      }
+      assert.equal(reads, 1)
+      assert.ok('caller' in (await verify(good)))
+      await close()
+    })
+  })
+})

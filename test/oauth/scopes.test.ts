@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
+import { inPlainWords } from '../../src/oauth/tokens/scopes.ts'
+
+describe('inPlainWords', () => {
+  const { openid, offline_access: offline, 'reports:read': reports } = builtIn.scopes as Record<string, string>
+  const cases: [names: string, lines: (string | undefined)[]][] = [
+    ['openid', [openid]],
+    ['openid profile email', [openid]],
+    ['email', [openid]],
+    ['reports:read profile offline_access email openid', [reports, openid, offline]],
+    ['reports:read unknown', [reports]],
+    ['', []],
+  ]
+  for (const [names, lines] of cases) {
+    it(`has ${lines.length} lines for '${names}'`, () => {
+      assert.deepEqual(inPlainWords(builtIn.scopes, names.split(' ')), lines)
+    })
+  }
+})

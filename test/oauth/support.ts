@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { builtIn } from '../../src/catalog/service.ts'
+import { signingKeys } from '../../src/oauth/keys/signing-keys.ts'
+import type { AuthorizationServerOptions } from '../../src/oauth/provider/configuration.ts'
+import { type MountOptions, mountProvider } from '../../src/oauth/provider/http/fastify.ts'
+import { authorizationServer } from '../../src/oauth/provider/provider.ts'
+import { people } from '../../src/oauth/users/users.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { sealer as makeSealer } from '../../src/storage/encryption.ts'
+
+export const issuer = 'https://localhost:8443'
+export const sealer = makeSealer(Buffer.alloc(32, 7), randomBytes)
+
+/** A clock that stands still until it is moved; in milliseconds. */
+export function clock(start = Date.now()) {
+  let at = start
+  const now = () => at
+  return { now, pass: (seconds: number) => (at += seconds * 1_000) }
+}
+
+/** What the pages look like here, and passwords that take no time to hash. */
+export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
+export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
+
+/** The part about people, as the service makes it. */
+export const persons = (db: Database, now = Date.now) =>
+  people({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
+
+/** The authorization server on plain HTTP at a free port, as behind our own listener, with a header from an earlier hook. */
+export async function served(db: Database, options: Partial<AuthorizationServerOptions> = {}) {
+  const keys = options.keys ?? (await signingKeys({ db, sealer, now: Date.now }))
+  const failures: unknown[] = []
+  const report = (error: unknown) => void failures.push(error)
+  const { scopes } = builtIn
+  const { login, frame } = persons(db)
+  const about = { issuer, scopes, audience: issuer, db, sealer, keys, now: Date.now, accessTokenSeconds: 900, report }
+  const fixed = { ...about, login, frame, address: () => '127.0.0.1' }
+  const provider = authorizationServer({ ...fixed, ...options })
+  return { keys, provider, failures, ...(await servedBy({ current: provider })) }
+}
+
+/** The same for any authorization server. */
+export async function servedBy(provider: MountOptions['provider']) {
+  const app: FastifyInstance = Fastify()
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.headers['x-refuse']) throw Object.assign(new Error('refused before'), { statusCode: 429 })
+    reply.header('strict-transport-security', 'max-age=31536000').header('x-request-id', 'request-1')
+  })
+  await app.register(mountProvider, { provider, issuer, scopes: builtIn.scopes })
+  const base = await app.listen({ host: '127.0.0.1', port: 0 })
+  const post = (
+    path: string,
+    form: Record<string, string> | [string, string][],
+    headers: Record<string, string> = {},
+  ) => fetch(base + path, { method: 'POST', body: new URLSearchParams(form), headers })
+  const token = async (form: Record<string, string>, headers?: Record<string, string>) => {
+    const response = await post('/oauth/token', { grant_type: 'client_credentials', ...form }, headers)
+    return { status: response.status, headers: response.headers, body: (await response.json()) as Answer }
+  }
+  return { base, post, token, close: () => app.close() }
+}
+
+export type Answer = Record<string, unknown> & { access_token: string }
+
+/** The Authorization header of RFC 6749 §2.3.1. */
+export function basic(id: string, secret: string): Record<string, string> {
+  const credentials = [id, secret].map(encodeURIComponent).join(':')
+  return { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` }
+}

@@ -1,0 +1,575 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import * as openid from 'openid-client'
+import { openAccount } from '../../src/oauth/users/accounts.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
+import {
+  answer,
+  browser,
+  client,
+  codeFlow,
+  codeGrants,
+  formAction,
+  logIn,
+  type Person,
+  person,
+  type Real,
+  realServer,
+  redirectUri,
+  relyingParty,
+  sentTo,
+  through,
+} from './real.ts'
+import { basic } from './support.ts'
+
+/** Rounds of 50 parallel redemptions; more of them by hand. */
+const rounds = Number(process.env.ROUNDS ?? 10)
+const native = 'http://127.0.0.1/cb'
+const verifier = 'v'.repeat(43)
+
+forEachEngine((engine) => {
+  let real: Real
+  let who: Person
+  before(async () => {
+    real = await realServer(engine)
+    who = await person(real)
+  })
+  after(() => real.close())
+
+  type Parameters = Record<string, string>
+  const authorizeUrl = (id: string, change: Parameters = {}) => {
+    const query = {
+      response_type: 'code',
+      client_id: id,
+      redirect_uri: redirectUri,
+      scope: 'openid',
+      state: 's',
+      ...change,
+    }
+    return `/oauth/authorize?${new URLSearchParams(query)}`
+  }
+  const token = async (form: Parameters | [string, string][], headers: Parameters = {}, path = '/oauth/token') => {
+    const { request } = await import('undici')
+    const answered = await request(real.baseUrl + path, {
+      method: 'POST',
+      body: new URLSearchParams(form).toString(),
+      headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+      dispatcher: real.agent,
+    })
+    return { status: answered.statusCode, body: (await answered.body.json()) as Record<string, string> }
+  }
+  const challenge = () => openid.calculatePKCECodeChallenge(verifier)
+  /** A browser that is logged in, and a client that it asks no consent for: each visit gives a code. */
+  const ready = async (change: Parameters = {}, wanted = {}) => {
+    const app = await client(real, { firstParty: true, ...wanted })
+    const one = browser(real)
+    const begin = async (more: Parameters = {}) => sentTo(await one.visit(authorizeUrl(app.id, { ...change, ...more })))
+    await logIn(one, await one.visit(authorizeUrl(app.id, change)), who)
+    const code = async (more?: Parameters) => (await begin(more)).searchParams.get('code') as string
+    const credentials = { client_id: app.id, ...(app.secret && { client_secret: app.secret }) }
+    const redeem = (form: Parameters) =>
+      token({ grant_type: 'authorization_code', redirect_uri: redirectUri, ...credentials, ...form })
+    return { app, one, begin, code, redeem }
+  }
+
+  describe('T-OA-01 a redirect_uri that is not the registered one: a page, and no redirect', () => {
+    const registered = 'https://app.example/cb'
+    const wrong = [
+      'https://app.example/cb/',
+      'https://app.example/cb2',
+      'https://app.example/cb/../x',
+      'https://app.example/CB',
+      'https://app.example/',
+      'https://app.example',
+      'https://app.example/cb?a=b',
+      'https://app.example/cb?',
+      'https://app.example/cb#',
+      'https://app.example/cb#x',
+      'https://app.example/%63b',
+      'https://app.example:443/cb',
+      'https://app.example:8443/cb',
+      'https://APP.example/cb',
+      'HTTPS://app.example/cb',
+      'http://app.example/cb',
+      '//app.example/cb',
+      '/cb',
+      'https:/app.example/cb',
+      'https:app.example/cb',
+      'https:\\\\app.example\\cb',
+      'https://app.example//cb',
+      'https://app.example/cb\n',
+      ' https://app.example/cb',
+      'https://app.example/cb%0d%0aLocation:%20https://evil.example',
+      'https://user@app.example/cb',
+      'https://app.example@evil.example/cb',
+      'https://app.example.evil.example/cb',
+      'https://evil.example/https://app.example/cb',
+      'https://sub.app.example/cb',
+      'https://evil.example/cb',
+      'https://localhost/cb',
+      'https://127.0.0.1/cb',
+      'https://*.example/cb',
+      'https://app.example/*',
+      'javascript:alert(1)',
+      'data:text/html,x',
+      'com.example.app:/cb',
+      'x',
+      '',
+    ]
+    it(`${wrong.length} ways, and none at all`, async () => {
+      const app = await client(real, { redirectUris: [registered] })
+      for (const uri of wrong) {
+        const page = await browser(real).visit(authorizeUrl(app.id, { redirect_uri: uri }))
+        assert.deepEqual([page.status, page.headers.location], [400, undefined], uri)
+      }
+      const { redirect_uri: _, ...rest } = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
+      const without = await browser(real).visit(`/oauth/authorize?${new URLSearchParams(rest)}`)
+      assert.deepEqual([without.status, without.headers.location], [400, undefined])
+    })
+
+    it('only the port of a loopback address may be another one (RFC 8252 §7.3)', async () => {
+      const app = await client(real, { redirectUris: [native], secret: null })
+      const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
+      const statusOf = async (uri: string) =>
+        (await browser(real).visit(authorizeUrl(app.id, { ...pkce, redirect_uri: uri }))).status
+      for (const uri of ['http://127.0.0.1:50000/cb', 'http://127.0.0.1:1/cb', native])
+        assert.equal(await statusOf(uri), 200)
+      for (const uri of [
+        'http://localhost/cb',
+        'http://[::1]/cb',
+        'http://127.0.0.1:50000/cb2',
+        'http://127.0.0.1:5x/cb',
+        'http://127.0.0.1@evil.example/cb',
+        'http://127.0.0.1.evil.example/cb',
+        'https://127.0.0.1/cb',
+      ]) {
+        assert.equal(await statusOf(uri), 400, uri)
+      }
+    })
+  })
+
+  describe('T-OA-02 PKCE', () => {
+    it('invalid_request, back at the client, without a proper challenge of a public client', async () => {
+      const app = await client(real, { secret: null })
+      const wrong: Parameters[] = [
+        {},
+        { code_challenge: 'short', code_challenge_method: 'S256' },
+        { code_challenge: verifier, code_challenge_method: 'plain' },
+        { code_challenge: verifier },
+        { code_challenge_method: 'S256' },
+      ]
+      for (const change of wrong) {
+        const back = sentTo(await browser(real).visit(authorizeUrl(app.id, change)))
+        assert.equal(back.searchParams.get('error'), 'invalid_request')
+        assert.equal(back.searchParams.get('state'), 's')
+      }
+    })
+
+    it('invalid_grant for a wrong, a missing and a superfluous verifier', async () => {
+      const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
+      const proved = await ready(pkce, { secret: null })
+      for (const form of [
+        { code_verifier: 'w'.repeat(43) },
+        {},
+        { code_verifier: pkce.code_challenge },
+      ] as Parameters[]) {
+        const { status, body } = await proved.redeem({ code: await proved.code(), ...form })
+        assert.deepEqual([status, body.error], [400, 'invalid_grant'])
+      }
+      assert.equal((await proved.redeem({ code: await proved.code(), code_verifier: verifier })).status, 200)
+      const plain = await ready()
+      const downgraded = await plain.redeem({ code: await plain.code(), code_verifier: verifier })
+      assert.deepEqual([downgraded.status, downgraded.body.error], [400, 'invalid_grant'])
+    })
+
+    it('the verifier of one code is worth nothing for another', async () => {
+      const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
+      const { code, redeem } = await ready(pkce, { secret: null })
+      const other = await openid.calculatePKCECodeChallenge('o'.repeat(43))
+      const stolen = await code({ code_challenge: other, code_challenge_method: 'S256' })
+      assert.equal((await redeem({ code: stolen, code_verifier: verifier })).body.error, 'invalid_grant')
+    })
+  })
+
+  it('T-OA-03 nobody is sent to an address after logout that is not registered for it', async () => {
+    const app = await client(real, { postLogoutRedirectUris: ['https://app.example/bye'] })
+    const wrong = ['https://evil.example/', 'https://app.example/bye/', 'https://app.example/bye?x=1', redirectUri]
+    for (const uri of wrong) {
+      const query = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: uri })
+      const page = await browser(real).visit(`/oauth/logout?${query}`)
+      assert.deepEqual([page.status, page.headers.location], [400, undefined])
+    }
+    const unnamed = await browser(real).visit('/oauth/logout?post_logout_redirect_uri=https://evil.example/')
+    assert.ok(!unnamed.text.includes('evil.example'))
+  })
+
+  it('T-OA-04 the issuer stands in good and bad answers alike (RFC 9207)', async () => {
+    const { app, one, begin } = await ready()
+    assert.equal((await begin()).searchParams.get('iss'), real.baseUrl)
+    const failed = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid reports:burn', response_type: 'x' })))
+    assert.equal(failed.searchParams.get('iss'), real.baseUrl)
+  })
+
+  it(`T-OA-05 of 50 that redeem a code at once exactly one succeeds, in each of ${rounds} rounds`, async () => {
+    const { code, redeem } = await ready({ scope: 'users:read' })
+    for (let round = 0; round < rounds; round++) {
+      const form = { code: await code() }
+      const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(form)))
+      assert.equal(answers.filter(({ status }) => status === 200).length, 1)
+      const refused = answers.filter(({ status }) => status !== 200)
+      // A database that is too busy to be asked says nothing about the code: 503, and try again.
+      const isRefusal = ({ status, body }: (typeof refused)[0]) =>
+        (status === 400 && body.error === 'invalid_grant') ||
+        (status === 503 && body.error === 'temporarily_unavailable')
+      assert.deepEqual(
+        refused.filter((answer) => !isRefusal(answer)),
+        [],
+      )
+    }
+  })
+
+  it('T-OA-05 a code that is used again later: invalid_grant, and its tokens are revoked', async () => {
+    const { app, code, redeem } = await ready()
+    const form = { code: await code() }
+    const { body } = await redeem(form)
+    assert.equal((await redeem(form)).body.error, 'invalid_grant')
+    const config = await relyingParty(real, app)
+    assert.equal((await openid.tokenIntrospection(config, body.access_token as string)).active, false)
+    const { status } = await token(
+      { grant_type: 'refresh_token', refresh_token: body.refresh_token as string },
+      basic(app.id, app.secret as string),
+    )
+    assert.equal(status, 400)
+  })
+
+  describe('T-OA-07 a code in wrong hands', () => {
+    it('400 invalid_grant for another client, and for another redirect_uri than before', async () => {
+      const { code, redeem } = await ready()
+      const thief = await client(real)
+      const stolen = { client_id: thief.id, client_secret: thief.secret as string, code: await code() }
+      assert.equal((await redeem(stolen)).body.error, 'invalid_grant')
+      assert.equal((await redeem({ code: await code(), redirect_uri: `${redirectUri}2` })).body.error, 'invalid_grant')
+      assert.equal((await redeem({ code: 'never' })).body.error, 'invalid_grant')
+    })
+
+    it('400 invalid_request without the redirect_uri of the request (RFC 6749 §4.1.3)', async () => {
+      const { app, code } = await ready()
+      const form = { grant_type: 'authorization_code', client_id: app.id, client_secret: app.secret as string }
+      const { status, body } = await token({ ...form, code: await code() })
+      assert.deepEqual([status, body.error], [400, 'invalid_request'])
+    })
+
+    it('401 for a wrong secret, for none, and for one of a client that has none', async () => {
+      const { app, code, redeem } = await ready()
+      const open = await client(real, { secret: null })
+      const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
+      assert.equal((await redeem({ ...form, client_secret: 'wrong' })).status, 401)
+      assert.equal((await token({ ...form, client_id: app.id })).status, 401)
+      assert.equal((await token({ ...form, client_id: open.id, client_secret: 'any' })).status, 401)
+    })
+
+    it('401 for credentials in the address, 400 for credentials in two places', async () => {
+      const { app, code } = await ready()
+      const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
+      const credentials = { client_id: app.id, client_secret: app.secret as string }
+      const inAddress = await token(form, {}, `/oauth/token?${new URLSearchParams(credentials)}`)
+      assert.equal(inAddress.status, 401)
+      assert.equal((await token({ ...form, ...credentials }, basic(app.id, app.secret as string))).status, 400)
+    })
+  })
+
+  it('T-OA-09 an assertion in the place of a secret is not taken', async () => {
+    const { id } = await client(real, { grants: ['client_credentials'], redirectUris: [] })
+    const { status } = await token({
+      grant_type: 'client_credentials',
+      client_id: id,
+      client_assertion: 'e30.e30.',
+      client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+    })
+    assert.equal(status, 401)
+  })
+
+  describe('T-OA-10 the pages in wrong hands', () => {
+    const session = (one: ReturnType<typeof browser>) => one.jar.get('__Host-plinth_session /')?.value
+
+    it('the session has a new id after each login', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      await answer(one, await logIn(one, await one.visit(authorizeUrl(app.id)), who), 'allow')
+      const planted = session(one)
+      assert.ok(planted)
+      await logIn(one, await one.visit(authorizeUrl(app.id, { prompt: 'login' })), who)
+      assert.notEqual(session(one), planted)
+    })
+
+    it('400 for an interaction without its cookie, with the cookie of another, and for a forged cookie', async () => {
+      const app = await client(real)
+      const [one, other] = [browser(real), browser(real)]
+      const page = await one.visit(authorizeUrl(app.id))
+      const elsewhere = await other.visit(authorizeUrl(app.id))
+      const form = { email: who.email, password: who.password }
+      assert.equal((await browser(real).visit(formAction(page, 'login'), form)).status, 400)
+      const foreign = [...other.jar].find(([key]) => key.startsWith('__Secure-plinth_interaction '))?.[1].value ?? ''
+      const uid = formAction(page, 'login').split('/').at(-2) as string
+      const cookie = `__Secure-plinth_interaction=${foreign}`
+      const forged = `__Secure-plinth_interaction=${uid}; __Secure-plinth_interaction.sig=AAAAAAAAAAAAAAAAAAAAAAAAAAA`
+      for (const sent of [cookie, forged]) {
+        const { status } = await browser(real).visit(formAction(page, 'login'), form, { cookie: sent })
+        assert.equal(status, 400)
+      }
+      assert.equal(elsewhere.status, 200)
+    })
+
+    it('403 for a form that another site sends, and no login by GET', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const action = formAction(await one.visit(authorizeUrl(app.id)), 'login')
+      const form = { email: who.email, password: who.password }
+      assert.equal((await one.visit(action, form, { 'sec-fetch-site': 'cross-site' })).status, 403)
+      assert.equal((await one.visit(`${action}?${new URLSearchParams(form)}`)).status, 405)
+    })
+
+    it('a consent is no consent twice: the form of a finished interaction is worth nothing', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
+      const kept = new Map(one.jar)
+      assert.ok(sentTo(await answer(one, page, 'allow')).searchParams.get('code'))
+      for (const [key, value] of kept) if (key.includes('interaction')) one.jar.set(key, value)
+      assert.equal((await answer(one, page, 'allow')).status, 400)
+    })
+
+    it('every page: not kept, not framed, no script, and forms lead here or to the client of this request', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const login = await one.visit(authorizeUrl(app.id))
+      const consent = await logIn(one, login, who)
+      const logout = await one.visit('/oauth/logout')
+      const failed = await one.visit(authorizeUrl('nobody'))
+      const invitation = await one.visit('/oauth/invitation?token=x')
+      for (const { headers, text } of [login, consent, logout, failed, invitation]) {
+        const policy = String(headers['content-security-policy'])
+        assert.match(
+          policy,
+          /^default-src 'none'; style-src 'sha256-[\w+/=]+'; form-action 'self'[^;]*; base-uri 'none'; frame-ancestors 'none'$/,
+        )
+        assert.equal(headers['cache-control'], 'no-store')
+        assert.equal(headers['x-content-type-options'], 'nosniff')
+        assert.equal(headers['referrer-policy'], 'no-referrer')
+        assert.ok(!/<script|javascript:| on\w+=/i.test(text))
+      }
+      for (const page of [login, consent]) {
+        assert.match(String(page.headers['content-security-policy']), /form-action 'self' https:\/\/app\.example;/)
+      }
+    })
+
+    it('cookies for HTTPS, this host and no script; those of one interaction for its path only', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const { headers } = await one.once(real.baseUrl + authorizeUrl(app.id))
+      const lines = [headers['set-cookie'] ?? []].flat()
+      assert.ok(lines.length >= 2)
+      for (const line of lines) assert.match(line, /^__(Secure|Host)-.*; path=\/.*; secure; httponly/i)
+      for (const line of lines) assert.match(line, /samesite=lax/i)
+    })
+  })
+
+  it('T-OA-11 nothing but 303 after a form, so that no password travels on', async () => {
+    const app = await client(real)
+    const one = browser(real)
+    const login = await one.visit(authorizeUrl(app.id))
+    const { status, headers } = await one.once(real.baseUrl + formAction(login, 'login'), {
+      email: who.email,
+      password: who.password,
+    })
+    assert.equal(status, 303)
+    const consent = await one.visit(String(headers.location))
+    const decided = await one.once(real.baseUrl + formAction(consent, 'consent'), { decision: 'allow' })
+    assert.equal(decided.status, 303)
+    const back = await one.once(String(decided.headers.location))
+    assert.equal(back.status, 303)
+    assert.ok(sentTo(back).searchParams.get('code'))
+  })
+
+  describe('T-OA-12 prompt and max_age', () => {
+    it('login_required and consent_required with prompt=none, and a code when nothing is left to ask', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const none = async () => sentTo(await one.visit(authorizeUrl(app.id, { prompt: 'none' }))).searchParams
+      assert.equal((await none()).get('error'), 'login_required')
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
+      assert.equal((await none()).get('error'), 'consent_required')
+      await answer(one, page, 'allow')
+      assert.ok((await none()).get('code'))
+    })
+
+    it('a login again with prompt=login and with max_age=0, none with a large max_age', async () => {
+      const { app, one } = await ready()
+      for (const change of [{ prompt: 'login' }, { max_age: '0' }] as Parameters[]) {
+        assert.ok(formAction(await one.visit(authorizeUrl(app.id, change)), 'login'))
+      }
+      assert.ok(sentTo(await one.visit(authorizeUrl(app.id, { max_age: '10000' }))).searchParams.get('code'))
+    })
+
+    it('id_token_hint: a code for its person, login_required for anybody else (OpenID Connect Core §3.1.2.1)', async () => {
+      const app = await client(real, { firstParty: true })
+      const root = await person(real)
+      const one = browser(real)
+      const { tokens } = await codeFlow(await relyingParty(real, app), one, who)
+      const hinted = (change: Parameters = {}) =>
+        authorizeUrl(app.id, { id_token_hint: tokens.id_token as string, ...change })
+      assert.ok(sentTo(await one.visit(hinted({ prompt: 'none' }))).searchParams.get('code'))
+      const other = browser(real)
+      const instead = sentTo(await logIn(other, await other.visit(hinted()), root)).searchParams
+      assert.deepEqual([instead.get('error'), instead.get('code')], ['login_required', null])
+      assert.equal(sentTo(await other.visit(hinted({ prompt: 'none' }))).searchParams.get('error'), 'login_required')
+      const right = browser(real)
+      assert.ok(sentTo(await logIn(right, await right.visit(hinted()), who)).searchParams.get('code'))
+    })
+
+    it('consent again with prompt=consent, and when more is asked for; not for what was allowed in an earlier login', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      await answer(
+        one,
+        await logIn(one, await one.visit(authorizeUrl(app.id, { scope: 'openid users:read' })), who),
+        'allow',
+      )
+      assert.ok(formAction(await one.visit(authorizeUrl(app.id, { prompt: 'consent' })), 'consent'))
+      assert.ok(formAction(await one.visit(authorizeUrl(app.id, { scope: 'openid reports:read' })), 'consent'))
+      const later = browser(real)
+      const back = await logIn(later, await later.visit(authorizeUrl(app.id)), who)
+      assert.ok(sentTo(back).searchParams.get('code'))
+    })
+
+    it('access_denied when the person does not allow it, and when the person cancels the login', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const login = await one.visit(authorizeUrl(app.id))
+      const cancelled = sentTo(await one.visit(formAction(login, 'cancel'), {})).searchParams
+      assert.deepEqual([cancelled.get('error'), cancelled.get('state')], ['access_denied', 's'])
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
+      assert.equal(sentTo(await answer(one, page, 'deny')).searchParams.get('error'), 'access_denied')
+    })
+
+    it('nothing that an ordinary person cannot give: not shown, not granted', async () => {
+      const app = await client(real)
+      const config = await relyingParty(real, app)
+      const one = browser(real)
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope: 'openid users:read admin' })), who)
+      assert.ok(page.text.includes('See users') && !page.text.includes('Administer the service'))
+      await answer(one, page, 'allow')
+      const { tokens } = await codeFlow(config, one, who, { scope: 'openid users:read admin' })
+      assert.equal(tokens.scope, 'openid users:read')
+      const other = await client(real)
+      for (const { id } of [app, other]) {
+        const refused = sentTo(await one.visit(authorizeUrl(id, { scope: 'admin' }))).searchParams
+        assert.equal(refused.get('error'), 'access_denied')
+      }
+    })
+  })
+
+  describe('T-OA-12 consent is to what was shown', () => {
+    const scope = 'openid admin users:write'
+    it('not asked again at the next login, but for what the person can give since a promotion', async () => {
+      const bob = await person(real)
+      const app = await client(real)
+      const config = await relyingParty(real, app)
+      const { tokens } = await codeFlow(config, browser(real), bob, { scope })
+      assert.equal(tokens.scope, 'openid')
+      const one = browser(real)
+      assert.ok(
+        sentTo(await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), bob)).searchParams.get('code'),
+      )
+      await real.db.write((tx) => openAccount(tx, bob.userId, 'admin', Date.now()))
+      const later = browser(real)
+      const page = await logIn(later, await later.visit(authorizeUrl(app.id, { scope })), bob)
+      assert.ok(formAction(page, 'consent') && page.text.includes('Administer the service'))
+      assert.equal((await codeFlow(config, later, bob, { scope })).tokens.scope, 'openid admin users:write')
+    })
+
+    it('the audit log tells what was allowed and denied, not what was requested', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), who)
+      await answer(one, page, 'deny')
+      await answer(one, await one.visit(authorizeUrl(app.id, { scope })), 'allow')
+      const events = ['consent.denied', 'consent.granted'] as const
+      const details = await eventually('two entries', async () => {
+        const rows = real.db.read.selectFrom('auditEntries').select('details').where('clientId', '=', app.id)
+        const found = await rows.where('event', 'in', events).execute()
+        return found.length === 2 && found
+      })
+      assert.deepEqual(new Set(details.map((row) => row.details)), new Set(['{"scopes":["openid"]}']))
+    })
+  })
+
+  describe('T-OA-13 requests out of order', () => {
+    it('404 for dynamic registration, and no endpoint for it in the metadata', async () => {
+      assert.equal((await browser(real).visit('/oauth/register', {})).status, 404)
+      const metadata = JSON.parse((await browser(real).visit('/.well-known/openid-configuration')).text)
+      assert.equal(metadata.registration_endpoint, undefined)
+      assert.equal(metadata.userinfo_endpoint, `${real.baseUrl}/oauth/userinfo`)
+    })
+
+    it('400 for a parameter sent twice, 414 for a state of a megabyte, nothing for one that is unknown', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      const twice = sentTo(await one.visit(`${authorizeUrl(app.id)}&scope=email`))
+      assert.equal(twice.searchParams.get('error'), 'invalid_request')
+      const large = await one.once(`${real.baseUrl}${authorizeUrl(app.id)}${'x'.repeat(9_000)}`)
+      assert.equal(large.status, 414)
+      assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
+    })
+
+    it('invalid_scope without a scope that there is, and for one that the client may not have', async () => {
+      const app = await client(real, { scopes: ['openid'] })
+      for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
+        const back = sentTo(await browser(real).visit(authorizeUrl(app.id, { scope })))
+        assert.equal(back.searchParams.get('error'), 'invalid_scope')
+      }
+    })
+
+    it('invalid_scope with state and iss for an unknown scope beside known ones, before anybody logs in', async () => {
+      const app = await client(real)
+      for (const more of [{}, { prompt: 'none' }, { response_mode: 'fragment' }] as Parameters[]) {
+        const url = authorizeUrl(app.id, { scope: 'openid users:read nope users:reed', state: 'kept & whole', ...more })
+        const back = sentTo(await browser(real).visit(url))
+        assert.equal(back.origin + back.pathname, redirectUri)
+        const told = 'response_mode' in more ? new URLSearchParams(back.hash.slice(1)) : back.searchParams
+        assert.deepEqual(Object.fromEntries(told), {
+          error: 'invalid_scope',
+          error_description: 'the service has no such scope',
+          scope: 'nope users:reed',
+          state: 'kept & whole',
+          iss: real.baseUrl,
+        })
+      }
+    })
+
+    it('invalid_scope for an unknown scope for who is logged in and has consented, too; a page for a wrong address', async () => {
+      const app = await client(real)
+      const one = browser(real)
+      assert.ok((await through(one, new URL(authorizeUrl(app.id), real.baseUrl).href, who)).searchParams.get('code'))
+      const back = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid nope' })))
+      assert.deepEqual([back.searchParams.get('error'), back.searchParams.get('code')], ['invalid_scope', null])
+      const wrong = authorizeUrl(app.id, { scope: 'openid nope', redirect_uri: 'https://other.example/cb' })
+      const { status, headers } = await browser(real).visit(wrong)
+      assert.deepEqual([status, headers.location], [400, undefined])
+    })
+
+    it('an authorization request as a form leads on to the same request by GET', async () => {
+      const app = await client(real)
+      const form = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
+      assert.ok(formAction(await browser(real).visit('/oauth/authorize', form), 'login'))
+    })
+  })
+
+  it('the grants that a public client has, and no secret for it', async () => {
+    const app = await client(real, { secret: null, grants: codeGrants })
+    const config = await relyingParty(real, app)
+    const { tokens } = await codeFlow(config, browser(real), who)
+    assert.ok((await openid.refreshTokenGrant(config, tokens.refresh_token as string)).refresh_token)
+  })
+})

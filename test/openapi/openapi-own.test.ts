@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { collection, service, Title, Type } from '../../src/plinth.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { migrate } from '../../src/storage/migrate.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+import type { Json } from '../support/openapi.ts'
+
+const notes = collection({
+  path: '/notes',
+  noun: 'note',
+  body: Type.Object({ title: Title }, { examples: [{ title: 'Call the printer' }] }),
+  filters: ['title'],
+})
+
+const info = {
+  title: 'Notes',
+  version: '2.3.0',
+  description: 'What the office must not forget.',
+  license: { name: 'Proprietary', url: 'https://notes.example/terms' },
+  contact: { name: 'The office', email: 'office@notes.example' },
+}
+
+onSqlite((engine) => {
+  const documentsOf = (options: object) => {
+    const definition = service({ ...options, resources: [notes] })
+    let db: Database
+    let app: TestApp
+    before(async () => {
+      db = await engine.database()
+      await migrate(db, { tables: definition.tables })
+      app = await testApp(db, { definition })
+    })
+    after(async () => {
+      await app.app.close()
+      await db.close()
+    })
+    return async (url: string): Promise<Json> => (await app.send({ url, scopes: null })).json()
+  }
+
+  describe('the document of a service of your own', () => {
+    const read = documentsOf(info)
+
+    it('carries the title, version, description, licence and contact of its definition', async () => {
+      const { info: found } = await read('/openapi.json')
+      const { description, ...rest } = info
+      assert.deepEqual({ ...found, description: undefined }, { ...rest, description: undefined })
+      assert.ok(found.description.startsWith(`${description}\n\n`))
+      assert.equal((await read('/v2/openapi.json')).info.title, 'Notes v2')
+    })
+
+    it('speaks of its own resources only, and is tagged by them', async () => {
+      for (const url of ['/openapi.json', '/v2/openapi.json']) {
+        const document = await read(url)
+        const text = JSON.stringify(document)
+        assert.deepEqual(text.match(/Plinth|\b(products?|books?|genre|inventory)\b/g), null)
+        const names = document.tags.map(({ name }: Json) => name)
+        assert.ok(names.includes('notes') && !names.includes('users'))
+        for (const { description } of document.tags) assert.ok(description)
+      }
+    })
+  })
+
+  describe('the document of a service that says nothing of itself', () => {
+    const read = documentsOf({})
+
+    it('has a title, the release as version, no licence, and the service as contact', async () => {
+      const { info: found, servers } = await read('/openapi.json')
+      assert.deepEqual(Object.keys(found), ['title', 'version', 'description', 'contact'])
+      assert.deepEqual(found.contact, { name: 'Service', url: servers[0].url })
+    })
+  })
+})
+
+describe('service()', () => {
+  const refusals: [options: object, message: RegExp][] = [
+    [{ title: '' }, /title must be a text that is not empty/],
+    [{ version: 2 }, /version must be a text/],
+    [{ license: 'MIT' }, /license must be an object/],
+    [{ license: { url: 'https://notes.example/terms' } }, /license\.name must be a text/],
+    [{ license: { name: 'MIT', identifier: 'MIT', url: 'https://x.example/' } }, /an identifier or a url, not both/],
+    [{ contact: { phone: '1' } }, /contact has no 'phone', only name, url, email/],
+  ]
+  for (const [options, message] of refusals) {
+    it(`refuses ${JSON.stringify(options)}`, () => {
+      assert.throws(() => service({ ...options, resources: [notes] }), message)
+    })
+  }
+})

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { FastifyRequest } from 'fastify'
+import { type Account, accounts } from '../../src/rate-limits/account.ts'
+import { takeHere } from '../../src/rate-limits/fixed-window.ts'
+import { limitOf } from '../../src/rate-limits/limit.ts'
+
+const general = limitOf('default', { calls: 5, seconds: 60 })
+
+function remembering(trustedProxies: string[] = []) {
+  const clock = { now: 1_000_000 }
+  const quotas = { requests: 10, reports: null }
+  const options = { general, anonymous: general, pace: null, quotas, trustedProxies, now: () => clock.now, most: 10 }
+  const { of } = accounts(options)
+  const from = (remoteAddress: string) => request({ remoteAddress })
+  const request = (socket: object, caller: unknown = null) =>
+    of({ apiKey: null, caller, raw: { socket, headers: {} } } as unknown as FastifyRequest)
+  const call = (account: Account) => takeHere(account.windows, general, clock.now)
+  const client = (clientId: string) => request({}, { caller: { clientId, subject: clientId, scopes: new Set() } })
+  return { clock, from, request, call, client }
+}
+
+const remembered = (all: Account[]) => all.filter(({ isForgotten }) => !isForgotten).length
+
+describe('accounts', () => {
+  it('are as many as there is room for, however many addresses come (T-RES-03)', () => {
+    const { from, call } = remembering()
+    const all = Array.from({ length: 1_000 }, (_, at) => from(`198.51.${at >> 8}.${at & 255}`))
+    for (const one of all) call(one)
+    assert.ok(remembered(all) <= 10)
+  })
+
+  it('go first whose window has ended', () => {
+    const { clock, from, call } = remembering()
+    const old = Array.from({ length: 5 }, (_, at) => from(`198.51.100.${at}`))
+    for (const one of old) call(one)
+    clock.now += 60_000
+    const young = Array.from({ length: 5 }, (_, at) => from(`203.0.113.${at}`))
+    for (const one of young) call(one)
+    for (let at = 0; at < 5; at++) call(from(`192.0.2.${at}`))
+    assert.equal(remembered(old), 0)
+    assert.equal(remembered(young), 5)
+  })
+
+  it('of clients never make room for addresses', () => {
+    const { from, call, client } = remembering()
+    const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
+    for (const one of known) call(one)
+    for (let at = 0; at < 500; at++) call(from(`198.51.${at >> 8}.${at & 255}`))
+    assert.equal(remembered(known), 5)
+    assert.equal(client('cli_0'), known[0])
+  })
+
+  it('stay while something of them is not saved', () => {
+    const { client } = remembering()
+    const held = client('cli_held')
+    assert.ok(held.quotas?.requests)
+    held.quotas.requests.unsaved = 1
+    for (let at = 0; at < 100; at++) client(`cli_${at}`)
+    assert.equal(client('cli_held'), held)
+  })
+
+  it('that were forgotten are looked up again, even over the same connection', () => {
+    const { from, request } = remembering()
+    const socket = { remoteAddress: '198.51.100.1' }
+    const before = request(socket)
+    for (let at = 0; at < 50; at++) from(`203.0.113.${at}`)
+    assert.ok(before.isForgotten)
+    const after = request(socket)
+    assert.ok(after !== before && !after.isForgotten)
+  })
+
+  it('of clients and subjects with separators in their names are not mixed up', () => {
+    const { request } = remembering()
+    const of = (clientId: string, subject: string) => request({}, { caller: { clientId, subject, scopes: new Set() } })
+    assert.notEqual(of('a', 'b,c').key, of('a,b', 'c').key)
+    const long = of('x'.repeat(300), 'y')
+    assert.ok(long.key.length < 100 && long.key !== of('x'.repeat(301), 'y').key)
+  })
+})

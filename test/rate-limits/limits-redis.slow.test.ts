@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import { type OpenCounters, openCounters } from '../../src/rate-limits/open.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp, token } from '../support/app.ts'
+import { type EngineUnderTest, forEachEngine, onPostgres } from '../support/engines.ts'
+import { rulesOf } from '../support/limits.ts'
+import { type RedisUnderTest, redisMissing, redisServer } from '../support/redis.ts'
+import { eventually } from '../support/service.ts'
+
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
+
+interface Node extends TestApp {
+  counters: OpenCounters
+  told: string[]
+}
+
+const hour = { calls: 100, seconds: 3_600 }
+const rules = rulesOf({ general: hour, anonymous: hour, token: { calls: 10, seconds: 3_600 } })
+
+const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
+
+/** What suffices for Redis and this process also where others keep every core of the machine busy. */
+const patientMs = 5_000
+/** The same where Redis stops answering and somebody has to find out. */
+const outageMs = 2_000
+
+/** Nodes of one service: each with an app and counters of its own, over one database. */
+async function nodes(db: Database, count: number, redisUrl: string | null, timeoutMs?: number): Promise<Node[]> {
+  const made = Array.from({ length: count }, async () => {
+    const told: string[] = []
+    const onError = (_: unknown, what: string) => void told.push(what)
+    const counters = await openCounters({ db, redisUrl, timeoutMs, now: Date.now, later, onError })
+    const limits = { rules: { ...rules, quotas: { requests: 1_000, reports: null } }, counters, monotonic: Date.now }
+    const service = await testApp(db, { limits, now: Date.now, readApiKey })
+    return { ...service, counters, told }
+  })
+  return Promise.all(made)
+}
+
+async function closeAll(all: Node[]): Promise<void> {
+  for (const { app, counters } of all) {
+    await app.close()
+    await counters.close()
+  }
+}
+
+/** So many requests of one client at once, spread over the nodes; with an API key whose quota is 40, if one is named. */
+const flood = (all: Node[], count: number, client: string, key?: string, url = '/products') =>
+  Promise.all(
+    Array.from({ length: count }, (_, at) => {
+      const headers = key === undefined ? {} : { 'x-api-key': key }
+      return (all[at % all.length] as Node).send({ url, token: token('', client), headers })
+    }),
+  )
+
+const statuses = (answers: Response[]) => {
+  const counts: Record<number, number> = {}
+  for (const { statusCode } of answers) counts[statusCode] = (counts[statusCode] ?? 0) + 1
+  return counts
+}
+
+/** Each place of the window is handed out once. */
+const remaining = (answers: Response[]) =>
+  answers
+    .filter(({ statusCode }) => statusCode === 200)
+    .map(({ headers }) => Number(headers['x-ratelimit-remaining']))
+    .sort((one, other) => one - other)
+
+onPostgres((engine) => {
+  describe('three nodes that share PostgreSQL', () => {
+    let db: Database
+    let all: Node[]
+    before(async () => {
+      db = await engine.database()
+      all = await nodes(db, 3, null, patientMs)
+    })
+    after(async () => {
+      await closeAll(all)
+      await db.close()
+    })
+
+    it('500 requests at once at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+      const answers = await flood(all, 500, 'rate')
+      assert.deepEqual(statuses(answers), { 200: 100, 429: 400 })
+      assert.deepEqual(
+        remaining(answers),
+        Array.from({ length: 100 }, (_, at) => at),
+      )
+    })
+
+    it('exactly as many as the quota has, and no more on a node that is new', async () => {
+      assert.deepEqual(statuses(await flood(all, 60, 'quota', 'key')), { 200: 40, 403: 20 })
+      const again = await nodes(db, 1, null, patientMs)
+      assert.deepEqual(statuses(await flood(again, 5, 'quota', 'key')), { 403: 5 })
+      await closeAll(again)
+    })
+  })
+})
+
+describe('with Redis', { skip: redisMissing }, () => {
+  let redis: RedisUnderTest
+  before(async () => {
+    redis = await redisServer()
+  })
+  after(() => redis.kill())
+
+  /** Three nodes over a database of the suite's own and a Redis that has just begun. */
+  const three = (engine: EngineUnderTest, timeoutMs?: number) => {
+    const suite = {} as { db: Database; all: Node[] }
+    before(async () => {
+      suite.db = await engine.database()
+      await redis.say('FLUSHALL')
+      suite.all = await nodes(suite.db, 3, redis.url, timeoutMs)
+    })
+    after(async () => {
+      await closeAll(suite.all)
+      await suite.db.close()
+    })
+    return suite
+  }
+  /** All nodes have written down what they have heard. */
+  const saved = (db: Database, client: string, used: number) =>
+    eventually(`${used} calls are saved`, async () => {
+      const rows = await db.read.selectFrom('quotaUses').select('used').where('key', 'like', `%${client}%`).execute()
+      return rows[0]?.used === used
+    })
+
+  forEachEngine((engine) => {
+    const suite = three(engine, patientMs)
+
+    it('500 requests at once on three nodes at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+      const answers = await flood(suite.all, 500, 'rate')
+      assert.deepEqual(statuses(answers), { 200: 100, 429: 400 })
+      assert.deepEqual(
+        remaining(answers),
+        Array.from({ length: 100 }, (_, at) => at),
+      )
+    })
+
+    it('exactly as many as the quota has', async () => {
+      assert.deepEqual(statuses(await flood(suite.all, 90, 'quota', 'key')), { 200: 40, 403: 50 })
+    })
+
+    it('a flushed Redis forgets rates and no quota', async () => {
+      assert.deepEqual(statuses(await flood(suite.all, 90, 'flushed')), { 200: 90 })
+      await saved(suite.db, 'flushed', 90)
+      await redis.say('FLUSHALL')
+      const [answer] = await flood(suite.all, 1, 'flushed')
+      assert.equal(answer?.headers['x-ratelimit-remaining'], '99')
+      assert.equal(answer?.headers['x-quota-remaining'], '909')
+      // Nor do nodes that were not there before.
+      await saved(suite.db, 'flushed', 91)
+      await redis.say('FLUSHALL')
+      const another = await nodes(suite.db, 1, redis.url, patientMs)
+      assert.equal((await flood(another, 1, 'flushed'))[0]?.headers['x-quota-remaining'], '908')
+      await closeAll(another)
+    })
+  })
+
+  forEachEngine((engine) => {
+    const suite = three(engine, outageMs)
+    const countAgain = () =>
+      eventually('all nodes count in Redis again', async () =>
+        suite.all.every(({ told }) => told.length === 0 || told.at(-1)?.endsWith('again')),
+      )
+    /** Each call is answered long before Redis is given up. */
+    const nobodyWaits = async (client: string, calls: number) => {
+      for (let call = 0; call < calls; call++) {
+        const before = performance.now()
+        await flood(suite.all, 1, client)
+        const ms = performance.now() - before
+        assert.ok(ms < outageMs / 2, `${ms} ms`)
+      }
+    }
+
+    it('a killed Redis: each node counts rates by itself, the database quotas; back by itself (F-REDIS)', async () => {
+      assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
+      await saved(suite.db, 'killed', 30)
+      await redis.kill()
+      const answers = await flood(suite.all, 30, 'killed')
+      assert.deepEqual(statuses(answers), { 200: 30 })
+      const quotas = answers.map(({ headers }) => Number(headers['x-quota-remaining']))
+      assert.deepEqual([Math.max(...quotas), Math.min(...quotas)], [969, 940])
+      await nobodyWaits('killed', 10)
+      await redis.start()
+      await countAgain()
+      const [back] = await flood(suite.all, 1, 'killed')
+      assert.equal(back?.headers['x-ratelimit-remaining'], '99')
+      assert.equal(back?.headers['x-quota-remaining'], '929')
+    })
+
+    it('a paused Redis: nobody waits for it but those who find out; back with its data, no use is lost', async () => {
+      await flood(suite.all, 6, 'paused')
+      await flood(suite.all, 6, 'paused', 'paused')
+      // What only Redis knows when it goes away is a second's use at most.
+      await eventually('both uses are saved', async () => {
+        const rows = await suite.db.read
+          .selectFrom('quotaUses')
+          .select('used')
+          .where('key', 'like', '%paused%')
+          .execute()
+        return rows.length === 2 && rows.every(({ used }) => used === 6)
+      })
+      redis.pause()
+      assert.deepEqual(statuses(await flood(suite.all, 3, 'paused')), { 200: 3 })
+      await nobodyWaits('paused', 20)
+      const away = await flood(suite.all, 30, 'paused', 'paused')
+      redis.resume()
+      assert.deepEqual(statuses(away), { 200: 30 })
+      await countAgain()
+      // Of the 40 calls of the key 36 are used, whoever has counted them.
+      const { quotas } = (await flood(suite.all, 1, 'paused', 'paused', '/api/usage'))[0]?.json() ?? {}
+      assert.equal(quotas[0].remaining, 4)
+      assert.deepEqual(statuses(await flood(suite.all, 9, 'paused', 'paused')), { 200: 4, 403: 5 })
+    })
+
+    it('without Redis the database counts what guards secrets, over all nodes', async () => {
+      await redis.kill()
+      const strict = suite.all.map(({ counters }) => counters.shared?.strictWindows)
+      const counts = await Promise.all(
+        strict.flatMap((one) => [one?.add('net:x token', 60), one?.add('net:x token', 60)]),
+      )
+      assert.deepEqual(counts.map((one) => one?.used).sort(), [1, 2, 3, 4, 5, 6])
+      await redis.start()
+      await countAgain()
+    })
+
+    it('a service starts with a Redis that wants a password which nobody gave, and without Redis', async () => {
+      await redis.say('CONFIG', 'SET', 'requirepass', 'secret')
+      const stranger = await nodes(suite.db, 1, redis.url)
+      assert.deepEqual(statuses(await flood(stranger, 3, 'stranger')), { 200: 3 })
+      await redis.kill()
+      const alone = await nodes(suite.db, 1, redis.url)
+      assert.deepEqual(statuses(await flood(alone, 3, 'alone')), { 200: 3 })
+      await redis.start()
+      await closeAll([...stranger, ...alone])
+    })
+  })
+})

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import type { ApiKeyIdentity } from '../../src/http/policies/authenticate.ts'
+import type { LimitRules } from '../../src/rate-limits/limiter.ts'
+import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
+import { maxWaiting } from '../../src/reports/generate/fair-queue.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { rulesOf } from '../support/limits.ts'
+import { ending, livesOf } from '../support/lives.ts'
+import { eventually } from '../support/service.ts'
+
+const minute = (calls: number) => ({ calls, seconds: 60 })
+const left = ({ headers }: Response) => Number(headers['x-ratelimit-remaining'])
+const quotaLeft = ({ headers }: Response) => Number(headers['x-quota-remaining'])
+const report = { reportType: 'books', format: 'csv' }
+
+forEachEngine((engine) => {
+  let db: Database
+  const open: TestApp[] = []
+  before(async () => {
+    db = await engine.database()
+  })
+  after(async () => {
+    for (const { app } of open) await app.close()
+    await db.close()
+  })
+  const keys: Record<string, ApiKeyIdentity> = {}
+  const limited = async (rules: Partial<LimitRules>, more: Parameters<typeof testApp>[1] = {}) => {
+    const service = await testApp(db, { rules, readApiKey: (text) => keys[text] ?? null, ...more })
+    open.push(service)
+    return service
+  }
+  /** The same where a store counts for many processes. */
+  const shared = async (rules: Partial<LimitRules>) => {
+    const quotas = quotaUses(db)
+    const window = { add: async () => ({ used: 1, endsAtMs: 0 }), look: async () => null }
+    const counters = { record: quotas, shared: { windows: window, strictWindows: window, quotas } }
+    return limited({}, { limits: { rules: rulesOf(rules), counters, monotonic: Date.now } })
+  }
+  let people = 0
+  const somebody = () => ({ token: token('reports:write reports:read users:read', `cli_refused_${++people}`) })
+
+  for (const [where, open] of [
+    ['counted here', limited],
+    ['counted together', shared],
+  ] as const) {
+    describe(`what is refused uses no quota (T-LIM-03), ${where}`, () => {
+      let service: TestApp
+      before(async () => {
+        service = await open({ quotas: { requests: 1_000, reports: 500 } })
+      })
+      const ask = (who: object, payload: object = report, headers: Record<string, string> = {}) =>
+        service.send({ method: 'POST', url: '/api/reports', payload, headers, ...who })
+      const used = async (who: object): Promise<number[]> => {
+        const { quotas } = (await service.send({ url: '/api/usage', ...who })).json()
+        return quotas.map(({ used }: { used: number }) => used)
+      }
+      /** Stores that are shared are told beside the answer. */
+      const becomes = (who: object, uses: number[]) =>
+        eventually(`${uses} are used`, async () => {
+          service.clock.now += 1_000
+          return (await used(who)).join() === uses.join()
+        })
+
+      it('202 uses a request and a report; 400, 415, 422 and a repetition of what is not there a request alone', async () => {
+        const me = somebody()
+        const made = await ask(me)
+        assert.deepEqual([made.statusCode, quotaLeft(made)], [202, 499])
+        for (const [status, payload, headers] of [
+          [400, {}, {}],
+          [422, { ...report, format: 'doc' }, {}],
+          [415, 'x', { 'content-type': 'text/plain' }],
+        ] as const) {
+          const answer = await ask(me, payload as object, headers)
+          assert.equal(answer.statusCode, status)
+          assert.equal(quotaLeft(answer), 499)
+        }
+        const retry = await service.send({ method: 'POST', url: '/api/reports/tsk_none/retry', ...me })
+        assert.deepEqual([retry.statusCode, quotaLeft(retry)], [404, 499])
+        await becomes(me, [5, 1])
+      })
+
+      it('an answer that is repeated under its Idempotency-Key uses no second report', async () => {
+        const me = somebody()
+        const headers = { 'idempotency-key': 'k' }
+        for (const replayed of [undefined, 'true', 'true']) {
+          const answer = await ask(me, report, headers)
+          assert.deepEqual([answer.statusCode, answer.headers['idempotent-replayed']], [202, replayed])
+          assert.equal(quotaLeft(answer), 499)
+        }
+        await becomes(me, [3, 1])
+      })
+
+      it('429 with a hundred waiting uses nothing at all, nor does 403 for what the body asks', async () => {
+        const me = somebody()
+        for (let task = 0; task < maxWaiting; task++) assert.equal((await ask(me)).statusCode, 202)
+        const refused = await Promise.all(Array.from({ length: 20 }, () => ask(me)))
+        assert.deepEqual([...new Set(refused.map(({ statusCode }) => statusCode))], [429])
+        await becomes(me, [maxWaiting, maxWaiting])
+        const other = { token: token('reports:write reports:read', `cli_refused_${++people}`) }
+        assert.equal((await ask(other, { reportType: 'users', format: 'csv' })).statusCode, 403)
+        await becomes(other, [0, 0])
+      })
+    })
+  }
+
+  describe('what is refused', () => {
+    it('429 of the pace says what is left once its call was given back', async () => {
+      const { send } = await limited({
+        throttle: { calls: 1, seconds: 60, burst: 3 },
+        quotas: { requests: 100, reports: null },
+      })
+      const me = somebody()
+      const statuses = [200, 200, 200, 429, 429]
+      for (const [at, status] of statuses.entries()) {
+        const answer = await send({ url: '/products', ...me })
+        assert.deepEqual([answer.statusCode, quotaLeft(answer)], [status, Math.max(100 - at - 1, 97)])
+      }
+    })
+
+    it('429 to OPTIONS beyond the rate', async () => {
+      const { send } = await limited({ anonymous: minute(1) })
+      const options = () => send({ method: 'OPTIONS', url: '/products', scopes: null })
+      assert.deepEqual([(await options()).statusCode, (await options()).statusCode], [204, 429])
+    })
+
+    it('an API key without a token is 401 where one is needed, and counts by its network', async () => {
+      keys.alone = { id: 'key_alone', rate: '1/60', quota: null }
+      const { send } = await limited({ anonymous: minute(9) })
+      const headers = { 'x-api-key': 'alone', 'x-forwarded-for': '203.0.113.77' }
+      const ask = (url: string) => send({ url, headers, scopes: null })
+      for (const rest of [8, 7, 6]) {
+        const answer = await ask('/users')
+        assert.deepEqual([answer.statusCode, left(answer)], [401, rest])
+      }
+      assert.deepEqual([(await ask('/products')).statusCode, (await ask('/products')).statusCode], [200, 429])
+    })
+
+    it('410 of a retired version is counted, says so, and stays 410 beyond the rate', async () => {
+      const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
+      for (const rest of [1, 0, 0]) {
+        const answer = await send({ url: '/v0/products', scopes: null })
+        assert.deepEqual([answer.statusCode, left(answer)], [410, rest])
+      }
+      assert.equal((await send({ url: '/products', scopes: null })).statusCode, 429)
+    })
+  })
+
+  describe('another quota of an API key', () => {
+    it('counts on from what was used, saved or not', async () => {
+      const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
+      const use = async (quota: number | null) => {
+        keys.grown = { id: 'key_grown', rate: null, quota }
+        return send({ url: '/products', headers: { 'x-api-key': 'grown' }, scopes: null })
+      }
+      for (const [quota, rest] of [
+        [20, 19],
+        [20, 18],
+        [25, 22],
+        [null, 46],
+        [5, 0],
+      ] as const) {
+        assert.equal(quotaLeft(await use(quota)), rest)
+      }
+      assert.equal((await use(5)).statusCode, 403)
+    })
+  })
+})

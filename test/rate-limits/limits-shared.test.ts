@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
+import { windowsIn } from '../../src/rate-limits/stores/windows.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { rulesOf } from '../support/limits.ts'
+import { eventually } from '../support/service.ts'
+
+const full = () => Promise.reject(Object.assign(new Error('no room'), { code: '53100', errcode: 13 }))
+const remaining = ({ headers }: Response) => Number(headers['x-ratelimit-remaining'])
+
+forEachEngine((engine) => {
+  describe('stores of several processes that fail now and then', () => {
+    let db: Database
+    let service: TestApp
+    const looks: string[] = []
+    /** What fails, by name. */
+    const broken = { add: false, takeReports: false, back: false, look: false }
+    before(async () => {
+      db = await engine.database()
+      const uses = quotaUses(db)
+      const quotas: typeof uses = {
+        ...uses,
+        take: (key, ...about) => (broken.takeReports && key.endsWith('reports') ? full() : uses.take(key, ...about)),
+        look: (key, period) => {
+          looks.push(key)
+          return broken.look ? full() : uses.look(key, period)
+        },
+        back: (...about) => (broken.back ? full() : uses.back(...about)),
+      }
+      const clock = { now: Date.parse('2026-03-01T12:00:00Z') }
+      const real = await windowsIn(db, () => clock.now)
+      const windows: typeof real = { ...real, add: (...about) => (broken.add ? full() : real.add(...about)) }
+      const rules = rulesOf({ general: { calls: 10, seconds: 60 }, quotas: { requests: 8, reports: 2 } })
+      const shared = { windows, strictWindows: windows, quotas }
+      const limits = { rules, counters: { record: uses, shared }, monotonic: () => clock.now }
+      service = await testApp(db, { limits, now: () => clock.now })
+      service.clock = clock
+    })
+    after(async () => {
+      await service.app.close()
+      await db.close()
+    })
+    const report = (client: string) => {
+      const payload = { reportType: 'books', format: 'csv' }
+      return service.send({ method: 'POST', url: '/api/reports', payload, token: token('reports:write', client) })
+    }
+    const used = (client: string, of = 'requests') => quotaUses(db).look(`client:${client},${client} ${of}`, '2026-03')
+    const told = () => service.faults.splice(0).map(String)
+
+    it('503 when a quota cannot be asked, and the one that was asked before gets its call back', async () => {
+      broken.takeReports = true
+      const answer = await report('cli_asked')
+      broken.takeReports = false
+      assert.equal(answer.statusCode, 503)
+      assert.deepEqual([await used('cli_asked'), await used('cli_asked', 'reports')], [0, 0])
+      assert.deepEqual(told(), ['Error: no room'])
+    })
+
+    it('403 stays 403 when a call cannot be given back', async () => {
+      assert.deepEqual([(await report('cli_back')).statusCode, (await report('cli_back')).statusCode], [202, 202])
+      broken.back = true
+      const answer = await report('cli_back')
+      broken.back = false
+      assert.equal(answer.statusCode, 403)
+      assert.match(answer.body, /^\{"error":"The quota of 2 reports/)
+      assert.deepEqual(told(), ['Error: no room'])
+      assert.equal(await used('cli_back'), 3)
+    })
+
+    it('403 for want of a scope uses no quota, neither of requests nor of reports', async () => {
+      const payload = { reportType: 'books', format: 'csv' }
+      const me = { token: token('reports:read', 'cli_denied') }
+      const answer = await service.send({ method: 'POST', url: '/api/reports', payload, ...me })
+      const { headers } = answer
+      assert.deepEqual(
+        [answer.statusCode, headers['x-error-code'], headers['x-quota-remaining']],
+        [403, 'ACCESS_DENIED', '2'],
+      )
+      await eventually('both are given back', async () => {
+        return (await used('cli_denied')) === 0 && (await used('cli_denied', 'reports')) === 0
+      })
+    })
+
+    it('a window goes on in this process from where all stood, and ends when it would have', async () => {
+      const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
+      assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
+      service.clock.now += 20_000
+      broken.add = true
+      const alone = await Promise.all([mine(), mine(), mine()])
+      assert.deepEqual(alone.map(remaining), [7, 6, 5])
+      assert.match(String(alone[0]?.headers.ratelimit), /;t=40$/)
+      service.clock.now += 40_000
+      assert.equal(remaining(await mine()), 9)
+      broken.add = false
+    })
+
+    it('GET /api/usage asks them once a second of an account, however often it is called', async () => {
+      const usage = (client: string) => service.send({ url: '/api/usage', token: token('', client) })
+      const usedOf = (answer: Response) => answer.json().quotas[0].used
+      const call = () => service.send({ url: '/products', token: token('', 'cli_curious') })
+      await call()
+      const first = await Promise.all(Array.from({ length: 50 }, () => usage('cli_curious')))
+      assert.deepEqual([...new Set(first.map(usedOf))], [1])
+      await call()
+      service.clock.now += 999
+      assert.equal(usedOf(await usage('cli_curious')), 1)
+      assert.equal(looks.length, 2)
+      assert.equal(usedOf(await usage('cli_other')), 0)
+      service.clock.now += 1
+      assert.equal(usedOf(await usage('cli_curious')), 2)
+    })
+
+    it('a failed look of GET /api/usage is told to those who waited for it, and to nobody after them', async () => {
+      const usage = () => service.send({ url: '/api/usage', token: token('', 'cli_unlucky') })
+      broken.look = true
+      const failed = await Promise.all([usage(), usage()])
+      broken.look = false
+      assert.deepEqual(
+        [...failed, await usage()].map(({ statusCode }) => statusCode),
+        [503, 503, 200],
+      )
+      assert.equal(told().length, 2)
+    })
+  })
+})

@@ -1,0 +1,386 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import type { ApiKeyIdentity } from '../../src/http/policies/authenticate.ts'
+import type { LimitRules } from '../../src/rate-limits/limiter.ts'
+import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp, token } from '../support/app.ts'
+import { forEachEngine, onSqlite } from '../support/engines.ts'
+import { rulesOf } from '../support/limits.ts'
+import { drivenTimers } from '../support/timers.ts'
+
+const json = { 'content-type': 'application/json' }
+const keys: Record<string, ApiKeyIdentity> = {
+  plain: { id: 'key_plain', rate: null, quota: null },
+  small: { id: 'key_small', rate: '2/10', quota: 1 },
+}
+const minute = (calls: number) => ({ calls, seconds: 60 })
+const told = ({ headers }: Response) => [headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']].map(Number)
+const quotaTold = ({ headers }: Response) => [headers['x-quota-limit'], headers['x-quota-remaining']].map(Number)
+
+onSqlite((engine) => {
+  let db: Database
+  let timers: ReturnType<typeof drivenTimers>
+  const open: TestApp[] = []
+  before(async () => {
+    db = await engine.database()
+  })
+  beforeEach(() => {
+    timers = drivenTimers()
+  })
+  after(async () => {
+    for (const { app } of open) await app.close()
+    await db.close()
+  })
+  /** An app with these limits; callers of other tests are nobody's here. */
+  const limited = async (rules: Partial<LimitRules>) => {
+    const service = await testApp(db, { rules, later: timers.later, readApiKey: (text) => keys[text] ?? null })
+    open.push(service)
+    return service
+  }
+  let people = 0
+  const somebody = () => `cli_${++people}`
+  const as = (client: string, scopes = 'products:write reports:write reports:read webhooks:write') => ({
+    token: token(scopes, client),
+  })
+
+  describe('the window', () => {
+    it('200 with what is left of it, whatever the answer; then 429 until it ends', async () => {
+      const { send, clock } = await limited({ general: minute(7) })
+      const me = as(somebody())
+      const reset = String(Math.ceil((clock.now + 60_000) / 1_000))
+      const made = await send({ method: 'POST', url: '/products', payload: { name: 'Lamp', price: 1 }, ...me })
+      const tag = String(made.headers.etag)
+      const url = String(made.headers.location)
+      const requests = [
+        { url, headers: { 'if-none-match': tag } },
+        { url, method: 'HEAD' as const },
+        { url: '/nothing' },
+        { url, method: 'POST' as const },
+        { url, method: 'PUT' as const, headers: { ...json, 'if-match': '"77"' }, payload: { name: 'x', price: 1 } },
+        { url: '/users' },
+      ]
+      const statuses = [304, 200, 404, 405, 412, 403]
+      const answers = [made]
+      for (const [at, request] of requests.entries()) {
+        const answer = await send({ ...request, ...me })
+        assert.equal(answer.statusCode, statuses[at])
+        answers.push(answer)
+      }
+      answers.forEach((answer, at) => {
+        assert.deepEqual(told(answer), [7, 6 - at])
+        assert.equal(answer.headers['x-ratelimit-reset'], reset)
+        assert.equal(answer.headers.ratelimit, `"default";r=${6 - at};t=60`)
+        assert.equal(answer.headers['ratelimit-policy'], '"default";q=7;w=60')
+        assert.equal(answer.headers['retry-after'], undefined)
+      })
+      clock.now += 500
+      const refused = await send({ url, ...me })
+      assert.equal(refused.statusCode, 429)
+      assert.deepEqual(refused.json(), { error: 'Too many requests: wait 60 seconds' })
+      assert.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
+      assert.equal(refused.headers['x-error-code'], 'RATE_LIMIT_EXCEEDED')
+      assert.equal(refused.headers['cache-control'], 'no-store')
+      assert.equal(refused.headers['retry-after'], '60')
+      assert.deepEqual(told(refused), [7, 0])
+      clock.now += 59_499
+      assert.equal((await send({ url, ...me })).headers['retry-after'], '1')
+      clock.now += 1
+      assert.deepEqual(told(await send({ url, ...me })), [7, 6])
+    })
+
+    it('500 requests at once at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+      const { send } = await limited({ general: minute(100) })
+      const me = as(somebody())
+      const answers = await Promise.all(Array.from({ length: 500 }, () => send({ url: '/products', ...me })))
+      assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 100)
+      assert.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 400)
+    })
+
+    it('404 and 405 are told to a client beyond its limit, too; then 429, 401', async () => {
+      const { send } = await limited({ general: minute(1), anonymous: minute(1) })
+      for (const who of [as(somebody()), { scopes: null }]) {
+        await send({ url: '/products', ...who })
+        assert.equal((await send({ url: '/nothing', ...who })).statusCode, 404)
+        assert.equal((await send({ url: '/products', method: 'DELETE', ...who })).statusCode, 405)
+        assert.equal((await send({ url: '/users', ...who })).statusCode, 429)
+      }
+    })
+
+    it('is not touched by health, preflights and questions about it', async () => {
+      const { send } = await limited({ general: minute(2), anonymous: minute(2) })
+      const me = as(somebody())
+      for (const url of ['/livez', '/readyz', '/api/usage', '/v1/api/usage']) {
+        const answer = await send({ url, ...me })
+        assert.equal(answer.statusCode, 200)
+        assert.equal(answer.headers['x-ratelimit-limit'], undefined)
+      }
+      assert.deepEqual(told(await send({ url: '/products', ...me })), [2, 1])
+      const other = await testApp(db, { rules: { anonymous: minute(3) }, corsOrigins: ['https://app.example'] })
+      open.push(other)
+      const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET' }
+      for (let call = 0; call < 3; call++) {
+        const answer = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
+        assert.equal(answer.statusCode, 204)
+      }
+      // Nor by those of origins that nobody knows; by any other OPTIONS it is.
+      const stranger = { ...headers, origin: 'https://other.example' }
+      const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
+      assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
+      assert.deepEqual(told(await other.send({ method: 'OPTIONS', url: '/products', scopes: null })), [3, 2])
+      const page = await other.send({ url: '/products', headers: { origin: 'https://app.example' }, scopes: null })
+      assert.deepEqual(told(page), [3, 1])
+      assert.match(String(page.headers['access-control-expose-headers']), /X-RateLimit-Remaining.*X-Quota-Remaining/)
+    })
+  })
+
+  describe('who is counted together', () => {
+    it('client and subject of the token, whatever else is sent (T-LIM-02)', async () => {
+      const { send } = await limited({ general: minute(10), anonymous: minute(10) })
+      const client = somebody()
+      const [one, other] = [token('', client, 'usr_1'), token('', client, 'usr_2')]
+      assert.deepEqual(told(await send({ url: '/products', token: one })), [10, 9])
+      assert.deepEqual(told(await send({ url: '/products', token: other })), [10, 9])
+      const more = { 'x-api-key': 'unknown', 'x-forwarded-for': '203.0.113.9', 'user-agent': 'x', cookie: 'a=b' }
+      const ways = ['/products?client_id=x', '/v1/products', '/v2/books']
+      for (const [at, url] of ways.entries()) {
+        assert.deepEqual(told(await send({ url, token: one, headers: more })), [10, 8 - at])
+      }
+      // Another token of the same client and subject counts with the first.
+      assert.deepEqual(told(await send({ url: '/products', token: token('books:write', client, 'usr_1') })), [10, 5])
+    })
+
+    it('an API key in front of all, with its own rate and quota', async () => {
+      const { send } = await limited({ general: minute(10), quotas: { requests: 50, reports: null } })
+      const [one, other] = [as(somebody()), as(somebody())]
+      const headers = { 'x-api-key': 'plain' }
+      assert.deepEqual(told(await send({ url: '/products', headers, ...one })), [10, 9])
+      assert.deepEqual(told(await send({ url: '/products', headers, ...other })), [10, 8])
+      assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [10, 7])
+      const small = { headers: { 'x-api-key': 'small' } }
+      const first = await send({ url: '/products', ...small, ...one })
+      assert.deepEqual([...told(first), ...quotaTold(first)], [2, 1, 1, 0])
+      assert.equal((await send({ url: '/products', ...small, ...one })).statusCode, 403)
+      assert.equal((await send({ url: '/products', ...small, ...one })).statusCode, 429)
+      const { rates, quotas, countedBy } = (await send({ url: '/api/usage', ...small, ...one })).json()
+      assert.equal(countedBy, 'key')
+      assert.deepEqual([rates[0].limit, rates[0].windowSeconds, quotas[0].limit], [2, 10, 1])
+    })
+
+    it('a change of the key counts at once', async () => {
+      const { send } = await limited({ general: minute(10) })
+      keys.changing = { id: 'key_changing', rate: '5/60', quota: null }
+      const headers = { 'x-api-key': 'changing' }
+      assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [5, 4])
+      keys.changing = { id: 'key_changing', rate: '9/60', quota: null }
+      assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [9, 8])
+    })
+
+    it('networks: a wrong token, no token, the last untrusted address, /64 of IPv6', async () => {
+      const { send } = await limited({ general: minute(99), anonymous: minute(4) })
+      const from = (address: string, more: object = {}) =>
+        send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address }, ...more })
+      assert.deepEqual(told(await from('203.0.113.1')), [4, 3])
+      const wrong = await from('6.6.6.6, 203.0.113.1', { token: 'invalid' })
+      assert.equal(wrong.statusCode, 401)
+      assert.deepEqual(told(wrong), [4, 2])
+      // A good key beside a wrong token opens no bucket of its own.
+      const guess = { token: 'invalid', headers: { 'x-forwarded-for': '203.0.113.1', 'x-api-key': 'plain' } }
+      assert.deepEqual(told(await from('', guess)), [4, 1])
+      assert.deepEqual(told(await from('203.0.113.2')), [4, 3])
+      assert.deepEqual(told(await from('2001:db8:1:2::1')), [4, 3])
+      assert.deepEqual(told(await from('2001:db8:1:2:ffff::9')), [4, 2])
+      assert.deepEqual(told(await from('2001:db8:1:3::1')), [4, 3])
+      assert.deepEqual(told(await from('::ffff:203.0.113.2')), [4, 2])
+    })
+  })
+
+  describe('addresses that proxies append', () => {
+    it('count with a port, in brackets, and behind proxies of ours', async () => {
+      const { send } = await limited({ anonymous: minute(9) })
+      const from = async (address: string) =>
+        told(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
+      const same = ['203.0.113.9', '6.6.6.6, 203.0.113.9:4711', '6.6.6.6,203.0.113.9:80, 127.0.0.1:9']
+      for (const [at, address] of same.entries()) assert.equal(await from(address), 8 - at, address)
+      const network = ['2001:db8:7:7::1', '[2001:db8:7:7::2]', '6.6.6.6, [2001:db8:7:7::3]:443']
+      for (const [at, address] of network.entries()) assert.equal(await from(address), 8 - at, address)
+    })
+
+    it('never let a client choose its own: before what is no address nothing is believed (T-LIM-02)', async () => {
+      const forged = ['unknown', '', '_hidden', 'fe80::1%eth0', '203.0.113.9:x', '[203.0.113.9', '1.2.3.4:5:6']
+      const { send } = await limited({ anonymous: minute(forged.length) })
+      for (const [at, last] of forged.entries()) {
+        const headers = { 'x-forwarded-for': `198.51.100.${at}, ${last}, 127.0.0.1` }
+        const answer = await send({ url: '/products', scopes: null, headers })
+        assert.deepEqual([answer.statusCode, told(answer)[1]], [200, forged.length - 1 - at], last)
+      }
+    })
+  })
+
+  describe('limits of an operation', () => {
+    it('POST /api/reports and its repetition; answers show what is tightest', async () => {
+      const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
+      const me = as(somebody())
+      const ask = () =>
+        send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, ...me })
+      const first = await ask()
+      assert.equal(first.statusCode, 202)
+      assert.deepEqual([...told(first), ...quotaTold(first)], [2, 1, 3, 2])
+      assert.equal(first.headers['ratelimit-policy'], '"default";q=10;w=60, "reports";q=2;w=60')
+      assert.equal(first.headers.ratelimit, '"reports";r=1;t=60')
+      assert.equal((await ask()).statusCode, 202)
+      assert.equal((await ask()).statusCode, 429)
+      const read = await send({ url: '/api/reports', ...me })
+      assert.deepEqual([...told(read), ...quotaTold(read)], [10, 6, 90, 87])
+      const { quotas } = (await send({ url: '/api/usage', ...me })).json()
+      assert.deepEqual(
+        quotas.map(({ name, used }: { name: string; used: number }) => [name, used]),
+        [
+          ['requests', 3],
+          ['reports', 2],
+        ],
+      )
+    })
+
+    it('403 when the reports of the month are used up, and not a request', async () => {
+      const { send } = await limited({ quotas: { requests: 90, reports: 1 } })
+      const me = as(somebody())
+      const ask = () =>
+        send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, ...me })
+      assert.equal((await ask()).statusCode, 202)
+      const refused = await ask()
+      assert.equal(refused.statusCode, 403)
+      assert.deepEqual(refused.json(), { error: 'The quota of 1 reports a month is used up until 2026-04-01' })
+      assert.deepEqual(quotaTold(await send({ url: '/products', ...me })), [90, 88])
+    })
+
+    it('POST /api/webhooks', async () => {
+      const { send } = await limited({ webhooks: minute(1) })
+      const me = as(somebody())
+      const payload = { event: 'report.completed', callbackUrl: 'http://127.0.0.1:9/x' }
+      const answers = [1, 2].map(() => send({ method: 'POST', url: '/api/webhooks', payload, ...me }))
+      assert.deepEqual(
+        (await Promise.all(answers)).map(({ statusCode }) => statusCode),
+        [201, 429],
+      )
+      assert.equal((await send({ url: '/products', ...me })).headers['x-ratelimit-limit'], undefined)
+    })
+  })
+
+  describe('the quota', () => {
+    it('403 with one field, after the window and before the scope; refused calls use none of it (T-LIM-03)', async () => {
+      const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
+      const me = as(somebody(), '')
+      const denied = await send({ url: '/users', ...me })
+      assert.deepEqual(
+        [denied.statusCode, denied.headers['x-error-code'], ...quotaTold(denied)],
+        [403, 'ACCESS_DENIED', 2, 2],
+      )
+      const last = await send({ url: '/nothing', ...me })
+      assert.equal(last.headers['x-quota-limit'], undefined)
+      for (const left of [1, 0]) assert.deepEqual(quotaTold(await send({ url: '/products', ...me })), [2, left])
+      const refused = await send({ url: '/users', ...me })
+      assert.equal(refused.statusCode, 403)
+      assert.deepEqual(refused.json(), { error: 'The quota of 2 requests a month is used up until 2026-04-01' })
+      assert.equal(refused.headers['x-error-code'], 'QUOTA_EXCEEDED')
+      assert.equal(refused.headers['x-quota-reset'], String(Date.parse('2026-04-01T00:00:00Z') / 1_000))
+      const both = await send({ url: '/users', ...me })
+      assert.equal(both.statusCode, 429)
+      const { quotas } = (await send({ url: '/api/usage', ...me })).json()
+      assert.deepEqual([quotas[0].used, quotas[0].remaining], [2, 0])
+    })
+
+    it('begins anew with the month, in UTC', async () => {
+      const { send, clock } = await limited({ quotas: { requests: 1, reports: null } })
+      clock.now = Date.parse('2026-03-31T23:59:59.999Z')
+      const me = as(somebody())
+      await send({ url: '/products', ...me })
+      assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
+      clock.now += 1
+      const next = await send({ url: '/products', ...me })
+      assert.deepEqual([next.statusCode, ...quotaTold(next)], [200, 1, 0])
+      assert.equal(next.headers['x-quota-reset'], String(Date.parse('2026-05-01T00:00:00Z') / 1_000))
+      // Back again: what was used is known.
+      clock.now -= 1
+      assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
+    })
+
+    it('nobody without a token has one, and a key that opens nothing uses none', async () => {
+      const { send } = await limited({ quotas: { requests: 5, reports: null } })
+      assert.equal((await send({ url: '/products', scopes: null })).headers['x-quota-limit'], undefined)
+      const refused = await send({ url: '/users', scopes: null, headers: { 'x-api-key': 'plain' } })
+      assert.deepEqual([refused.statusCode, refused.headers['x-quota-limit']], [401, undefined])
+    })
+  })
+})
+
+forEachEngine((engine) => {
+  describe('what is used of a quota', () => {
+    let db: Database
+    before(async () => {
+      db = await engine.database()
+    })
+    after(() => db.close())
+    const rules = { quotas: { requests: 10, reports: null } }
+    const me = { token: token('', 'cli_kept') }
+    const saved = () => quotaUses(db).look('client:cli_kept,cli_kept requests', '2026-03')
+
+    it('is saved within a second and at the stop, and read at the next start', async () => {
+      const timers = drivenTimers()
+      const first = await testApp(db, { rules, later: timers.later })
+      for (let call = 0; call < 3; call++) await first.send({ url: '/products', ...me })
+      assert.equal(await saved(), 0)
+      timers.pass(1_000)
+      while ((await saved()) !== 3) await new Promise(setImmediate)
+      await first.send({ url: '/products', ...me })
+      await first.app.close()
+      assert.equal(await saved(), 4)
+      const second = await testApp(db, { rules, later: timers.later })
+      assert.deepEqual(quotaTold(await second.send({ url: '/products', ...me })), [10, 5])
+      await second.app.close()
+    })
+
+    it('is kept in mind while it cannot be saved', async () => {
+      const timers = drivenTimers()
+      const uses = quotaUses(db)
+      let fails = true
+      const record: typeof uses = { ...uses, add: (all) => (fails ? Promise.reject(new Error('full')) : uses.add(all)) }
+      const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
+      const service = await testApp(db, { limits, later: timers.later })
+      const client = { token: token('', 'cli_unsaved') }
+      await service.send({ url: '/products', ...client })
+      timers.pass(1_000)
+      while (service.faults.length === 0) await new Promise(setImmediate)
+      assert.deepEqual(quotaTold(await service.send({ url: '/products', ...client })), [10, 8])
+      fails = false
+      await service.app.close()
+      assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
+    })
+
+    it('is told and left when it cannot be saved at the stop: nothing is tried after it', async () => {
+      const timers = drivenTimers()
+      const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
+      const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
+      const service = await testApp(db, { limits, later: timers.later })
+      await service.send({ url: '/products', token: token('', 'cli_lost') })
+      await service.app.close()
+      assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
+    })
+
+    it('takes are exact however many come at once', async () => {
+      const [one, other] = [quotaUses(db), quotaUses(db)]
+      const takes = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : other).take('exact', '2026-03', 25))
+      const granted = (await Promise.all(takes)).filter(({ isGranted }) => isGranted)
+      assert.deepEqual(
+        granted.map(({ used }) => used).sort((a, b) => a - b),
+        Array.from({ length: 25 }, (_, at) => at + 1),
+      )
+      await one.back('exact', '2026-03')
+      await one.raise([['exact', '2026-03', 20]])
+      assert.equal(await one.look('exact', '2026-03'), 24)
+      await one.raise([['exact', '2026-03', 30]])
+      assert.deepEqual(await other.take('exact', '2026-03', 25), { used: 30, isGranted: false })
+    })
+  })
+})

@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import fc from 'fast-check'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import type { ApiKeyIdentity } from '../../src/http/policies/authenticate.ts'
+import { isExceeded, remainingOf, secondsLeft, takeHere, type Window } from '../../src/rate-limits/fixed-window.ts'
+import { limitOf } from '../../src/rate-limits/limit.ts'
+import { monthOf } from '../../src/rate-limits/quota.ts'
+import { lineOf, maxWaiting, maxWaitMs, reserve, throttle } from '../../src/rate-limits/throttle.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp, token } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+import { drivenTimers, until } from '../support/timers.ts'
+
+const seed = process.env.SEED ? Number(process.env.SEED) : 20_261_121
+const runs = { seed, numRuns: 300 }
+
+describe('windows, whatever the clock does (T-LIM-01)', () => {
+  const steps = fc.array(
+    fc.oneof(
+      fc.record({ pass: fc.integer({ min: 0, max: 120_000 }) }),
+      fc.record({ set: fc.integer({ min: -7_200_000, max: 7_200_000 }) }),
+      fc.constant({ call: true as const }),
+    ),
+    { maxLength: 80, size: 'max' },
+  )
+  const rate = fc.record({ calls: fc.integer({ min: 1, max: 20 }), seconds: fc.integer({ min: 1, max: 300 }) })
+
+  it(`never less than nothing left, never less than a second to wait, and an end in whole seconds (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(rate, fc.integer({ min: 0, max: 4_000_000_000_000 }), steps, (given, start, story) => {
+        const limit = limitOf('default', given)
+        const windows: (Window | undefined)[] = []
+        let now = start + 7_200_000
+        for (const step of story) {
+          if ('pass' in step) now += step.pass
+          else if ('set' in step) now = Math.max(0, now + step.set)
+          else {
+            const window = takeHere(windows, limit, now)
+            assert.ok(remainingOf(window) >= 0 && remainingOf(window) < limit.calls)
+            assert.ok(Number.isSafeInteger(window.resetsAt))
+            const wait = secondsLeft(window, now)
+            assert.ok(Number.isInteger(wait) && wait >= 1 && wait <= limit.seconds)
+            const end = window.resetsAt * 1_000
+            assert.ok(end > now && end - now < limit.windowMs + 1_000)
+          }
+        }
+      }),
+      runs,
+    )
+  })
+
+  it(`exactly as many calls pass as the limit allows, in every window (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(
+        rate,
+        fc.array(fc.integer({ min: 0, max: 60_000 }), { maxLength: 120, size: 'max' }),
+        (given, gaps) => {
+          const limit = limitOf('default', given)
+          const windows: (Window | undefined)[] = []
+          const passed = new Map<number, number>()
+          let now = 1_000_000
+          for (const gap of gaps) {
+            now += gap
+            const window = takeHere(windows, limit, now)
+            if (!isExceeded(window)) passed.set(window.endsAtMs, (passed.get(window.endsAtMs) ?? 0) + 1)
+          }
+          for (const count of passed.values()) assert.ok(count <= limit.calls)
+        },
+      ),
+      runs,
+    )
+  })
+
+  it(`a month holds its instant and ends where the next begins (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 4_000_000_000_000 }), (at) => {
+        const month = monthOf(at)
+        assert.ok(month.startsAtMs <= at && at < month.endsAtMs)
+        assert.equal(monthOf(month.endsAtMs).startsAtMs, month.endsAtMs)
+        assert.ok(Number.isSafeInteger(month.resetsAt))
+        assert.match(month.name, /^\d{4}-\d\d$/)
+      }),
+      runs,
+    )
+  })
+})
+
+describe('the line', () => {
+  const pace = { calls: 20, seconds: 1, burst: 40 }
+
+  it(`keeps the order, the rate, the longest wait and the bound (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          calls: fc.integer({ min: 1, max: 500 }),
+          seconds: fc.integer({ min: 1, max: 3 }),
+          burst: fc.integer({ min: 1, max: 600 }),
+        }),
+        fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 300, size: 'max' }),
+        (given, gaps) => {
+          const timers = drivenTimers()
+          let now = 0
+          const lines = throttle({ monotonic: () => now, later: timers.later })
+          const line = lineOf(given, null)
+          const wentOn: number[] = []
+          const times: number[] = []
+          gaps.forEach((gap, call) => {
+            for (let ms = 0; ms < gap % 40; ms++) {
+              now++
+              timers.pass(1)
+            }
+            const place = reserve(line, now)
+            const goOn = () => {
+              wentOn.push(call)
+              times.push(now)
+            }
+            if (place === 'free') goOn()
+            else if (place !== 'full') {
+              assert.ok(place.dueMs - now <= maxWaitMs)
+              lines.wait(line, place.dueMs, goOn)
+            }
+            assert.ok(line.waiting.length <= maxWaiting)
+          })
+          for (let ms = 0; line.waiting.length > 0; ms++) {
+            assert.ok(ms <= maxWaitMs + 2)
+            now++
+            timers.pass(1)
+          }
+          assert.deepEqual(
+            wentOn,
+            wentOn.toSorted((one, other) => one - other),
+          )
+          // In no second go on more than the burst and what the rate adds; timers are a millisecond coarse.
+          const most = given.burst + given.calls / given.seconds + 2
+          for (const from of times) {
+            assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most + given.burst)
+          }
+        },
+      ),
+      { ...runs, numRuns: 60 },
+    )
+  })
+
+  it('a key with a higher rate of its own is let through at that rate', () => {
+    assert.equal(lineOf(pace, { calls: 6_000, seconds: 60 }).stepMs, 10)
+    assert.equal(lineOf(pace, { calls: 60, seconds: 60 }).stepMs, 50)
+  })
+
+  it('whoever leaves makes room, and all go on when the service stops', () => {
+    const timers = drivenTimers()
+    const lines = throttle({ monotonic: () => 0, later: timers.later })
+    const line = lineOf({ calls: 1_000, seconds: 1, burst: 1 }, null)
+    const wentOn: number[] = []
+    assert.equal(reserve(line, 0), 'free')
+    const leaves = Array.from({ length: maxWaiting }, (_, call) => {
+      const place = reserve(line, 0)
+      assert.ok(typeof place === 'object')
+      return lines.wait(line, place.dueMs, () => wentOn.push(call))
+    })
+    assert.equal(reserve(line, 0), 'full')
+    leaves[7]?.()
+    assert.notEqual(reserve(line, 0), 'full')
+    lines.release()
+    assert.equal(wentOn.length, maxWaiting - 1)
+    assert.ok(!wentOn.includes(7) && timers.pending().length === 0)
+  })
+})
+
+onSqlite((engine) => {
+  describe('a client above its pace', () => {
+    let db: Database
+    let service: TestApp
+    let timers: ReturnType<typeof drivenTimers>
+    let key: ApiKeyIdentity | null = null
+    before(async () => {
+      db = await engine.database()
+      timers = drivenTimers()
+      const rules = { throttle: { calls: 100, seconds: 1, burst: 5 }, quotas: { requests: 500, reports: null } }
+      service = await testApp(db, { rules, later: timers.later, readApiKey: () => key })
+    })
+    after(async () => {
+      await service.app.close()
+      await db.close()
+    })
+    const pass = (by: number) => {
+      service.clock.now += by
+      timers.pass(by)
+    }
+
+    it('200 after a delay, in the order of the requests; 429 beyond the bound, which uses no quota (T-RES-05)', async () => {
+      const me = { token: token('', 'cli_fast') }
+      const answered: number[] = []
+      const all: Promise<Response>[] = []
+      for (let call = 0; call < 110; call++) {
+        const answer = service.send({ url: '/products', ...me })
+        void answer.then(() => answered.push(call))
+        all.push(answer)
+      }
+      // The burst, and those for whom there is no place.
+      await until(() => answered.length === 10)
+      assert.deepEqual(
+        answered.toSorted((one, other) => one - other),
+        [0, 1, 2, 3, 4, 105, 106, 107, 108, 109],
+      )
+      pass(500)
+      await until(() => answered.length === 60)
+      pass(500)
+      await until(() => answered.length === 110)
+      const delayed = answered.slice(10)
+      assert.deepEqual(
+        delayed,
+        Array.from({ length: 100 }, (_, at) => at + 5),
+      )
+      const answers = await Promise.all(all)
+      for (const [call, { statusCode, headers, body }] of answers.entries()) {
+        const isRefused = call >= 105
+        assert.equal(statusCode, isRefused ? 429 : 200)
+        if (isRefused) {
+          assert.match(body, /^\{"error":"[^"]+"\}$/)
+          assert.ok(Number(headers['retry-after']) >= 1)
+        }
+        const timing = /^throttle;dur=(\d+)$/.exec(String(headers['server-timing'] ?? ''))?.[1]
+        assert.equal(timing !== undefined, call >= 5 && call < 105)
+        assert.ok(Number(timing ?? 0) <= maxWaitMs)
+      }
+      const { quotas } = (await service.send({ url: '/api/usage', ...me })).json()
+      assert.equal(quotas[0].used, 105)
+    })
+
+    it('a key that is given another rate of its own is let through at that one from its next request on', async () => {
+      const delayedAt = async (rate: string) => {
+        key = { id: 'key_changing', rate, quota: null }
+        // The line is empty again.
+        pass(10_000)
+        const from = { url: '/products', scopes: null, headers: { 'x-api-key': 'changing' } }
+        const answers = Array.from({ length: 25 }, () => service.send(from))
+        await service.send({ url: '/products', token: token('', 'cli_behind') })
+        pass(2_000)
+        return (await Promise.all(answers)).filter(({ headers }) => headers['server-timing']).length
+      }
+      const delayed = [await delayedAt('100/1'), await delayedAt('1000/1'), await delayedAt('100/1')]
+      assert.deepEqual(delayed, [20, 0, 20])
+    })
+
+    it('another client does not wait for it', async () => {
+      const slow = Array.from({ length: 20 }, () => service.send({ url: '/products', token: token('', 'cli_greedy') }))
+      assert.equal((await service.send({ url: '/products', token: token('', 'cli_calm') })).statusCode, 200)
+      pass(2_000)
+      await Promise.all(slow)
+    })
+  })
+})

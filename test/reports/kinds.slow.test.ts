@@ -1,0 +1,344 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
+import { reportKinds } from '../../src/mount-versions.ts'
+import { folderResults } from '../../src/reports/files/folder.ts'
+import { generate } from '../../src/reports/generate/generate.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { requestCounter } from '../../src/storage/request-counts.ts'
+import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { produceHere } from '../support/reports.ts'
+
+const day = Date.parse('2026-01-01T00:00:00.000Z')
+const iso = (ms: number) => new Date(ms).toISOString()
+
+forEachEngine((engine) => {
+  let db: Database
+  let test: TestApp
+  let folder: string
+
+  before(async () => {
+    db = await engine.database()
+    test = await testApp(db)
+    folder = mkdtempSync(join(tmpdir(), 'plinth-kinds-'))
+    await fill()
+  })
+  after(async () => {
+    await test.app.close()
+    await db.close()
+    rmSync(folder, { recursive: true, force: true })
+    assert.deepEqual(test.faults, [])
+  })
+
+  async function fill(): Promise<void> {
+    const common = (n: number) => ({ revision: 1, createdAt: iso(day + n * 3_600_000), updatedAt: iso(day) })
+    const book = (n: number, genre: string | null, author: string) => ({
+      ...{ title: `Book ${n}`, titleKey: `book ${n}`, author, authorKey: author.toLowerCase() },
+      ...{ genre, genreKey: genre?.toLowerCase() ?? null, ...common(n) },
+    })
+    const books = [
+      book(0, 'Poetry', 'Ada'),
+      book(1, 'poetry', 'Bob'),
+      book(2, null, 'ADA'),
+      book(30, 'Drama', "O'Brien; --"),
+    ]
+    const product = (n: number, price: number) => ({ name: `P${n}`, nameKey: `p${n}`, price, ...common(n) })
+    const products = [5, 9.99, 10, 99.5, 0.1, 0.2, 2_000].map((price, n) => product(n, price))
+    const user = {
+      ...{ name: 'Eve', nameKey: 'eve', email: 'eve@example.com', emailKey: 'eve@example.com' },
+      ...{ address: 'Secret Street 1', phone: '123', ...common(0) },
+    }
+    await db.write(async (tx) => {
+      await tx.insertInto('books').values(books).execute()
+      await tx.insertInto('products').values(products).execute()
+      await tx.insertInto('users').values(user).execute()
+    })
+  }
+
+  const ask = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
+    test.send({ method: 'POST', url: '/api/reports', payload, token: token(scopes, clientId) })
+
+  /** Asks for a report as ndjson, makes it, and returns its rows. */
+  async function rowsOf(
+    reportType: string,
+    parameters?: object,
+    scopes?: string,
+    clientId?: string,
+  ): Promise<Record<string, unknown>[]> {
+    const answer = await ask({ reportType, format: 'ndjson', ...(parameters && { parameters }) }, scopes, clientId)
+    assert.equal(answer.statusCode, 202, answer.body)
+    const { taskId } = answer.json()
+    const results = folderResults(folder)
+    const queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
+    const services = { db, queue, results, kinds: reportKinds(builtIn), now: () => day, random: randomBytes }
+    const job = { payload: { taskId }, attempt: 1, signal: new AbortController().signal, finish: async () => {} }
+    await generate({ ...services, produce: produceHere(results, db.url), resultSeconds: 60 })(job)
+    const lines = readFileSync(join(folder, `${taskId}-1`), 'utf8')
+      .split('\n')
+      .slice(0, -1)
+    return lines.map((line) => JSON.parse(line))
+  }
+
+  describe('the parameters of a report', () => {
+    const titles = async (parameters: object) => (await rowsOf('books', parameters)).map(({ title }) => title)
+
+    it('from, included, and to, excluded, as instants or days', async () => {
+      assert.deepEqual(await titles({ from: '2026-01-01T01:00:00Z' }), ['Book 1', 'Book 2', 'Book 30'])
+      assert.deepEqual(await titles({ to: '2026-01-01T02:00:00.000+01:00' }), ['Book 0'])
+      assert.deepEqual(await titles({ from: '2026-01-02', to: '2026-01-03' }), ['Book 30'])
+    })
+
+    it('filter: text without regard to case, as lists do, and bounds of numbers', async () => {
+      assert.deepEqual(await titles({ filter: { genre: 'POETRY' } }), ['Book 0', 'Book 1'])
+      assert.deepEqual(await titles({ filter: { genre: 'poetry', author: 'bob' } }), ['Book 1'])
+      assert.deepEqual(await titles({ filter: { author: "o'brien; --" } }), ['Book 30'])
+      const rows = await rowsOf('products', { filter: { minPrice: 9.99, maxPrice: 100 } })
+      assert.deepEqual(
+        rows.map(({ price }) => price),
+        [9.99, 10, 99.5],
+      )
+    })
+
+    it('fields: only these, in this order', async () => {
+      const [first] = await rowsOf('books', { fields: ['author', 'id'], filter: { genre: 'drama' } })
+      assert.deepEqual(Object.entries(first ?? {}), [
+        ['author', "O'Brien; --"],
+        ['id', 4],
+      ])
+      assert.deepEqual(Object.keys((await rowsOf('books', { fields: 'title, id' }))[0] ?? {}), ['title', 'id'])
+    })
+
+    it('sort: in any direction, by several fields', async () => {
+      const rows = await rowsOf('books', { sort: ['author', '-createdAt'] })
+      assert.deepEqual(
+        rows.map(({ title }) => title),
+        ['Book 2', 'Book 0', 'Book 1', 'Book 30'],
+      )
+      assert.deepEqual(await titles({ sort: '-id' }), ['Book 30', 'Book 2', 'Book 1', 'Book 0'])
+    })
+
+    it('422 naming each wrong one, before the 202', async () => {
+      const answer = await ask({
+        ...{ reportType: 'books', format: 'csv' },
+        parameters: {
+          ...{ from: 'yesterday', to: '2026-13-01', sort: ['shelf'], fields: ['title', 'secret', 'title'] },
+          ...{ filter: { genre: 3, phone: 'x' }, limit: 5 },
+        },
+      })
+      assert.equal(answer.statusCode, 422)
+      assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
+      assert.deepEqual(
+        answer.json().errors.map(({ field }: { field: string }) => field),
+        [
+          ...['parameters.from', 'parameters.to', 'parameters.filter.genre', 'parameters.filter.phone'],
+          ...['parameters.fields', 'parameters.fields', 'parameters.sort', 'parameters.limit'],
+        ],
+      )
+      const messages = JSON.stringify(answer.json().errors)
+      assert.match(messages, /is none of genre, author/)
+      assert.match(messages, /does not know shelf: only id, title, author, genre, createdAt, updatedAt/)
+      const empty = await ask({
+        reportType: 'books',
+        format: 'csv',
+        parameters: { from: '2026-02-01', to: '2026-01-01' },
+      })
+      assert.deepEqual(empty.json().errors, [{ field: 'parameters.to', message: 'must be later than from' }])
+      const moment = await ask({ reportType: 'inventory', format: 'csv', parameters: { from: '2026-02-01' } })
+      assert.deepEqual(
+        moment.json().errors.map(({ field }: { field: string }) => field),
+        ['parameters.from'],
+      )
+    })
+
+    it('422 for days and hours that no calendar and no clock has', async () => {
+      const wrong: [reportType: string, from: string][] = [
+        ...['2026-02-30', '2026-01-01T24:00:00Z', '2026-02-29T00:00:00Z'].map((at): [string, string] => ['books', at]),
+        ...['2026-02-30', '2026-02-01T00:00:00Z'].map((at): [string, string] => ['activity', at]),
+      ]
+      for (const [reportType, from] of wrong) {
+        const answer = await ask({ reportType, format: 'csv', parameters: { from } })
+        assert.deepEqual([answer.statusCode, answer.json().errors?.[0].field], [422, 'parameters.from'], from)
+      }
+      const leap = await ask({ reportType: 'books', format: 'csv', parameters: { from: '2024-02-29' } })
+      assert.equal(leap.json().parameters.from, '2024-02-29T00:00:00.000Z')
+    })
+
+    it('400 when one is of the wrong JSON type', async () => {
+      for (const parameters of [[], 'x', { from: 5 }, { filter: 'genre' }, { filter: { genre: {} } }, { sort: 7 }]) {
+        const answer = await ask({ reportType: 'books', format: 'csv', parameters })
+        assert.deepEqual(
+          [answer.statusCode, answer.json().errorCode],
+          [400, 'INVALID_INPUT'],
+          JSON.stringify(parameters),
+        )
+      }
+    })
+
+    it('422 for more rows than a format holds, before the 202; fewer are taken', async () => {
+      const many = Array.from({ length: 1_000 }, (_, n) => ({
+        ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
+      }))
+      for (let at = 0; at < 20; at++) await db.write((tx) => tx.insertInto('products').values(many).execute())
+      const answer = await ask({ reportType: 'products', format: 'pdf' })
+      assert.equal(answer.statusCode, 422)
+      assert.deepEqual(answer.json().errors, [
+        {
+          field: 'format',
+          message: 'holds 20,000 rows at most, and this report has more: narrow it, or choose another',
+        },
+      ])
+      const parameters = { filter: { name: 'MANY' } }
+      assert.equal((await ask({ reportType: 'products', format: 'pdf', parameters })).statusCode, 202)
+      await db.write((tx) => tx.deleteFrom('products').where('name', '=', 'Many').execute())
+    })
+  })
+
+  describe('users', () => {
+    it('has no field that only some callers see, and cannot be asked for one (T-API-04)', async () => {
+      assert.deepEqual(Object.keys((await rowsOf('users'))[0] ?? {}), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
+      for (const parameters of [{ fields: ['address'] }, { sort: ['phone'] }, { filter: { phone: '123' } }]) {
+        assert.equal((await ask({ reportType: 'users', format: 'csv', parameters })).statusCode, 422)
+      }
+    })
+
+    it('403 without users:read', async () => {
+      const answer = await ask({ reportType: 'users', format: 'csv' }, 'reports:write products:write')
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [403, 'ACCESS_DENIED'])
+    })
+  })
+
+  describe('inventory', () => {
+    it('counts books by genre, and products with their prices by band', async () => {
+      assert.deepEqual(await rowsOf('inventory'), [
+        { dimension: 'genre', name: '(none)', items: 1 },
+        { dimension: 'genre', name: 'Drama', items: 1 },
+        { dimension: 'genre', name: 'Poetry', items: 2 },
+        band('0 to 9.99', 4, 0.1, 3.82, 9.99, 15.29),
+        band('10 to 49.99', 1, 10, 10, 10, 10),
+        band('50 to 99.99', 1, 99.5, 99.5, 99.5, 99.5),
+        band('1000 and more', 1, 2_000, 2_000, 2_000, 2_000),
+      ])
+      const bands = await rowsOf('inventory', { filter: { dimension: 'priceBand' }, fields: ['name', 'items'] })
+      assert.deepEqual(bands[0], { name: '0 to 9.99', items: 4 })
+    })
+
+    const band = (name: string, items: number, ...prices: [number, number, number, number]) => ({
+      ...{ dimension: 'priceBand', name, items, lowestPrice: prices[0], averagePrice: prices[1] },
+      ...{ highestPrice: prices[2], totalPrice: prices[3] },
+    })
+  })
+
+  describe('activity', () => {
+    it('has the requests of each client and day: one’s own, and for admin everybody’s', async () => {
+      let now = day
+      const counter = requestCounter({ db, now: () => now, onError: (error) => test.faults.push(error) })
+      for (const client of ['cli_a', 'cli_a', 'cli_b']) counter.count(client)
+      await counter.flush()
+      counter.count('cli_a')
+      await counter.flush()
+      now += 86_400_000
+      counter.count('cli_a')
+      await counter.close()
+      const own = [
+        { day: '2026-01-01', clientId: 'cli_a', requests: 3 },
+        { day: '2026-01-02', clientId: 'cli_a', requests: 1 },
+      ]
+      assert.deepEqual(await rowsOf('activity'), own)
+      assert.deepEqual(await rowsOf('activity', { filter: { clientId: 'cli_b' } }), [])
+      assert.deepEqual(await rowsOf('activity', { from: '2026-01-02' }), own.slice(1))
+      const all = await rowsOf('activity', { to: '2026-01-02' }, `${everyScope} admin`)
+      assert.deepEqual(all, [own[0], { day: '2026-01-01', clientId: 'cli_b', requests: 1 }])
+      const answer = await ask({ reportType: 'activity', format: 'csv', parameters: { from: '2026-01-02T10:00:00Z' } })
+      assert.match(answer.body, /must be a day such as/)
+    })
+
+    it('counts again what could not be written down', async () => {
+      const errors: unknown[] = []
+      let fails = true
+      const write: Database['write'] = (unit) => (fails ? Promise.reject(new Error('full')) : db.write(unit))
+      const counter = requestCounter({ db: { ...db, write }, now: () => 0, onError: (error) => errors.push(error) })
+      counter.count('cli_c')
+      await counter.flush()
+      counter.count('cli_c')
+      fails = false
+      await counter.close()
+      assert.match(String(errors), /full/)
+      assert.deepEqual(await rowsOf('activity', {}, everyScope, 'cli_c'), [
+        { day: '1970-01-01', clientId: 'cli_c', requests: 2 },
+      ])
+    })
+  })
+
+  describe('deliveries', () => {
+    it("has the attempts to call the caller's own webhooks, whoever caused the event, for webhooks:read", async () => {
+      const at = iso(day)
+      for (const [owner, causer] of [
+        ['cli_a', 'cli_b'],
+        ['cli_b', 'cli_a'],
+      ] as const) {
+        const event = { ownerClient: causer, ownerSubject: causer, body: '{}', callbackUrl: null, createdAt: at }
+        const delivery = { eventId: `msg_${owner}`, webhookId: null, url: 'https://x.test/', body: '{}' }
+        const owned = { ownerClient: owner, ownerSubject: owner }
+        const attempt = { deliveryId: `dlv_${owner}`, startedAt: at, durationMs: 12, responseStart: null }
+        await db.write(async (tx) => {
+          await tx
+            .insertInto('events')
+            .values({ ...event, id: `msg_${owner}`, type: 'report.completed' })
+            .execute()
+          const status = {
+            status: 'delivered',
+            attempts: 2,
+            nextAttemptAt: null,
+            createdAt: at,
+            completedAt: at,
+          } as const
+          await tx
+            .insertInto('deliveries')
+            .values({ ...delivery, ...owned, ...status, id: `dlv_${owner}` })
+            .execute()
+          await tx
+            .insertInto('attempts')
+            .values([
+              { ...attempt, attempt: 1, statusCode: null, error: 'timeout' },
+              { ...attempt, attempt: 2, statusCode: 204, error: null },
+            ])
+            .execute()
+        })
+      }
+      const common = {
+        deliveryId: 'dlv_cli_a',
+        event: 'report.completed',
+        eventId: 'msg_cli_a',
+        url: 'https://x.test/',
+      }
+      assert.deepEqual(await rowsOf('deliveries'), [
+        { ...common, attempt: 1, startedAt: at, durationMs: 12, error: 'timeout', deliveryStatus: 'delivered' },
+        { ...common, attempt: 2, startedAt: at, durationMs: 12, statusCode: 204, deliveryStatus: 'delivered' },
+      ])
+      assert.equal((await rowsOf('deliveries', {}, `${everyScope} admin`)).length, 2)
+      assert.equal((await ask({ reportType: 'deliveries', format: 'csv' }, 'reports:write')).statusCode, 403)
+    })
+  })
+
+  describe('GET /api/report-types', () => {
+    it('200 with a type for each resource and the other three, each with what it takes', async () => {
+      const answer = await test.send({ method: 'GET', url: '/api/report-types' })
+      const types = answer.json()
+      assert.deepEqual(
+        types.map(({ reportType }: { reportType: string }) => reportType),
+        ['users', 'products', 'books', 'inventory', 'activity', 'deliveries'],
+      )
+      const [users, products] = types
+      assert.equal(users.scope, 'users:read')
+      assert.deepEqual(Object.keys(products.parameters.properties), ['from', 'to', 'filter', 'fields', 'sort'])
+      assert.deepEqual(products.parameters.properties.filter.properties, {
+        ...{ name: { type: 'string' }, minPrice: { type: 'number' }, maxPrice: { type: 'number' } },
+      })
+    })
+  })
+})

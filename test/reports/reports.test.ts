@@ -1,0 +1,553 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { fromFramework } from '../../src/http/problems/framework-errors.ts'
+import { Problem } from '../../src/http/problems/problem.ts'
+import type { Queue } from '../../src/queue/queue.ts'
+import { folderResults } from '../../src/reports/files/folder.ts'
+import type { ByteRange, ResultStore } from '../../src/reports/files/store.ts'
+import { generate } from '../../src/reports/generate/generate.ts'
+import { reports } from '../../src/reports/routes.ts'
+import { taskStates } from '../../src/reports/tasks.ts'
+import { watchTasks } from '../../src/reports/wait-for-change.ts'
+import type { Database } from '../../src/storage/database.ts'
+import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { numbersKind, produceHere } from '../support/reports.ts'
+
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const resultSeconds = 604_800
+const later = (ms: number, run: () => void) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
+const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
+
+/** Four numbers, or what `trouble` throws. */
+const numbers = (trouble: () => void): Snapshot => ({
+  prepare: async () => {},
+  count: async () => 4,
+  pages: async function* () {
+    trouble()
+    yield [[0], [1], [2], [3]]
+  },
+  close: async () => {},
+})
+
+forEachEngine((engine) => {
+  let db: Database
+  let app: FastifyInstance
+  let folder: string
+  let clock: number
+  let caller: string
+  let judged: string[]
+  let enqueued: unknown[]
+  let opened: (ByteRange | undefined)[]
+  let trouble: () => void
+  let enqueueFails = false
+
+  const watchedOpen = (open: ResultStore['open']) => (key: string, range?: ByteRange) => {
+    opened.push(range)
+    return open(key, range)
+  }
+
+  const queue: Queue = {
+    enqueue: async (_tx, name, payload) => {
+      if (enqueueFails) throw new Error('no queue')
+      if (name === 'report.generate') enqueued.push(payload)
+    },
+    work: () => {},
+    stop: async () => {},
+  }
+
+  before(async () => {
+    db = await engine.database()
+    folder = mkdtempSync(join(tmpdir(), 'plinth-reports-'))
+    const files = folderResults(folder)
+    const results = { ...files, open: watchedOpen(files.open) }
+    const kinds = [numbersKind]
+    const watch = watchTasks({ states: taskStates(db), later })
+    const services = { db, queue, results, kinds, watch, now: () => clock, random: randomBytes, taskSeconds: 2_592_000 }
+    const produce = produceHere(
+      files,
+      numbers(() => trouble()),
+    )
+    work = generate({ ...services, produce, resultSeconds })
+    app = Fastify()
+    app.decorateRequest('caller', null)
+    app.addHook('onRequest', async (request) => {
+      const [clientId = '', subject = '', ...scopes] = String(request.headers['x-caller']).split(' ')
+      request.caller = { caller: { clientId, subject, scopes: new Set(scopes) } }
+    })
+    app.setErrorHandler((error: Error, _request, reply) => {
+      const problem = error instanceof Problem ? error : fromFramework(error)
+      const { message } = problem ?? error
+      return reply
+        .code(problem?.status ?? 500)
+        .headers(problem?.headers ?? {})
+        .send({ errorCode: problem?.code, message, errors: problem?.errors })
+    })
+    const judgeCallback = async (url: string) => {
+      judged.push(url)
+      return url.includes('private') ? { ok: false as const, reason: 'must not be private' } : { ok: true as const }
+    }
+    for (const prefix of ['', '/v1']) await app.register(reports, { ...services, judgeCallback, prefix })
+    await app.ready()
+  })
+  after(async () => {
+    await app.close()
+    await db.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  beforeEach(() => {
+    clock = start
+    judged = []
+    enqueued = []
+    opened = []
+    trouble = () => {}
+    enqueueFails = false
+    caller = `cli_${randomBytes(4).toString('hex')}`
+  })
+
+  let work: ReturnType<typeof generate>
+  type Headers = Record<string, string>
+
+  const as = (scopes = '', client = caller, subject = client) => ({ 'x-caller': `${client} ${subject} ${scopes}` })
+  const get = (url: string, headers: Headers = {}) => app.inject({ url, headers: { ...as(), ...headers } })
+  const post = (body: object, prefix = '') =>
+    app.inject({ method: 'POST', url: `${prefix}/api/reports`, headers: as(), payload: body })
+
+  async function accepted(format = 'csv', prefix = ''): Promise<string> {
+    const answer = await post({ reportType: 'numbers', format }, prefix)
+    assert.equal(answer.statusCode, 202, answer.body)
+    return answer.json().taskId
+  }
+  const run = (taskId: string, attempt = 1) =>
+    work({ payload: { taskId }, attempt, signal: new AbortController().signal, finish: async () => {} })
+  async function completed(format = 'csv', prefix = ''): Promise<string> {
+    const id = await accepted(format, prefix)
+    await run(id)
+    return id
+  }
+  async function failed(): Promise<string> {
+    const id = await accepted()
+    trouble = () => {
+      throw new Problem('VALIDATION_ERROR', 'The period is empty')
+    }
+    await run(id)
+    return id
+  }
+
+  describe('POST /api/reports', () => {
+    it('202 with the task, its status path, and a job in the same transaction', async () => {
+      const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://example.test/hook' })
+      const task = answer.json()
+      assert.equal(answer.statusCode, 202)
+      assert.match(task.taskId, /^tsk_[A-Za-z0-9_-]{22}$/)
+      assert.equal(answer.headers.location, `/api/reports/${task.taskId}/status`)
+      assert.equal(answer.headers['retry-after'], '1')
+      assert.deepEqual(task, {
+        ...{ taskId: task.taskId, status: 'pending', reportType: 'numbers', format: 'csv', progress: 0 },
+        ...{ createdAt: '2026-03-01T12:00:00.000Z', attempts: 0 },
+        _links: {
+          self: { href: `/api/reports/${task.taskId}` },
+          status: { href: `/api/reports/${task.taskId}/status` },
+          events: { href: `/api/reports/${task.taskId}/events` },
+          cancel: { href: `/api/reports/${task.taskId}/cancel`, method: 'POST' },
+        },
+      })
+      assert.deepEqual(enqueued, [{ taskId: task.taskId }])
+      assert.deepEqual(judged, ['https://example.test/hook'])
+      const row = await db.read.selectFrom('tasks').selectAll().where('id', '=', task.taskId).executeTakeFirstOrThrow()
+      assert.deepEqual([row.ownerClient, row.webhookUrl], [caller, 'https://example.test/hook'])
+    })
+
+    it('202 with paths under the prefix of the request', async () => {
+      const answer = await post({ reportType: 'numbers', format: 'json' }, '/v1')
+      assert.equal(answer.headers.location, `/v1/api/reports/${answer.json().taskId}/status`)
+    })
+
+    it('500 and no task when the job cannot be added', async () => {
+      enqueueFails = true
+      assert.equal((await post({ reportType: 'numbers', format: 'csv' })).statusCode, 500)
+      assert.deepEqual((await get('/api/reports')).json(), [])
+    })
+
+    it('422 naming every allowed value', async () => {
+      const answer = await post({ reportType: 'weather', format: 'papyrus', webhookUrl: 'https://private.test' })
+      assert.equal(answer.statusCode, 422)
+      assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
+      assert.deepEqual(answer.json().errors, [
+        { field: 'reportType', message: 'must be one of: numbers' },
+        { field: 'format', message: 'must be one of: json, csv, ndjson, xlsx, pdf' },
+      ])
+    })
+
+    it('422 naming every broken rule at once, of the schema and of the kind', async () => {
+      const parameters = { sort: 'nothing', filter: { nothing: 1 } }
+      const answer = await post({
+        reportType: 'numbers',
+        format: 'y',
+        webhookUrl: `nope${'x'.repeat(2_048)}`,
+        parameters,
+      })
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
+      assert.deepEqual(
+        answer.json().errors.map(({ field }: { field: string }) => field),
+        ['webhookUrl', 'format', 'webhookUrl', 'parameters.filter.nothing', 'parameters.sort'],
+      )
+    })
+
+    for (const webhookUrl of ['x', '', '//example.com', 'https://example.com:99999/']) {
+      it(`422 VALIDATION_ERROR for a callback address that is no URL: ${JSON.stringify(webhookUrl)}`, async () => {
+        const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
+        assert.deepEqual(answer.json().errors, [{ field: 'webhookUrl', message: 'is not a valid URL' }])
+      })
+    }
+
+    it('422 when the callback address is not allowed', async () => {
+      const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://private.test' })
+      assert.equal(answer.statusCode, 422)
+      assert.equal(answer.json().errorCode, 'CALLBACK_URL_BLOCKED')
+      assert.deepEqual(answer.json().errors, [{ field: 'webhookUrl', message: 'must not be private' }])
+      assert.deepEqual(enqueued, [])
+    })
+
+    it('400 when a field is absent', async () => {
+      assert.equal((await post({ format: 'csv' })).statusCode, 400)
+      assert.equal((await post({ reportType: 'numbers' })).statusCode, 400)
+    })
+  })
+
+  describe('GET /api/reports', () => {
+    it("200 with the caller's own tasks, newest first", async () => {
+      const ids: string[] = []
+      for (let n = 0; n < 3; n++) {
+        clock += 1_000
+        ids.unshift(await accepted())
+      }
+      const other = as('', `${caller}_other`)
+      await app.inject({
+        method: 'POST',
+        url: '/api/reports',
+        headers: other,
+        payload: { reportType: 'numbers', format: 'csv' },
+      })
+      const listed = async (query = '') =>
+        (await get(`/api/reports${query}`)).json().map(({ taskId }: { taskId: string }) => taskId)
+      assert.deepEqual(await listed(), ids)
+      assert.deepEqual(await listed('?limit=2'), ids.slice(0, 2))
+      assert.deepEqual(await listed('?limit=5000'), ids)
+    })
+
+    it('200 with nothing of another subject of the same client', async () => {
+      await accepted()
+      assert.deepEqual((await get('/api/reports', as('', caller, 'usr_2'))).json(), [])
+    })
+
+    it('400 for a limit that is no positive integer', async () => {
+      for (const limit of ['0', '-1', 'x', '1.5']) {
+        assert.equal((await get(`/api/reports?limit=${limit}`)).statusCode, 400, limit)
+      }
+    })
+  })
+
+  for (const part of ['', '/status']) {
+    describe(`GET /api/reports/{taskId}${part}`, () => {
+      const read = (id: string, headers: Headers = {}) => get(`/api/reports/${id}${part}`, headers)
+
+      it('200 with a Retry-After that grows to 15 seconds while it is not finished', async () => {
+        const id = await accepted()
+        const waits: unknown[] = []
+        for (const ageSeconds of [0, 3, 5, 30, 60, 600]) {
+          clock = start + ageSeconds * 1_000
+          waits.push((await read(id)).headers['retry-after'])
+        }
+        assert.deepEqual(waits, ['1', '1', '2', '8', '15', '15'])
+      })
+
+      it('200 with the result path once it is completed', async () => {
+        const id = await accepted('csv', '/v1')
+        clock += 2_000
+        await run(id)
+        const answer = await read(id)
+        assert.equal(answer.statusCode, 200)
+        assert.equal(answer.headers['retry-after'], undefined)
+        assert.deepEqual(answer.json(), {
+          ...{ taskId: id, status: 'completed', resultUrl: `/v1/api/reports/${id}/download` },
+          ...{ reportType: 'numbers', format: 'csv', progress: 100, attempts: 1, rowCount: 4, sizeBytes: 15 },
+          ...{ createdAt: '2026-03-01T12:00:00.000Z', startedAt: '2026-03-01T12:00:02.000Z' },
+          ...{ completedAt: '2026-03-01T12:00:02.000Z', expiresAt: '2026-03-08T12:00:02.000Z' },
+          _links: {
+            self: { href: `/v1/api/reports/${id}` },
+            status: { href: `/v1/api/reports/${id}/status` },
+            download: { href: `/v1/api/reports/${id}/download` },
+            retry: { href: `/v1/api/reports/${id}/retry`, method: 'POST' },
+            delete: { href: `/v1/api/reports/${id}`, method: 'DELETE' },
+          },
+        })
+      })
+
+      it('200 with the error of a failed task', async () => {
+        const id = await failed()
+        const answer = await read(id)
+        assert.equal(answer.statusCode, 200)
+        assert.equal(answer.headers['retry-after'], undefined)
+        const { status, error, resultUrl } = answer.json()
+        assert.deepEqual([status, resultUrl], ['failed', undefined])
+        assert.deepEqual(error, { errorCode: 'VALIDATION_ERROR', message: 'The period is empty' })
+      })
+    })
+  }
+
+  describe('a task of somebody else', () => {
+    it('404, byte for byte like one that does not exist, on every path', async () => {
+      const id = await completed()
+      const missing = `tsk_${'A'.repeat(22)}`
+      for (const part of ['', '/status', '/download']) {
+        const answers = [
+          await get(`/api/reports/${missing}${part}`),
+          await get(`/api/reports/nonsense%00${part}`),
+          await get(`/api/reports/${id}${part}`, as('', `${caller}_other`)),
+          await get(`/api/reports/${id}${part}`, as('', caller, 'usr_2')),
+          await get(`/api/reports/${id}${part}`, as('', `${caller}_other`, caller)),
+        ]
+        const [first, ...rest] = answers.map(({ statusCode, body }) => [statusCode, body])
+        assert.equal(first?.[0], 404)
+        assert.equal(JSON.parse(first?.[1] as string).errorCode, 'RESOURCE_NOT_FOUND')
+        for (const answer of rest) assert.deepEqual(answer, first)
+      }
+    })
+
+    it('200 for scope admin', async () => {
+      const id = await completed()
+      for (const part of ['', '/status', '/download']) {
+        assert.equal((await get(`/api/reports/${id}${part}`, as('admin', 'cli_root'))).statusCode, 200, part)
+      }
+    })
+  })
+
+  describe('GET /api/reports/{taskId}/download', () => {
+    const sha256 = createHash('sha256').update(bytes).digest('base64')
+    const path = (id: string) => `/api/reports/${id}/download`
+
+    it('200 with the bytes, their digest and a name', async () => {
+      const id = await completed()
+      const { statusCode, headers, body } = await get(path(id))
+      assert.deepEqual([statusCode, body], [200, bytes])
+      assert.equal(headers['content-type'], 'text/csv; charset=utf-8; header=present')
+      assert.equal(headers['content-disposition'], `attachment; filename="report-numbers-${id}.csv"`)
+      assert.equal(headers['content-length'], '15')
+      assert.equal(headers['accept-ranges'], 'bytes')
+      assert.equal(headers.etag, `"${sha256}"`)
+      assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
+    })
+
+    it('200 with the media type of JSON', async () => {
+      const { headers, body } = await get(path(await completed('json')))
+      assert.equal(headers['content-type'], 'application/json')
+      assert.match(String(headers['content-disposition']), /\.json"$/)
+      assert.deepEqual(JSON.parse(body), [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }])
+    })
+
+    it('200 whatever Accept says: the result has one representation', async () => {
+      const id = await completed()
+      for (const accept of ['text/csv', 'application/octet-stream', 'application/json', 'text/csv;q=0, text/*', 'x']) {
+        const answer = await get(path(id), { accept, 'accept-encoding': 'identity;q=0' })
+        assert.deepEqual(
+          [answer.statusCode, answer.headers['content-type']],
+          [200, 'text/csv; charset=utf-8; header=present'],
+          accept,
+        )
+      }
+    })
+
+    it('200 plain, whatever coding is asked for: tag, digest and ranges are of these bytes', async () => {
+      const id = await completed()
+      for (const range of [undefined, 'bytes=0-4']) {
+        const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
+        assert.equal(headers['content-encoding'], undefined)
+        assert.deepEqual([body, headers.etag], [range ? bytes.slice(0, 5) : bytes, `"${sha256}"`])
+      }
+    })
+
+    it('206 with one range', async () => {
+      const id = await completed()
+      const cases = [
+        ['bytes=0-0', 'n', '0-0'],
+        ['bytes=3-5', '0\r\n', '3-5'],
+        ['bytes=12-', '3\r\n', '12-14'],
+        ['bytes=12-999', '3\r\n', '12-14'],
+        ['bytes=-3', '3\r\n', '12-14'],
+        ['bytes=-999', bytes, '0-14'],
+        ['Bytes=0-14', bytes, '0-14'],
+      ] as const
+      for (const [range, part, place] of cases) {
+        const { statusCode, headers, body } = await get(path(id), { range })
+        assert.deepEqual([statusCode, body], [206, part], range)
+        assert.equal(headers['content-range'], `bytes ${place}/15`)
+        assert.equal(headers['content-length'], String(part.length))
+        assert.equal(headers.etag, `"${sha256}"`)
+        assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
+      }
+      assert.deepEqual(opened[1], { start: 3, end: 5 })
+    })
+
+    it('200 with all of it for several ranges, other units and malformed ones', async () => {
+      const id = await completed()
+      for (const range of ['bytes=0-0,2-3', 'bytes=5-3', 'bytes=-', 'bytes=a-b', 'bytes 0-1', 'rows=0-1', '']) {
+        const { statusCode, body, headers } = await get(path(id), { range })
+        assert.deepEqual([statusCode, body, headers['content-range']], [200, bytes, undefined], range)
+      }
+    })
+
+    it('416 for a range outside', async () => {
+      const id = await completed()
+      for (const range of ['bytes=15-', 'bytes=15-20', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
+        const answer = await get(path(id), { range })
+        assert.equal(answer.statusCode, 416, range)
+        assert.equal(answer.json().errorCode, 'RANGE_NOT_SATISFIABLE')
+        assert.equal(answer.headers['content-range'], 'bytes */15')
+      }
+      assert.deepEqual(opened, [])
+    })
+
+    it('206 or 200 as If-Range says', async () => {
+      const id = await completed()
+      const status = async (condition: string, range = 'bytes=0-1') =>
+        (await get(path(id), { range, 'if-range': condition })).statusCode
+      assert.equal(await status(`"${sha256}"`), 206)
+      assert.equal(await status(`W/"${sha256}"`), 200)
+      assert.equal(await status('"other"'), 200)
+      assert.equal(await status('Sun, 01 Mar 2026 12:00:00 GMT'), 200)
+      assert.equal(await status('"other"', 'bytes=99-'), 200)
+    })
+
+    it('304 when the client has it already, range or not', async () => {
+      const id = await completed()
+      for (const tag of [`"${sha256}"`, `W/"${sha256}"`, `"a", "${sha256}"`, '*']) {
+        const answer = await get(path(id), { 'if-none-match': tag, range: 'bytes=0-1' })
+        assert.deepEqual([answer.statusCode, answer.body, answer.headers.etag], [304, '', `"${sha256}"`], tag)
+        assert.equal(answer.headers['content-length'], undefined)
+      }
+      assert.equal((await get(path(id), { 'if-none-match': '"other"' })).statusCode, 200)
+      assert.equal(opened.length, 1)
+    })
+
+    it('412 when If-Match names another result', async () => {
+      const id = await completed()
+      const status = async (tag: string) => (await get(path(id), { 'if-match': tag })).statusCode
+      assert.equal(await status('"other"'), 412)
+      assert.equal(await status(`W/"${sha256}"`), 412)
+      assert.equal(await status(`"${sha256}"`), 200)
+      assert.equal(await status('*'), 200)
+    })
+
+    it('HEAD: the same headers without opening the file, ranges ignored', async () => {
+      const id = await completed()
+      const whole = await get(path(id))
+      opened.length = 0
+      const head = (headers: Headers = {}) =>
+        app.inject({ method: 'HEAD', url: path(id), headers: { ...as(), ...headers } })
+      for (const range of ['', 'bytes=0-1', 'bytes=99-']) {
+        const answer = await head({ range })
+        assert.deepEqual([answer.statusCode, answer.body], [200, ''])
+        assert.deepEqual({ ...answer.headers, date: '' }, { ...whole.headers, date: '' })
+      }
+      const unchanged = await head({ 'if-none-match': `"${sha256}"` })
+      assert.deepEqual([unchanged.statusCode, unchanged.headers['content-length']], [304, undefined])
+      assert.deepEqual(opened, [])
+    })
+
+    it('409 with Retry-After while it is not completed', async () => {
+      const id = await accepted()
+      clock += 20_000
+      const answer = await get(path(id))
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_NOT_COMPLETED'])
+      assert.equal(answer.headers['retry-after'], '5')
+    })
+
+    it('409 when the task has failed', async () => {
+      const answer = await get(path(await failed()))
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_FAILED'])
+      assert.equal(answer.headers['retry-after'], undefined)
+    })
+
+    it('410 from the moment it expires', async () => {
+      const id = await completed()
+      clock += resultSeconds * 1_000 - 1
+      assert.equal((await get(path(id))).statusCode, 200)
+      clock += 1
+      const answer = await get(path(id))
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [410, 'RESULT_EXPIRED'])
+      assert.equal((await get(`/api/reports/${id}`)).statusCode, 200)
+    })
+
+    it('500 without a header of the result when the file is missing', async () => {
+      const id = await completed()
+      rmSync(join(folder, `${id}-1`))
+      const answer = await get(path(id))
+      assert.equal(answer.statusCode, 500)
+      assert.equal(answer.headers['repr-digest'], undefined)
+      assert.match(String(answer.headers['content-type']), /json/)
+    })
+  })
+
+  describe('GET /api/report-types', () => {
+    it('200 with every type, its formats and columns', async () => {
+      const answer = await get('/v1/api/report-types')
+      assert.equal(answer.statusCode, 200)
+      assert.deepEqual(answer.json(), [
+        {
+          ...{ reportType: 'numbers', title: 'Numbers', formats: ['json', 'csv', 'ndjson', 'xlsx', 'pdf'] },
+          columns: [{ name: 'n', type: 'integer' }],
+          parameters: {
+            type: 'object',
+            properties: {
+              fields: {
+                anyOf: [{ type: 'array', items: { type: 'string', enum: ['n'] } }, { type: 'string' }],
+                description: 'The columns to show, in this order; or one text with commas',
+              },
+            },
+            additionalProperties: false,
+          },
+        },
+      ])
+    })
+  })
+
+  describe('every route of reports', () => {
+    it('says who may call it, who may keep the answer, and what it is called', async () => {
+      const routes: [string, unknown][] = []
+      const bare = Fastify()
+      bare.addHook('onRoute', ({ method, url, config, schema }) => {
+        const about = schema as { operationId?: string; summary?: string; tags?: string[]; response?: object }
+        assert.ok(about.summary && about.response && about.tags?.includes('reports'), url)
+        routes.push([`${method} ${url}`, [config?.scope, config?.cache, about.operationId]])
+      })
+      const watch = watchTasks({ states: taskStates(db), later })
+      const about = { kinds: [], watch, now: () => clock, random: randomBytes, taskSeconds: 2_592_000 }
+      const services = { db, queue, results: folderResults(folder), ...about }
+      await bare.register(reports, services)
+      await bare.ready()
+      assert.deepEqual(Object.fromEntries(routes.filter(([name]) => !name.startsWith('HEAD'))), {
+        'POST /api/reports': ['reports:write', 'none', 'createReport'],
+        'GET /api/reports': ['reports:read', 'private', 'listReports'],
+        'GET /api/report-types': ['reports:read', 'private', 'listReportTypes'],
+        'GET /api/reports/:taskId': ['reports:read', 'private', 'readReport'],
+        'GET /api/reports/:taskId/status': ['reports:read', 'private', 'readReportStatus'],
+        'GET /api/reports/:taskId/download': ['reports:read', 'none', 'downloadReport'],
+        'GET /api/reports/:taskId/events': ['reports:read', 'none', 'watchReport'],
+        'POST /api/reports/:taskId/retry': ['reports:write', 'none', 'retryReport'],
+        'POST /api/reports/:taskId/cancel': ['reports:write', 'none', 'cancelReport'],
+        'DELETE /api/reports/:taskId': ['reports:write', 'none', 'deleteReport'],
+      })
+      await bare.close()
+    })
+  })
+})

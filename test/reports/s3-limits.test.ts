@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { s3Results } from '../../src/reports/files/s3.ts'
+import { s3Limits } from '../../src/reports/files/s3-client.ts'
+import { maxDownloadsInAll, type ResultStore, ResultsUnavailable } from '../../src/reports/files/store.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+import { s3Missing, s3Server } from '../support/s3.ts'
+import { until } from '../support/timers.ts'
+
+const url = new URL('s3://bucket/reports')
+const limits = { ...s3Limits, connectMs: 200, silentMs: 200 }
+const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
+
+/** A store that takes connections and sends each of them this and nothing more. */
+async function silentStore(sent = '') {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+    if (sent !== '') socket.once('data', () => socket.write(sent))
+    socket.resume()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  Object.assign(process.env, environment, { AWS_ENDPOINT_URL: `http://127.0.0.1:${port}` })
+  return {
+    connections: () => sockets.size,
+    close: () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+}
+
+describe('the limits of S3', () => {
+  it('are 3 s to connect, 10 s of silence, 32 connections for requests, and one for each download', () => {
+    const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
+    assert.deepEqual(s3Limits, expected)
+  })
+})
+
+describe('a store that takes requests and answers none', () => {
+  let store: Awaited<ReturnType<typeof silentStore>>
+  afterEach(() => store.close())
+
+  const operations: [name: string, run: (results: ResultStore) => Promise<unknown>][] = [
+    ['open', (results) => results.open('key')],
+    ['remove', (results) => results.remove('key')],
+    ['abandon', (results) => results.abandon('key')],
+    ['sweepTemporary', (results) => results.sweepTemporary()],
+  ]
+  for (const [name, run] of operations) {
+    it(`fails ${name} as unavailable when the time is over, retries included, and closes the connection`, async () => {
+      store = await silentStore()
+      await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
+      await until(() => store.connections() === 0)
+    })
+  }
+
+  it('fails an upload', async () => {
+    store = await silentStore()
+    const writer = await s3Results(url, limits).create('key')
+    await writer.write('some bytes')
+    await assert.rejects(writer.finish(), /timed out|TimeoutError/)
+  })
+
+  it('fails as unavailable where nothing listens', async () => {
+    store = await silentStore()
+    store.close()
+    await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
+  })
+
+  it('fails as unavailable when it says that it has too much to do', async () => {
+    store = await silentStore('HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n')
+    await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
+  })
+
+  it('fails the reading of a result that stops coming, and closes the connection', async () => {
+    store = await silentStore('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfirst')
+    const content = await s3Results(url, limits).open('key')
+    const read: unknown[] = []
+    await assert.rejects(async () => {
+      for await (const chunk of content) read.push(String(chunk))
+    }, ResultsUnavailable)
+    assert.deepEqual(read, ['first'])
+    await until(() => store.connections() === 0)
+  })
+
+  it('ends the opening of a result, and the reading, when the client is gone', async () => {
+    store = await silentStore()
+    const gone = new AbortController()
+    const opening = s3Results(url, { ...limits, silentMs: 600_000 }).open('key', undefined, gone.signal)
+    await until(() => store.connections() === 1)
+    gone.abort()
+    await assert.rejects(opening)
+    await until(() => store.connections() === 0)
+    store.close()
+    store = await silentStore('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfirst')
+    const content = await s3Results(url, { ...limits, silentMs: 600_000 }).open('key')
+    content.destroy()
+    await until(() => store.connections() === 0)
+  })
+})
+
+onSqlite((engine) => {
+  describe('a request whose result is in a store that does not answer', () => {
+    let db: Database
+    let test: TestApp
+    let store: Awaited<ReturnType<typeof silentStore>>
+    before(async () => {
+      store = await silentStore()
+      db = await engine.database()
+      test = await testApp(db, { results: s3Results(url, limits) })
+    })
+    after(async () => {
+      await test.app.close()
+      await db.close()
+      store.close()
+    })
+
+    for (const [method, part] of [
+      ['GET', '/download'],
+      ['DELETE', ''],
+    ] as const) {
+      it(`503 with Retry-After for ${method} …${part}`, async () => {
+        const payload = { reportType: 'books', format: 'csv' }
+        const id = (await test.send({ method: 'POST', url: '/api/reports', payload })).json().taskId
+        const result = { resultKey: 'key', sizeBytes: 1, sha256: 'x', expiresAt: '2026-03-08T12:00:00.000Z' }
+        const values = { status: 'completed' as const, completedAt: '2026-03-01T12:00:00.000Z', ...result }
+        await db.write((tx) => tx.updateTable('tasks').set(values).where('id', '=', id).execute())
+        const answer = await test.send({ method, url: `/api/reports/${id}${part}` })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [503, 'SERVICE_UNAVAILABLE'])
+        assert.ok(Number(answer.headers['retry-after']) >= 1)
+        assert.equal(answer.headers['content-disposition'], undefined)
+        await until(() => store.connections() === 0)
+      })
+    }
+  })
+})
+
+describe('results in S3, of which many are being downloaded', { skip: s3Missing }, () => {
+  let stop: () => void
+  let results: ResultStore
+  const stalled: Readable[] = []
+  before(async () => {
+    const server = await s3Server()
+    stop = server.stop
+    results = s3Results(new URL(server.url))
+  })
+  after(() => {
+    for (const content of stalled) content.destroy()
+    stop()
+  })
+
+  it('takes uploads, removals and other downloads while 70 are not read', async () => {
+    const large = await results.create('large')
+    await large.write(Buffer.alloc(4 * 1_024 * 1_024))
+    await large.finish()
+    for (let n = 0; n < 70; n++) stalled.push(await results.open('large'))
+    const small = await results.create('small')
+    await small.write('small')
+    assert.equal((await small.finish()).sizeBytes, 5)
+    assert.equal(String(Buffer.concat(await (await results.open('small')).toArray())), 'small')
+    await results.remove('small')
+    await assert.rejects(results.open('small'), (error) => !(error instanceof ResultsUnavailable))
+  })
+})

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import { ResultsUnavailable } from '../../src/reports/files/store.ts'
+import { timedReads } from '../../src/reports/files/timed-reads.ts'
+import { until } from '../support/timers.ts'
+
+describe('the bytes of a stream, within a time', () => {
+  beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
+  afterEach(() => mock.timers.reset())
+
+  /** A stream that sends what the test pushes. */
+  const source = () => new Readable({ read() {} })
+
+  it('are all of them, in order', async () => {
+    const chunks = ['a', 'bc', 'd'.repeat(100_000)].map((text) => Buffer.from(text))
+    const read = await timedReads(Readable.from(chunks, { objectMode: false }), 10).toArray()
+    assert.deepEqual(Buffer.concat(read), Buffer.concat(chunks))
+    mock.timers.tick(1_000)
+  })
+
+  it('fail when the next ones take longer, and the source is destroyed', async () => {
+    const from = source()
+    const timed = timedReads(from, 10_000)
+    const failed = assert.rejects(async () => {
+      for await (const _ of timed);
+    }, ResultsUnavailable)
+    from.push('one')
+    await until(() => from.readableLength === 0)
+    mock.timers.tick(9_999)
+    assert.equal(from.destroyed, false)
+    mock.timers.tick(1)
+    await failed
+    assert.equal(from.destroyed, true)
+  })
+
+  it('may wait for their reader as long as it takes', async () => {
+    const from = source()
+    const timed = timedReads(from, 10)
+    for (let n = 0; n < 40; n++) from.push(Buffer.alloc(65_536))
+    timed.once('readable', () => {})
+    await until(() => timed.readableLength >= timed.readableHighWaterMark)
+    mock.timers.tick(1_000_000)
+    assert.equal(timed.destroyed, false)
+    from.push(null)
+    assert.equal(Buffer.concat(await timed.toArray()).length, 40 * 65_536)
+  })
+
+  it('fail as their source fails', async () => {
+    const from = source()
+    const failed = assert.rejects(timedReads(from, 10).toArray(), /broken/)
+    from.destroy(new Error('broken'))
+    await failed
+  })
+
+  it('destroy the source when they are destroyed, also while it is waited for', async () => {
+    const from = source()
+    const timed = timedReads(from, 10)
+    timed.resume()
+    timed.destroy()
+    await until(() => from.closed && timed.closed)
+  })
+})

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import type { LightMyRequestResponse as Response } from 'fastify'
+import { lookEveryMs } from '../../src/reports/wait-for-change.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { drivenTimers, until } from '../support/timers.ts'
+
+forEachEngine((engine) => {
+  describe('GET /api/reports/{taskId}/status under Prefer: wait', () => {
+    let db: Database
+    let service: TestApp
+    const timers = drivenTimers()
+    before(async () => {
+      db = await engine.database()
+      service = await testApp(db, { later: timers.later })
+    })
+    after(async () => {
+      const faults = [...service.faults]
+      await service.app.close()
+      await db.close()
+      assert.deepEqual(faults, [])
+    })
+
+    /** A new task that nobody works on. */
+    const created = async () => {
+      const payload = { reportType: 'books', format: 'csv' }
+      const answer = await service.send({ method: 'POST', url: '/api/reports', payload })
+      return { id: answer.json().taskId as string, url: answer.headers.location as string }
+    }
+    const change = (id: string, values: object) =>
+      db.write((tx) =>
+        tx
+          .updateTable('tasks')
+          .set((row) => ({ ...values, revision: row('revision', '+', 1) }))
+          .where('id', '=', id)
+          .execute(),
+      )
+    const get = (url: string, prefer?: string, headers: object = {}) =>
+      service.send({ url, headers: { ...(prefer && { prefer }), ...headers } })
+    const ended = {
+      status: 'failed',
+      completedAt: '2026-03-01T12:00:01.000Z',
+      errorCode: 'INTERNAL_ERROR',
+      errorMessage: 'no',
+    }
+    /** Lets one look happen and end. */
+    const looked = async () => {
+      timers.pass(lookEveryMs)
+      await until(() => timers.pending().includes(lookEveryMs))
+    }
+    const applied = ({ headers }: Response) => headers['preference-applied']
+
+    it('200 when the task has ended, and not when it has only begun or gone on', async () => {
+      const { id, url } = await created()
+      const answering = get(url, 'wait=10')
+      await until(() => timers.pending().length === 2)
+      assert.deepEqual(timers.pending(), [lookEveryMs, 10_000])
+      for (const values of [{ status: 'in_progress' }, { progress: 40 }]) {
+        await change(id, values)
+        await looked()
+        assert.ok(
+          timers.pending().some((ms) => ms > lookEveryMs),
+          'the request still waits',
+        )
+      }
+      await change(id, ended)
+      timers.pass(lookEveryMs)
+      const answer = await answering
+      assert.equal(answer.statusCode, 200)
+      assert.deepEqual([answer.json().status, answer.json().progress], ['failed', 40])
+      assert.equal(answer.headers.etag, '"4"')
+      assert.equal(applied(answer), 'wait=10')
+      assert.deepEqual(timers.pending(), [])
+    })
+
+    it('200 after the next change with If-None-Match, on the path of the task too', async () => {
+      const { id, url } = await created()
+      for (const [path, values, revision] of [
+        [url, { status: 'in_progress' }, 1],
+        [url.replace('/status', ''), { progress: 40 }, 2],
+      ] as const) {
+        const answering = get(path, 'wait=10', { 'if-none-match': `"${revision}"` })
+        await until(() => timers.pending().includes(10_000))
+        await change(id, values)
+        timers.pass(lookEveryMs)
+        const answer = await answering
+        assert.deepEqual([answer.statusCode, answer.headers.etag], [200, `"${revision + 1}"`])
+        assert.equal(applied(answer), 'wait=10')
+        await settled()
+      }
+    })
+
+    it('200 with the task as it is when the time is over; more than 30 seconds are 30', async () => {
+      for (const [prefer, seconds] of [
+        ['wait=3', 3],
+        ['wait=600', 30],
+      ] as const) {
+        const { url } = await created()
+        const answering = get(url, prefer)
+        await until(() => timers.pending().includes(seconds * 1_000))
+        timers.pass(seconds * 1_000)
+        const answer = await answering
+        assert.deepEqual([answer.statusCode, answer.json().status], [200, 'pending'])
+        assert.equal(applied(answer), `wait=${seconds}`)
+        assert.ok(answer.headers['retry-after'])
+      }
+      await settled()
+    })
+
+    /** The look that is under way ends, and finds nobody. */
+    const settled = async () => {
+      while (timers.pending().length > 0) {
+        timers.pass(lookEveryMs)
+        await until(() => timers.pending().every((ms) => ms === lookEveryMs))
+      }
+    }
+
+    it('200 at once without a preference, for a finished task, and for one that has changed unseen', async () => {
+      const { id, url } = await created()
+      assert.equal(applied(await get(url)), undefined)
+      assert.equal(applied(await get(url, 'wait=soon')), undefined)
+      const missed = await get(url, 'wait=10', { 'if-none-match': '"7"' })
+      assert.deepEqual([missed.statusCode, applied(missed)], [200, 'wait=10'])
+      await change(id, ended)
+      const finished = await get(url, 'wait=10')
+      assert.deepEqual([finished.json().status, applied(finished)], ['failed', 'wait=10'])
+      assert.deepEqual(timers.pending(), [])
+    })
+
+    it('304 when the time is over and the tag is still current, 200 when it is not', async () => {
+      const { id, url } = await created()
+      const poll = get(url, 'wait=2', { 'if-none-match': '"1"' })
+      await until(() => timers.pending().includes(2_000))
+      timers.pass(2_000)
+      assert.equal((await poll).statusCode, 304)
+      await settled()
+      const again = get(url, 'wait=2', { 'if-none-match': '"1"' })
+      await until(() => timers.pending().includes(2_000))
+      await change(id, { progress: 1 })
+      timers.pass(lookEveryMs)
+      assert.equal((await again).statusCode, 200)
+    })
+
+    it('404 at once for the task of somebody else', async () => {
+      const { url } = await created()
+      const headers = { prefer: 'wait=10' }
+      const answer = await service.send({ url, headers, token: token(everyScope, 'cli_other') })
+      assert.equal(answer.statusCode, 404)
+      assert.deepEqual(timers.pending(), [])
+    })
+
+    it('a client that leaves is waited for no longer', async () => {
+      const { url } = await created()
+      const { app } = service
+      await app.listen({ host: '127.0.0.1', port: 0 })
+      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+      await once(socket, 'connect')
+      const lines = ['host: plinth.test', 'x-forwarded-proto: https', `authorization: Bearer ${token(everyScope)}`]
+      socket.write(`GET ${url} HTTP/1.1\r\n${lines.join('\r\n')}\r\nprefer: wait=30\r\n\r\n`)
+      await until(() => timers.pending().includes(30_000))
+      socket.destroy()
+      await until(() => !timers.pending().includes(30_000))
+      await settled()
+    })
+
+    it('200 when the service stops', async () => {
+      const stopping = await testApp(db, { later: timers.later })
+      const { url } = await created()
+      const answer = stopping.send({ url, headers: { prefer: 'wait=30' } })
+      await until(() => timers.pending().includes(30_000))
+      const closed = stopping.app.close()
+      assert.equal((await answer).statusCode, 200)
+      await closed
+      await settled()
+    })
+  })
+})

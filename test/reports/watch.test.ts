@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import { places } from '../../src/reports/places.ts'
+import {
+  lookEveryMs,
+  maxWaiters,
+  type TaskState,
+  type TaskWatch,
+  watchTasks,
+} from '../../src/reports/wait-for-change.ts'
+import { drivenTimers, until } from '../support/timers.ts'
+
+describe('waiting for tasks', () => {
+  let timers: ReturnType<typeof drivenTimers>
+  let stored: Map<string, number>
+  let looks: string[][]
+  let broken: boolean
+  let watch: TaskWatch
+  const never = new AbortController().signal
+
+  beforeEach(() => {
+    timers = drivenTimers()
+    stored = new Map([
+      ['a', 1],
+      ['b', 1],
+    ])
+    looks = []
+    broken = false
+    const states = async (ids: string[]) => {
+      looks.push(ids)
+      if (broken) throw new Error('the store is gone')
+      const found = [...stored].filter(([id]) => ids.includes(id))
+      return new Map(found.map(([id, revision]) => [id, { revision, isFinished: revision > 2 }]))
+    }
+    watch = watchTasks({ states, later: timers.later })
+  })
+
+  const isChanged = ({ revision }: TaskState) => revision !== 1
+  /** Waits for a task, and notes when it goes on. */
+  const wait = (id: string, ms = 5_000, signal = never, isMet = isChanged) => {
+    const waiter = { over: false }
+    watch.until(id, isMet, ms, signal)?.then(() => {
+      waiter.over = true
+    })
+    return waiter
+  }
+  /** Lets one look happen and end. */
+  const look = async () => {
+    const before = looks.length
+    timers.pass(lookEveryMs)
+    await until(() => looks.length > before)
+    await until(() => timers.pending().some((ms) => ms === lookEveryMs) || timers.pending().length === 0)
+  }
+
+  it('goes on when the revision changes, and not before', async () => {
+    const waiter = wait('a')
+    await look()
+    assert.equal(waiter.over, false)
+    stored.set('a', 2)
+    timers.pass(lookEveryMs)
+    await until(() => waiter.over)
+    assert.deepEqual(timers.pending(), [])
+  })
+
+  it('goes on only when its condition is met', async () => {
+    const waiter = wait('a', 5_000, never, ({ isFinished }) => isFinished)
+    stored.set('a', 2)
+    await look()
+    assert.equal(waiter.over, false)
+    stored.set('a', 3)
+    timers.pass(lookEveryMs)
+    await until(() => waiter.over)
+  })
+
+  it('goes on when the task is gone', async () => {
+    const waiter = wait('a')
+    stored.delete('a')
+    timers.pass(lookEveryMs)
+    await until(() => waiter.over)
+  })
+
+  it('goes on when the time is over', async () => {
+    const waiter = wait('a', 250)
+    await look()
+    await look()
+    timers.pass(50)
+    await until(() => waiter.over)
+  })
+
+  it('looks once for everybody, naming each task once, and not at all while nobody waits', async () => {
+    assert.deepEqual(timers.pending(), [])
+    const waiters = ['a', 'b', 'a', 'b'].map((id) => wait(id))
+    await look()
+    assert.deepEqual(looks, [['a', 'b']])
+    stored.set('a', 2)
+    await look()
+    assert.deepEqual(
+      waiters.map(({ over }) => over),
+      [true, false, true, false],
+    )
+    stored.set('b', 2)
+    timers.pass(lookEveryMs)
+    await until(() => waiters.every(({ over }) => over))
+    assert.deepEqual(looks, [['a', 'b'], ['a', 'b'], ['b']])
+    assert.deepEqual(timers.pending(), [])
+    const late = wait('b')
+    timers.pass(lookEveryMs)
+    await until(() => late.over)
+  })
+
+  it('is not woken by a look that began before it', async () => {
+    const first = wait('a')
+    stored.set('a', 2)
+    timers.pass(lookEveryMs)
+    const second = wait('b')
+    await until(() => first.over)
+    await look()
+    assert.equal(second.over, false)
+  })
+
+  it('goes on when it leaves, also when it has left already', async () => {
+    const leaving = new AbortController()
+    const waiter = wait('a', 5_000, leaving.signal)
+    leaving.abort()
+    await until(() => waiter.over)
+    const gone = wait('a', 5_000, leaving.signal)
+    await until(() => gone.over)
+    timers.pass(lookEveryMs)
+    assert.deepEqual(timers.pending(), [])
+    assert.deepEqual(looks, [])
+  })
+
+  it('goes on when the store fails, which the reading that follows will tell', async () => {
+    const waiter = wait('a')
+    broken = true
+    timers.pass(lookEveryMs)
+    await until(() => waiter.over)
+  })
+
+  it('goes on when the service stops, after which nobody waits', async () => {
+    const waiter = wait('a')
+    watch.close()
+    await until(() => waiter.over)
+    assert.equal(watch.until('a', isChanged, 5_000, never), undefined)
+  })
+})
+
+describe('places', () => {
+  const caller = (clientId: string, subject = clientId) => ({ clientId, subject })
+
+  it('20 waiting requests for each account, a client and its subject, and 1,000 in all', () => {
+    const { places } = watchTasks({ states: async () => new Map(), later: drivenTimers().later })
+    const { signal } = new AbortController()
+    for (let n = 0; n < 20; n++) assert.equal(places.take(caller('a'), signal), undefined)
+    assert.equal(places.take(caller('a'), signal), 'account')
+    assert.equal(places.take(caller('a', 'another subject'), signal), undefined)
+    for (let n = 0; n < 979; n++) assert.equal(places.take(caller(`client ${n}`), signal), undefined)
+    assert.equal(places.take(caller('b'), signal), 'process')
+    assert.equal(maxWaiters, 1_000)
+  })
+
+  it('are free again when the signal is aborted, also before they were taken', () => {
+    const { take } = places({ perAccount: 1, inAll: 1 })
+    const first = new AbortController()
+    assert.equal(take(caller('a'), first.signal), undefined)
+    assert.equal(take(caller('a'), first.signal), 'account')
+    assert.equal(take(caller('b'), first.signal), 'process')
+    first.abort()
+    for (let n = 0; n < 3; n++) assert.equal(take(caller('b'), first.signal), undefined)
+    assert.equal(take(caller('a'), new AbortController().signal), undefined)
+  })
+})

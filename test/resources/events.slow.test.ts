@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { operator } from '../../src/audit/chain.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import { createClient } from '../../src/oauth/clients/clients.ts'
+import { revokeClient } from '../../src/oauth/clients/update.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { sealer } from '../../src/storage/encryption.ts'
+import { fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
+import { type TestApp, testApp, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+const all = 'webhooks:read webhooks:write users:read users:write products:write books:write'
+
+forEachEngine((engine) => {
+  describe('events of resources', () => {
+    let db: Database
+    let service: TestApp
+    before(async () => {
+      db = await engine.database()
+      service = await testApp(db)
+    })
+    after(async () => {
+      await service.app.close()
+      await db.close()
+      assert.deepEqual(service.faults, [])
+    })
+    afterEach(async () => {
+      for (const table of ['webhooks', 'events', 'deliveries'] as const) {
+        await db.write((tx) => tx.deleteFrom(table).execute())
+      }
+    })
+
+    let made = 0
+    const client = async (scopes = all) => {
+      const wanted = { id: `cli_events_${++made}`, name: 'Listener', scopes: scopes.split(' ') }
+      await createClient(db, seal, builtIn.scopes, { ...wanted, grants: ['client_credentials'] })
+      return wanted.id
+    }
+    const register = (event: string, clientId: string, scopes = all, more: object = {}) =>
+      service.send({
+        method: 'POST',
+        url: '/api/webhooks',
+        payload: { event, callbackUrl: `http://127.0.0.1:9/${++made}`, ...more },
+        token: token(scopes, clientId),
+      })
+    const listen = async (event: string, clientId: string, scopes = all, more: object = {}): Promise<string> => {
+      const answer = await register(event, clientId, scopes, more)
+      assert.equal(answer.statusCode, 201, answer.body)
+      return answer.json().id
+    }
+    const send = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) =>
+      service.send({ method, url, ...(payload && { payload }), token: token(all, 'cli_writer') })
+    const events = () => db.read.selectFrom('events').selectAll().orderBy('createdAt').orderBy('type').execute()
+    const user = () => ({ name: 'Ada', email: `e${++made}@example.com`, phone: '+1 555', address: '1 Main St' })
+    const product = { name: 'Lamp', price: 1.5 }
+
+    /** Fans out every event as the worker does, and tells who is called. */
+    const told = async (): Promise<{ webhookId: string | null; body: string }[]> => {
+      const work = fanOut({ db, now: Date.now, random: randomBytes })
+      const payloads = (await events()).map(({ id }) => ({ eventId: id }))
+      await work({ payloads, signal: new AbortController().signal, finish: async () => {} })
+      return db.read.selectFrom('deliveries').select(['webhookId', 'body']).orderBy('id').execute()
+    }
+
+    it('nothing is written when nobody listens, or only for something else, or not any more', async () => {
+      const listener = await client()
+      await listen('book.created', listener)
+      await listen('report.*', listener)
+      const paused = await listen('product.created', listener)
+      await db.write((tx) => tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', paused).execute())
+      const jobs = () =>
+        db.read
+          .selectFrom('jobs')
+          .select((row) => row.fn.countAll().as('count'))
+          .executeTakeFirst()
+      const before = await jobs()
+      assert.equal((await send('POST', '/products', product)).statusCode, 201)
+      assert.deepEqual(await events(), [])
+      assert.deepEqual(await jobs(), before)
+    })
+
+    it('each change is told once, with what everybody who may read sees', async () => {
+      await listen('product.*', await client())
+      const created = (await send('POST', '/products', product)).json()
+      const place = `/products/${created.id}`
+      service.clock.now += 1_000
+      const replaced = (await send('PUT', place, { name: 'Lamp', price: 2 })).json()
+      service.clock.now += 1_000
+      const patched = (await send('PATCH', place, { price: 3 })).json()
+      service.clock.now += 1_000
+      await send('DELETE', place)
+      assert.deepEqual(
+        (await events()).map(({ type, body }) => [type, JSON.parse(body)]),
+        [
+          ['product.created', created],
+          ['product.updated', replaced],
+          ['product.updated', patched],
+          ['product.deleted', { id: created.id }],
+        ],
+      )
+      const { ownerClient, audience, callbackUrl } = (await events())[0]!
+      assert.deepEqual([ownerClient, audience, callbackUrl], ['cli_writer', 'any', null])
+    })
+
+    it('the envelope has type, timestamp and data; links are those of the bare paths', async () => {
+      const id = await listen('book.created', await client(), all, { payloadStyle: 'envelope' })
+      const created = await service.send({
+        method: 'POST',
+        url: '/v1/books',
+        payload: { title: 'T', author: 'A' },
+        token: token(all, 'cli_writer'),
+      })
+      const [{ webhookId, body }] = (await told()) as [{ webhookId: string; body: string }]
+      const { type, timestamp, data } = JSON.parse(body)
+      assert.deepEqual([webhookId, type, timestamp], [id, 'book.created', created.json().createdAt])
+      assert.deepEqual(data, { ...created.json(), _links: data._links })
+      assert.equal(data._links.self.href, `/books/${data.id}`)
+    })
+
+    it('a refused change is not told: 409, 412, 404', async () => {
+      await listen('*', await client())
+      const { id, email } = (await send('POST', '/users', user())).json()
+      await db.write((tx) => tx.deleteFrom('events').execute())
+      assert.equal((await send('POST', '/users', { ...user(), email })).statusCode, 409)
+      const headers = { 'if-match': '"99"' }
+      const stale = { url: `/users/${id}`, headers, token: token(all, 'cli_writer') }
+      assert.equal((await service.send({ ...stale, method: 'PUT', payload: user() })).statusCode, 412)
+      assert.equal((await service.send({ ...stale, method: 'DELETE' })).statusCode, 412)
+      assert.equal((await send('DELETE', '/users/2147483647')).statusCode, 404)
+      assert.deepEqual(await events(), [])
+    })
+
+    it('hidden fields never leave, not even to those who may see them over HTTP (T-API-04)', async () => {
+      const full = `${all} users:read:full`
+      await listen('user.*', await client(full), full)
+      const { id } = (await send('POST', '/users', user())).json()
+      await send('PATCH', `/users/${id}`, { phone: '+2 666' })
+      for (const { body } of await events()) {
+        assert.deepEqual(Object.keys(JSON.parse(body)).sort(), ['createdAt', 'email', 'id', 'name', 'updatedAt'])
+        assert.doesNotMatch(body, /555|666|Main/)
+      }
+      assert.equal((await told()).length, 2)
+    })
+
+    it('403 for a registration whose token may not read what it asks to hear', async () => {
+      const listener = await client()
+      for (const event of ['user.created', 'user.*']) {
+        const answer = await register(event, listener, 'webhooks:write products:write users:write')
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [403, 'ACCESS_DENIED'])
+        assert.match(String(answer.headers['www-authenticate']), /insufficient_scope", scope="users:read"/)
+      }
+      assert.deepEqual(await db.read.selectFrom('webhooks').select('id').execute(), [])
+      const lacking = 'webhooks:write'
+      for (const event of ['*', 'product.*', 'book.deleted']) await listen(event, await client(lacking), lacking)
+    })
+
+    it('`*` brings only what the token, and still the client, may read; everybody gets what is public', async () => {
+      const mayRead = await client()
+      const mayNot = await client('webhooks:write')
+      const reader = await listen('*', mayRead)
+      // The client may read users, but whoever granted this token did not say so.
+      const consented = await listen('*', mayRead, 'webhooks:write')
+      const stranger = await listen('*', mayNot, 'webhooks:write')
+      // The token said more than the client is allowed by now.
+      const reduced = await listen('*', mayNot, all)
+      await send('POST', '/users', user())
+      assert.deepEqual(
+        (await told()).map(({ webhookId }) => webhookId),
+        [reader],
+      )
+      await db.write((tx) => tx.deleteFrom('deliveries').execute())
+      await db.write((tx) => tx.deleteFrom('events').execute())
+      await send('POST', '/products', product)
+      const everybody = [reader, consented, stranger, reduced].sort()
+      assert.deepEqual((await told()).map(({ webhookId }) => webhookId).sort(), everybody)
+      assert.equal((await told()).length, 4, 'running twice adds nothing')
+    })
+
+    it('a revoked client hears nothing more (T-WH-07)', async () => {
+      const listener = await client()
+      await listen('product.created', listener)
+      await listen('user.created', listener)
+      await revokeClient({ db, sealer: seal, actor: operator }, listener)
+      await send('POST', '/products', product)
+      await send('POST', '/users', user())
+      assert.deepEqual(await told(), [])
+    })
+
+    it('a registration older than resource events hears only what is public', async () => {
+      const id = await listen('*', await client())
+      await db.write((tx) => tx.updateTable('webhooks').set({ scopes: null }).where('id', '=', id).execute())
+      await send('POST', '/users', user())
+      assert.deepEqual(await told(), [])
+      await send('POST', '/products', product)
+      assert.equal((await told()).length, 1)
+    })
+
+    it('every event can be registered and is shown with an example; a report stays its owner’s', async () => {
+      const listener = await client()
+      const kinds = (await service.send({ url: '/api/event-types', token: token(all, listener) })).json()
+      const names = kinds.map(({ event }: { event: string }) => event)
+      assert.deepEqual(names, Object.keys(builtIn.events))
+      for (const name of names) await listen(name, listener)
+      for (const kind of kinds) assert.deepEqual(Object.keys(kind), ['event', 'description', 'example', 'schema'])
+      const { example } = kinds.find(({ event }: { event: string }) => event === 'user.updated')
+      assert.deepEqual(Object.keys(example), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
+      assert.equal(builtIn.events['report.completed']?.audience, null)
+    })
+  })
+})

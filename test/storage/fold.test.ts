@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { caseFold } from '../../src/storage/rows/page-query.ts'
+
+describe('fold', () => {
+  it('is the same for texts that differ in case or Unicode form only', () => {
+    for (const [one, other] of [
+      ['Füller', 'FU\u0308LLER'],
+      ['ＰＥＮ', 'pen'],
+      ['ﬁne', 'FINE'],
+      ['\u212bngstrom', 'ångström'.replace('ö', 'o')],
+      ['①', '1'],
+      ['K', '\u212a'],
+    ]) {
+      assert.equal(caseFold(one as string), caseFold(other as string), one)
+    }
+  })
+
+  it('is another one for texts that differ otherwise', () => {
+    for (const [one, other] of [
+      ['a', 'ä'],
+      ['pen', 'pens'],
+      ['a b', 'ab'],
+    ]) {
+      assert.notEqual(caseFold(one as string), caseFold(other as string))
+    }
+  })
+
+  it('is stable: folding twice changes nothing', () => {
+    for (const text of ['Straße', 'İstanbul', 'ΣΑΣ', '㎒', 'ǅ', 'ﷺ', '\u1e9e'])
+      assert.equal(caseFold(caseFold(text)), caseFold(text), text)
+  })
+})

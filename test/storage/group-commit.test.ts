@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../../src/storage/database.ts'
+import { groupCommit } from '../../src/storage/group-commit.ts'
+import { migrate } from '../../src/storage/migrate.ts'
+import { openDatabase } from '../../src/storage/open.ts'
+import type { SqliteHandle } from '../../src/storage/sqlite/driver.ts'
+import { sqlite } from '../../src/storage/sqlite/engine.ts'
+import { onSqlite, type Place } from '../support/engines.ts'
+
+onSqlite((engine) => {
+  describe('group commit', () => {
+    let place: Place
+    let db: Database
+    /** Another process, as far as SQLite can tell. */
+    let other: DatabaseSync
+    beforeEach(async () => {
+      place = await engine.place()
+      db = await openDatabase(place.url)
+      await migrate(db)
+      other = new DatabaseSync(place.url.slice('file:'.length), { timeout: 0 })
+    })
+    afterEach(async () => {
+      other.close()
+      await db.close()
+      await place.remove()
+    })
+
+    const insert = (tx: Queryable, name: string) => tx.insertInto('settings').values({ name, value: 'x' }).execute()
+    const add = (name: string) => db.write((tx) => insert(tx, name))
+    const seen = () =>
+      other
+        .prepare('select name from settings order by name')
+        .all()
+        .map(({ name }) => name)
+    const outcomes = async (writes: Promise<unknown>[]) =>
+      (await Promise.allSettled(writes)).map(({ status }) => status)
+
+    it('a failing unit undoes only itself, all of itself', async () => {
+      const failing = db.write(async (tx) => {
+        await insert(tx, 'b1')
+        await insert(tx, 'b2')
+        throw new Error('no')
+      })
+      assert.deepEqual(await outcomes([add('a'), failing, add('c')]), ['fulfilled', 'rejected', 'fulfilled'])
+      assert.deepEqual(seen(), ['a', 'c'])
+      await assert.rejects(failing, /^Error: no$/)
+    })
+
+    it('a unit that breaks a constraint undoes only itself and learns why', async () => {
+      const first = add('a')
+      const twice = db.write(async (tx) => {
+        await insert(tx, 'b')
+        await insert(tx, 'a')
+      })
+      assert.deepEqual(await outcomes([first, twice, add('c')]), ['fulfilled', 'rejected', 'fulfilled'])
+      await assert.rejects(twice, db.engine.isDuplicate)
+      assert.deepEqual(seen(), ['a', 'c'])
+    })
+
+    it('a unit may fail a statement, catch it and go on', async () => {
+      await add('a')
+      await db.write(async (tx) => {
+        await assert.rejects(insert(tx, 'a'))
+        await insert(tx, 'b')
+      })
+      assert.deepEqual(seen(), ['a', 'b'])
+    })
+
+    it('a unit is answered only after the commit that holds it', async () => {
+      const answered: string[] = []
+      const note = (name: string) => () => void answered.push(name)
+      let behind: { answered: string[]; seen: unknown[]; own: number } | undefined
+      const last = db.write(async (tx) => {
+        await turn()
+        const own = await tx.selectFrom('settings').select('name').execute()
+        behind = { answered: [...answered], seen: seen(), own: own.length }
+      })
+      // Arrives behind `last` but in the same turn of the event loop, so it shares the commit.
+      const first = add('a').then(note('a'))
+      await Promise.all([last.then(note('last')), first])
+      assert.deepEqual(behind, { answered: [], seen: [], own: 0 })
+      assert.deepEqual(answered.sort(), ['a', 'last'])
+      assert.deepEqual(seen(), ['a'])
+    })
+
+    it('a unit behind another in the same commit sees its changes, nobody outside does', async () => {
+      let inside: number | undefined
+      let outside: unknown[] | undefined
+      await Promise.all([
+        add('a'),
+        db.write(async (tx) => {
+          inside = (await tx.selectFrom('settings').select('name').execute()).length
+          outside = seen()
+        }),
+      ])
+      assert.equal(inside, 1)
+      assert.deepEqual(outside, [])
+    })
+
+    it('what a unit returns is what the write returns', async () => {
+      assert.deepEqual(await db.write(async () => ({ seven: 7 })), { seven: 7 })
+      assert.equal(await db.write(async () => undefined), undefined)
+    })
+
+    for (const count of [500, 1_200]) {
+      it(`${count} parallel writes are all there when answered, in the order they came`, async () => {
+        const ids = await Promise.all(
+          Array.from({ length: count }, (_, at) =>
+            db.write(async (tx) => {
+              const values = { queue: 'q', payload: String(at), runAt: '2026-01-01T00:00:00.000Z' }
+              return tx.insertInto('jobs').values(values).returning('id').executeTakeFirstOrThrow()
+            }),
+          ),
+        )
+        assert.deepEqual(
+          ids.map(({ id }) => id),
+          Array.from({ length: count }, (_, at) => at + 1),
+        )
+        assert.equal(other.prepare('select count(*) as count from jobs').get()?.count, count)
+      })
+    }
+
+    it('every third of 500 parallel writes fails, the others are there', async () => {
+      const writes = Array.from({ length: 500 }, (_, at) =>
+        db.write(async (tx) => {
+          await insert(tx, `n${at}`)
+          if (at % 3 === 0) throw new Error('no')
+        }),
+      )
+      const kept = (await outcomes(writes)).filter((status) => status === 'fulfilled').length
+      assert.equal(kept, 333)
+      assert.equal(seen().length, 333)
+    })
+
+    it('a write waits for the lock of another process, and reads go on meanwhile', async () => {
+      other.exec('begin immediate')
+      other.exec("insert into settings (name, value) values ('theirs', 'x')")
+      let answered = false
+      const waiting = add('ours').then(() => {
+        answered = true
+      })
+      for (let turns = 0; turns < 5; turns++) {
+        await turn()
+        assert.deepEqual(await db.read.selectFrom('settings').select('name').execute(), [])
+      }
+      assert.equal(answered, false)
+      other.exec('commit')
+      await waiting
+      assert.deepEqual(seen(), ['ours', 'theirs'])
+    })
+
+    it('a write is rejected as unavailable when the lock is never released, and the next one is tried anew', async (t) => {
+      t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+      let locked = true
+      const begin = () => {
+        if (locked) throw Object.assign(new Error('database is locked'), { errcode: 5 })
+      }
+      const statement = (sql: string) => ({ run: { run: sql === 'begin immediate' ? begin : () => {} } })
+      const db = {
+        isOpen: true,
+        get isTransaction() {
+          return !locked
+        },
+        exec: () => {},
+      }
+      const handle = { db, statement }
+      const write = groupCommit(handle as unknown as SqliteHandle, undefined)
+      let refused: unknown
+      const refusal = write(async () => 'never').catch((error) => {
+        refused = error
+      })
+      for (let waits = 0; waits < 10_000 && refused === undefined; waits++) {
+        await turn()
+        t.mock.timers.tick(5)
+      }
+      assert.ok(sqlite.isUnavailable(refused), String(refused))
+      await refusal
+      locked = false
+      assert.equal(await write(async () => 'done'), 'done')
+    })
+
+    it('writes that came while the lock was waited for are done too', async () => {
+      other.exec('begin immediate')
+      const first = add('first')
+      await turn()
+      const later = ['a', 'b', 'c'].map(add)
+      await turn()
+      other.exec('rollback')
+      await Promise.all([first, ...later])
+      assert.deepEqual(seen(), ['a', 'b', 'c', 'first'])
+    })
+
+    it('a write is synced before it is answered: WAL with synchronous=FULL (P1)', async () => {
+      const setting = async (pragma: string) => {
+        const { rows } = await db.write((tx) => sql<Record<string, unknown>>`pragma ${sql.raw(pragma)}`.execute(tx))
+        return Object.values(rows[0] ?? {})[0]
+      }
+      assert.deepEqual([await setting('journal_mode'), await setting('synchronous')], ['wal', 2])
+    })
+  })
+})

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, it } from 'node:test'
+import { sealer } from '../../src/storage/encryption.ts'
+
+const key = Buffer.alloc(32, 7)
+const { seal, open, digest } = sealer(key, randomBytes)
+
+describe('seal', () => {
+  it('comes back at the place it was sealed for', () => {
+    for (const text of ['hunter2', '', 'ä🖋\0', 'x'.repeat(10_000)]) assert.equal(open(seal(text, 'a:1'), 'a:1'), text)
+  })
+
+  it('shows nothing of the text and differs each time', () => {
+    const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
+    assert.notEqual(first, second)
+    assert.match(first, /^v1\.[\w-]+$/)
+    assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
+  })
+
+  it('is refused at another place, under another key, altered or cut', () => {
+    const sealed = seal('hunter2', 'a:1')
+    assert.throws(() => open(sealed, 'a:2'))
+    assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))
+    const bytes = Buffer.from(sealed.slice(3), 'base64url')
+    for (let at = 0; at < bytes.length; at++) {
+      const altered = Buffer.from(bytes)
+      altered[at] = (altered[at] as number) ^ 1
+      assert.throws(() => open(`v1.${altered.toString('base64url')}`, 'a:1'), Error, `byte ${at}`)
+      assert.throws(() => open(`v1.${bytes.subarray(0, at).toString('base64url')}`, 'a:1'), Error, `${at} bytes`)
+    }
+  })
+})
+
+describe('digest', () => {
+  it('is the same for the same secret at the same place under the same key only', () => {
+    assert.equal(digest('hunter2', 'a:1'), digest('hunter2', 'a:1'))
+    const others = [
+      digest('hunter3', 'a:1'),
+      digest('hunter2', 'a:2'),
+      sealer(Buffer.alloc(32, 8), randomBytes).digest('hunter2', 'a:1'),
+    ]
+    for (const other of others) assert.notEqual(other, digest('hunter2', 'a:1'))
+  })
+})

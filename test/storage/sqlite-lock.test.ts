@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { migrate } from '../../src/storage/migrate.ts'
+import { openDatabase } from '../../src/storage/open.ts'
+import { DatabaseInUse, lockSqlite } from '../../src/storage/sqlite/lock.ts'
+
+describe('the lock of a served SQLite file', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-lock-'))
+  after(() => rmSync(folder, { recursive: true }))
+  const now = () => Date.parse('2026-03-01T12:00:00.000Z')
+  const url = `file:${join(folder, 'plinth.db')}`
+  const inUse = (error: unknown) => {
+    assert.ok(error instanceof DatabaseInUse)
+    assert.equal(error.exitCode, 2)
+    assert.match(
+      error.message,
+      new RegExp(` is served by process ${process.pid}, started at 2026-03-01T12:00:00.000Z: `),
+    )
+    return true
+  }
+
+  it('refuses a second owner with the process and its start, by every path to the file, until it is unlocked', async () => {
+    const db = await openDatabase(url)
+    await migrate(db)
+    symlinkSync(folder, `${folder}-link`)
+    symlinkSync(join(folder, 'plinth.db'), join(folder, 'other.db'))
+    after(() => rmSync(`${folder}-link`))
+    const unlock = lockSqlite(url, now)
+    for (const same of [url, join(folder, 'plinth.db'), `file:${folder}-link/plinth.db`, join(folder, 'other.db')]) {
+      assert.throws(() => lockSqlite(same, now), inUse)
+    }
+    // The refusals have not weakened it, and the database itself is not locked.
+    assert.throws(() => lockSqlite(url, now), inUse)
+    await db.write((tx) => tx.deleteFrom('products').execute())
+    await db.close()
+    unlock?.()
+    lockSqlite(url, now)?.()
+  })
+
+  it('holds for one file, and leaves others of the folder free', () => {
+    const [one, other] = [lockSqlite(join(folder, 'one.db'), now), lockSqlite(join(folder, 'two.db'), now)]
+    one?.()
+    other?.()
+  })
+
+  it('keeps its files from others', () => {
+    const unlock = lockSqlite(url, now)
+    for (const name of ['plinth.db.lock', 'plinth.db.pid'])
+      assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600)
+    assert.match(readFileSync(join(folder, 'plinth.db.pid'), 'utf8'), /^\d+ \S+Z\n$/)
+    unlock?.()
+  })
+
+  it('is none on a server, which many processes share', () => {
+    assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
+  })
+})

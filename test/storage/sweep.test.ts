@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { sql } from 'kysely'
+import { sweepInvitations } from '../../src/oauth/users/invitations.ts'
+import { sweepLoginTries } from '../../src/oauth/users/login-throttle.ts'
+import { expireQuotaUses } from '../../src/rate-limits/stores/quotas.ts'
+import { expireLimitWindows } from '../../src/rate-limits/stores/windows.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { expireRequestCounts } from '../../src/storage/request-counts.ts'
+import { maxSwept } from '../../src/storage/sweep.ts'
+import { expireVersionCalls } from '../../src/versioning/call-counts.ts'
+import { expireDeliveries } from '../../src/webhooks/expire.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+const rows = maxSwept * 2 + 100
+const old = '2020-01-01T00:00:00.000Z'
+const now = () => Date.parse('2026-03-01T12:00:00.000Z')
+
+/** What is over and what is not, by table: the columns of a row, in SQL, with `n` as its number. */
+const cases: [
+  table: string,
+  columns: string,
+  over: string,
+  lasting: string,
+  sweep: (db: Database) => Promise<unknown>,
+][] = [
+  ['login_tries', 'key, count, ends_at', `n, 1, '${old}'`, `'x', 1, '2030'`, (db) => sweepLoginTries(db, now)],
+  [
+    'invitations',
+    'user_id, token_hash, expires_at',
+    `n, n, '${old}'`,
+    `${rows + 1}, 'x', '2030'`,
+    (db) => sweepInvitations(db, now),
+  ],
+  ['limit_windows', 'key, points, expire', 'n, 1, 5', `'x', 1, ${now() + 1}`, (db) => expireLimitWindows(db, now)],
+  [
+    'quota_uses',
+    'key, period, used, granted',
+    `n, '2020-01', 1, 1`,
+    `'x', '2026-03', 1, 1`,
+    (db) => expireQuotaUses(db, now),
+  ],
+  [
+    'request_counts',
+    'day, client_id, requests',
+    `'2020-01-01', n, 1`,
+    `'2026-03-01', 'x', 1`,
+    (db) => expireRequestCounts(db, now),
+  ],
+  [
+    'version_calls',
+    'version, client_id, calls, last_call_at',
+    `'v1', n, 1, '${old}'`,
+    `'v1', 'x', 1, '2026-03'`,
+    (db) => expireVersionCalls(db, now),
+  ],
+  ['delivery_lanes', 'lane', 'n', `'x'`, (db) => expireDeliveries(db, now)],
+]
+
+forEachEngine((engine) => {
+  describe(`a sweep of ${rows} rows`, () => {
+    let db: Database
+    before(async () => {
+      db = await engine.database()
+      const text = "'u' || n"
+      await insert(
+        'users',
+        'name, name_key, email, email_key, revision, created_at, updated_at',
+        `${text}, ${text}, ${text}, ${text}, 1, '${old}', '${old}'`,
+        rows + 1,
+      )
+    })
+    after(() => db.close())
+
+    const insert = (table: string, columns: string, values: string, count: number) =>
+      db.write(async (tx) => {
+        const numbers = `with recursive s(n) as (select 1 union all select n + 1 from s where n < ${count})`
+        await sql.raw(`insert into ${table} (${columns}) ${numbers} select ${values} from s`).execute(tx)
+      })
+    const countOf = async (table: string) => {
+      const { rows: found } = await sql<{ count: number }>`select count(*) as count from ${sql.table(table)}`.execute(
+        db.read,
+      )
+      return Number(found[0]?.count)
+    }
+
+    for (const [table, columns, over, lasting, sweep] of cases) {
+      it(`of ${table} removes at most ${maxSwept} in a transaction, and only what is over`, async () => {
+        await insert(table, columns, over, rows)
+        await insert(table, columns, lasting, 1)
+        if (table === 'delivery_lanes')
+          await db.write((tx) => sql`update delivery_lanes set due_at = '2030' where lane = 'x'`.execute(tx))
+        const removed: number[] = []
+        const write: Database['write'] = async (unit) => {
+          const before = await countOf(table)
+          const result = await db.write(unit)
+          removed.push(before - (await countOf(table)))
+          return result
+        }
+        await sweep({ ...db, write })
+        assert.equal(await countOf(table), 1)
+        assert.ok(
+          removed.every((count) => count <= maxSwept),
+          removed.join(),
+        )
+      })
+    }
+  })
+})

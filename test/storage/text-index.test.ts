@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, rmSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { sql } from 'kysely'
+import type { Database } from '../../src/storage/database.ts'
+import { migrate } from '../../src/storage/migrate.ts'
+import { type OpenOptions, openDatabase } from '../../src/storage/open.ts'
+import { ensureTextIndexes } from '../../src/storage/postgres/text-index.ts'
+import { rowsOf } from '../../src/storage/rows/rows.ts'
+import { trigramQuery } from '../../src/storage/text-index/text-index.ts'
+import { onPostgres, onSqlite, type Place } from '../support/engines.ts'
+import { patient } from '../support/timers.ts'
+
+const at = '2026-01-01T00:00:00.000Z'
+const searched = { table: 'books', columns: ['title_key'] }
+const asked = { account: 'a' }
+
+const add = (db: Database, ...titles: string[]) =>
+  db.write(async (tx) => {
+    for (const title of titles) {
+      const keys = { titleKey: title.toLowerCase(), authorKey: 'a' }
+      const row = { title, author: 'A', ...keys, revision: 1, createdAt: at, updatedAt: at }
+      await tx.insertInto('books').values(row).execute()
+    }
+  })
+const rename = (db: Database, id: number, title: string) =>
+  db.write((tx) =>
+    tx
+      .updateTable('books')
+      .set({ title, titleKey: title.toLowerCase() })
+      .where('id', '=', id as never)
+      .execute(),
+  )
+/** The ids of the books that a search finds. */
+const found = async (db: Database, value: string) => {
+  const { page } = rowsOf(db, { table: 'books', fields: ['title'], folded: ['title'] })
+  const order = [{ field: 'id', descending: false }]
+  const query = { filters: [{ field: ['title'], op: 'contains' as const, value }], order, after: null }
+  const rows = await page({ ...query, backwards: false, limit: 1_000 }, () => asked)
+  return rows.map(({ id }) => id)
+}
+
+describe('trigramQuery', () => {
+  it('asks for each part of three code points once, with quotes made literal', () => {
+    assert.equal(trigramQuery('abcd'), '"abc" AND "bcd"')
+    assert.equal(trigramQuery('aaaaa'), '"aaa"')
+    assert.equal(trigramQuery('𝒜"b'), '"𝒜""b"')
+  })
+
+  it('has nothing to ask for of shorter text, and asks for a sample of long text', () => {
+    assert.equal(trigramQuery('𝒜𝓑'), undefined)
+    const long = trigramQuery(Array.from({ length: 300 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join(''))
+    assert.ok((long?.split(' AND ').length ?? 0) <= 24)
+  })
+})
+
+onSqlite((engine) => {
+  describe('the index of text', () => {
+    let place: Place
+    let db: Database
+    let path: string
+    const errors: unknown[] = []
+    const open = async (options: OpenOptions = {}) => {
+      const opened = await openDatabase(place.url, {
+        later: patient,
+        unindexed: { newRows: 3, changed: 6 },
+        onError: (error) => errors.push(error),
+        ...options,
+      })
+      await migrate(opened)
+      return opened
+    }
+    beforeEach(async () => {
+      place = await engine.place()
+      path = place.url.replace('file:', '')
+      db = await open()
+    })
+    afterEach(async () => {
+      await db.close()
+      await place.remove()
+      assert.deepEqual(errors.splice(0), [])
+    })
+    const needles = ['Needle one', 'Hay', 'Needle two', 'More hay', 'Needles']
+    /** Searches until the index finds the rows. */
+    const indexed = async () => {
+      while ((await db.textIndex.candidates(searched, 'needle', asked)) === undefined) await found(db, 'needle')
+    }
+
+    it('is not made for a table whose rows are soon looked at', async () => {
+      await add(db, 'Needle', 'Hay', 'Hay')
+      assert.deepEqual(await found(db, 'needle'), [1])
+      assert.equal(await db.textIndex.candidates(searched, 'needle', asked), undefined)
+      assert.equal(existsSync(`${path}-search`), false)
+      assert.equal((await sql`select 1 from search_indexes`.execute(db.read)).rows.length, 0)
+    })
+
+    it('finds rows once it is made, also those that were added, changed or removed since', async () => {
+      await add(db, ...needles)
+      await indexed()
+      assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
+      await add(db, 'A needle')
+      await rename(db, 2, 'Needled')
+      await rename(db, 3, 'Gone')
+      await db.write((tx) =>
+        tx
+          .deleteFrom('books')
+          .where('id', '=', 1 as never)
+          .execute(),
+      )
+      assert.notEqual(await db.textIndex.candidates(searched, 'needle', asked), undefined)
+      assert.deepEqual(await found(db, 'needle'), [2, 5, 6])
+    })
+
+    it('is left out for text without three letters in a row, which every row is compared with', async () => {
+      await add(db, ...needles)
+      await indexed()
+      assert.equal(await db.textIndex.candidates(searched, 'ne', asked), undefined)
+      assert.deepEqual(await found(db, 'ne'), [1, 3, 5])
+    })
+
+    it('is made anew when its file is gone', async () => {
+      await add(db, ...needles)
+      await indexed()
+      await db.close()
+      for (const end of ['', '-wal', '-shm']) rmSync(`${path}-search${end}`, { force: true })
+      db = await open()
+      assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
+      await indexed()
+      assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
+    })
+
+    it('is made anew when the database was put back to what it was before', async () => {
+      await add(db, ...needles)
+      await indexed()
+      await db.close()
+      copyFileSync(path, `${path}-copy`)
+      db = await open()
+      for (let id = 1; id <= 5; id++) await rename(db, id, 'Other')
+      await add(db, 'x1', 'x2', 'x3', 'x4', 'x5', 'x6')
+      // Until the index has followed: what it holds then is not what the copy has.
+      for (let token = await tokenOf(db), now = token; now === token; now = await tokenOf(db)) await found(db, 'other')
+      await db.close()
+      copyFileSync(`${path}-copy`, path)
+      db = await open()
+      assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
+      await add(db, 'Needle again')
+      await indexed()
+      assert.deepEqual(await found(db, 'needle'), [1, 3, 5, 6])
+    })
+
+    it('is made anew when its table was, whose ids begin again', async () => {
+      await add(db, ...needles)
+      await indexed()
+      await db.close()
+      db = await open()
+      const { rows } = await sql<{ sql: string }>`select sql from sqlite_schema where name = 'books'`.execute(db.read)
+      await db.write(async (tx) => {
+        await sql`drop table books`.execute(tx)
+        await sql.raw(rows[0]?.sql as string).execute(tx)
+      })
+      await add(db, 'Hay', 'Needle', 'Hay', 'Needle', 'Hay')
+      assert.deepEqual(await found(db, 'needle'), [2, 4])
+      await indexed()
+      assert.deepEqual(await found(db, 'needle'), [2, 4])
+    })
+
+    it('is retried a minute after it fails: searches still find all rows, and the error is logged', async () => {
+      await add(db, ...needles)
+      copyFileSync(new URL(import.meta.url).pathname, `${path}-search`)
+      while (errors.length === 0) assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
+      assert.match(String(errors.splice(0)[0]), /not a database/)
+      assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
+      assert.equal((await sql`select token from search_indexes`.execute(db.read)).rows.length, 1)
+    })
+  })
+})
+
+const tokenOf = async (db: Database) => {
+  const { rows } = await sql<{ token: string }>`select token from search_indexes`.execute(db.read)
+  return rows[0]?.token
+}
+
+onPostgres((engine) => {
+  describe('the index of text', () => {
+    const books = { path: '/books', name: 'books', columns: [], search: ['title'] }
+    const definitionOf = async (db: Database) => {
+      const query = sql<{ indexdef: string }>`select indexdef from pg_indexes where indexname = 'books_search'`
+      return (await query.execute(db.read)).rows.map(({ indexdef }) => indexdef)
+    }
+    const ensured = async (db: Database, search: string[]) => {
+      const errors: unknown[] = []
+      const stop = ensureTextIndexes({ db, tables: [{ ...books, search }], onError: (error) => errors.push(error) })
+      while ((await definitionOf(db)).length === 0 && errors.length === 0) await found(db, 'needle')
+      await stop()
+      return errors
+    }
+
+    it('is made in the background, again for other fields, and finds rows by parts of their text', async () => {
+      const db = await engine.database()
+      try {
+        await add(db, ...Array.from({ length: 200 }, (_, n) => `Hay ${n}`), 'One needle')
+        assert.deepEqual(await ensured(db, ['title']), [])
+        assert.match(String(await definitionOf(db)), /gin \(title_key (\w+\.)?gin_trgm_ops\)/)
+        const { rows } = await db.write(async (tx) => {
+          for (const way of ['seqscan', 'indexscan', 'indexonlyscan']) {
+            await sql.raw(`set local enable_${way} = off`).execute(tx)
+          }
+          return sql`explain select id from books where title_key like '%needle%' escape '!'`.execute(tx)
+        })
+        assert.match(JSON.stringify(rows), /Bitmap Index Scan on books_search/)
+        assert.deepEqual(await found(db, 'NEEDLE'), [201])
+        const stop = ensureTextIndexes({ db, tables: [{ ...books, search: ['title', 'author'] }], onError: () => {} })
+        while (!/author_key/.test(String(await definitionOf(db)))) await found(db, 'needle')
+        await stop()
+      } finally {
+        await db.close()
+      }
+    })
+
+    it('cannot be made without the extension: the start names it and what to run', async () => {
+      const { url, remove } = await engine.place()
+      const admin = await openDatabase(url)
+      await sql
+        .raw(`do $$ begin create role plinth_plain login; exception when duplicate_object then null; end $$`)
+        .execute(admin.read)
+      await sql.raw('grant all on schema public to plinth_plain').execute(admin.read)
+      await admin.close()
+      const plain = await openDatabase(Object.assign(new URL(url), { username: 'plinth_plain' }).href)
+      try {
+        await assert.rejects(migrate(plain), /extension pg_trgm[\s\S]*create extension pg_trgm/)
+      } finally {
+        await plain.close()
+        await remove()
+      }
+    })
+  })
+})

@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, it } from 'node:test'
+import { readConfig } from '../../src/config/config.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { makeDue } from '../../src/webhooks/deliveries/enqueue.ts'
+import { findDelivery } from '../../src/webhooks/deliveries/list.ts'
+import { waitingBound } from '../../src/webhooks/deliveries/waiting-bound.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { batch, dispatching, newOwner, outcomes, steps } from '../support/webhooks.ts'
+
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const hourMs = 3_600_000
+
+describe('PLINTH_WEBHOOK_MAX_WAITING', () => {
+  it('is 100,000 deliveries, at least 100', () => {
+    assert.equal(readConfig({}).webhookMaxWaiting, 100_000)
+    assert.equal(readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '500' }).webhookMaxWaiting, 500)
+    assert.throws(() => readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '99' }), /PLINTH_WEBHOOK_MAX_WAITING=99/)
+  })
+})
+
+forEachEngine((engine) => {
+  describe('waiting deliveries of an owner', () => {
+    let db: Database
+    const clock = { now: start }
+    const dispatchers = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+    const { queue } = dispatchers
+
+    /** An owner with one webhook, and how many events of it become deliveries under a bound. */
+    async function bounded(maxWaiting: number, owner = newOwner()) {
+      const the = steps(db, queue)
+      const reported: [string, number][] = []
+      const onDropped = (of: string, dropped: number) => void reported.push([of, dropped])
+      const bound = waitingBound({ db, queue, now: () => clock.now, random: randomBytes, maxWaiting, onDropped })
+      const { id: webhookId } = await the.subscribe(owner, `https://bounded-${randomBytes(4).toString('hex')}.test/`)
+      const add = async (count: number) => {
+        for (let n = 0; n < count; n++) {
+          clock.now += 1
+          await dispatchers.fan(batch([{ eventId: (await the.emit(owner)).id }]), { bound })
+        }
+      }
+      const rows = () =>
+        db.read.selectFrom('deliveries').selectAll().where('webhookId', '=', webhookId).orderBy('id').execute()
+      const states = async () => (await rows()).map(({ status }) => status)
+      const events = () =>
+        db.read.selectFrom('events').selectAll().where('type', '=', 'webhook.failing').orderBy('id').execute()
+      const told = async () =>
+        (await events())
+          .filter(({ ownerClient }) => ownerClient === owner.ownerClient)
+          .map(({ body }) => JSON.parse(body))
+      return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
+    }
+
+    it('are dropped beyond the bound, the oldest first: failed, with the reason in the log', async () => {
+      const the = await bounded(5)
+      await the.add(5)
+      assert.deepEqual(await the.states(), Array(5).fill('pending'))
+      await the.add(3)
+      assert.deepEqual(await the.states(), [...Array(3).fill('failed'), ...Array(5).fill('pending')])
+      const [first] = await the.rows()
+      const shown = await findDelivery(db.read, the.webhookId, first?.id ?? '')
+      assert.deepEqual(
+        [shown.status, shown.reason, shown.attempts, 'nextAttemptAt' in shown],
+        ['failed', 'Dropped: more than 5 deliveries of yours were waiting', [], false],
+      )
+      assert.ok(shown.completedAt)
+    })
+
+    it('of others stay, whatever one owner has waiting', async () => {
+      const modest = await bounded(5)
+      await modest.add(3)
+      const greedy = await bounded(5)
+      await greedy.add(9)
+      assert.deepEqual(await modest.states(), Array(3).fill('pending'))
+      assert.equal((await greedy.states()).filter((status) => status === 'pending').length, 5)
+    })
+
+    it('are counted, and their owner is notified by webhook.failing, once an hour', async () => {
+      const the = await bounded(5)
+      await the.add(6)
+      const [event, ...others] = await the.told()
+      assert.deepEqual(others, [])
+      assert.deepEqual(
+        [event.webhookId, event.event, event.reason],
+        [the.webhookId, '*', 'More than 5 deliveries were waiting: of the oldest, 1 were dropped'],
+      )
+      await the.add(4)
+      assert.equal((await the.told()).length, 1)
+      clock.now += hourMs
+      await the.add(1)
+      const told = await the.told()
+      assert.equal(told.length, 2)
+      assert.equal(told[1].reason, 'More than 5 deliveries were waiting: of the oldest, 5 were dropped')
+      const owner = `${the.owner.ownerClient} ${the.owner.ownerSubject}`
+      assert.deepEqual(the.reported, [
+        [owner, 1],
+        [owner, 5],
+      ])
+      const drops = db.read.selectFrom('deliveryDrops').selectAll().where('owner', '=', owner)
+      const { total, unreported } = await drops.executeTakeFirstOrThrow()
+      assert.deepEqual([total, unreported], [6, 0])
+    })
+
+    it('that are under way are not dropped', async () => {
+      const the = await bounded(2)
+      await the.add(2)
+      const [first] = await the.rows()
+      await db.write((tx) =>
+        tx
+          .updateTable('deliveries')
+          .set({ leaseUntil: new Date(clock.now + 30_000).toISOString() })
+          .where('id', '=', first?.id ?? '')
+          .execute(),
+      )
+      await the.add(2)
+      assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
+    })
+
+    it('come back to the bound in steps where far more wait, with whoever added a few', async () => {
+      const before = await bounded(100_000)
+      await before.add(1)
+      const [one] = await before.rows()
+      const rows = Array.from({ length: 3_000 }, (_, n) => ({
+        ...(one as NonNullable<typeof one>),
+        id: `dlv_0${String(n).padStart(6, '0')}`,
+        url: `https://old.test/${n}`,
+      }))
+      for (let at = 0; at < rows.length; at += 500) {
+        await db.write((tx) =>
+          tx
+            .insertInto('deliveries')
+            .values(rows.slice(at, at + 500))
+            .execute(),
+        )
+      }
+      const the = await bounded(100, before.owner)
+      const waiting = async () =>
+        (
+          await db.read
+            .selectFrom('deliveries')
+            .select('id')
+            .where('ownerClient', '=', the.owner.ownerClient)
+            .where('status', '=', 'pending')
+            .execute()
+        ).length
+      const counts: number[] = []
+      for (let n = 0; n < 12 && counts.at(-1) !== 100; n++) {
+        await the.add(1)
+        counts.push(await waiting())
+      }
+      assert.ok((counts.at(-1) ?? 0) <= 102, counts.join())
+      assert.ok((counts[0] ?? 0) > 1_000, 'not all at once')
+    })
+
+    it('that were dropped can be sent again', async () => {
+      const the = await bounded(1)
+      await the.add(2)
+      const [first] = await the.rows()
+      const instant = new Date(clock.now).toISOString()
+      await db.write(async (tx) => makeDue(tx, await the.webhook(the.webhookId), [first?.id ?? ''], instant))
+      const shown = await findDelivery(db.read, the.webhookId, first?.id ?? '')
+      assert.deepEqual([shown.status, 'reason' in shown], ['pending', false])
+    })
+
+    it('of an event for more than a thousand endpoints are added in several transactions, each once', async () => {
+      const the = steps(db, queue)
+      const one = newOwner()
+      const { id } = await the.subscribe(one, 'https://many.test/0')
+      const row = await the.webhook(id)
+      const rows = Array.from({ length: 1_200 }, (_, n) => ({
+        ...row,
+        id: `whk_many_${String(n).padStart(6, '0')}`,
+        callbackUrl: `https://many.test/${n + 1}`,
+      }))
+      for (let at = 0; at < rows.length; at += 400) {
+        await db.write((tx) =>
+          tx
+            .insertInto('webhooks')
+            .values(rows.slice(at, at + 400))
+            .execute(),
+        )
+      }
+      const event = await the.emit(one, { callbackUrl: 'https://of-the-request.test/' })
+      const jobs = batch([{ eventId: event.id }])
+      let added = 0
+      await dispatchers.fan(jobs, { onAdded: () => added++ })
+      const found = await the.deliveries(event.id)
+      assert.deepEqual([added, found.length, found.filter(({ webhookId }) => webhookId === null).length], [4, 1_202, 1])
+      await dispatchers.fan(jobs)
+      assert.equal((await the.deliveries(event.id)).length, 1_202)
+      const stale = batch([{ eventId: (await the.emit(one, { callbackUrl: 'https://stale.test/' })).id }], {
+        finish: () => Promise.reject(new Error('the lease is lost')),
+      })
+      await assert.rejects(dispatchers.fan(stale), /the lease is lost/)
+      await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', one.ownerClient).execute())
+    })
+
+    it('end as delivered where they are sent in time', async () => {
+      const the = await bounded(5)
+      await the.add(4)
+      const node = await dispatchers.start(async () => outcomes.delivered)
+      await node.settled()
+      await the.add(5)
+      assert.deepEqual(await the.states(), [...Array(4).fill('delivered'), ...Array(5).fill('pending')])
+    })
+  })
+})

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer as createSecureServer } from 'node:https'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it, type TestContext } from 'node:test'
+import type { Database } from '../../src/storage/database.ts'
+import { localCertificates } from '../../src/tls/certificates.ts'
+import { type FailureLine, failureLog } from '../../src/webhooks/dispatch/failure-log.ts'
+import { type SenderOptions, sender } from '../../src/webhooks/dispatch/http-client.ts'
+import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import type { Due } from '../../src/webhooks/queue/claim.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { batch, dispatching, newOwner, outcomes, policy, steps } from '../support/webhooks.ts'
+
+async function listening(t: TestContext, server: Server): Promise<number> {
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {})))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return (server.address() as AddressInfo).port
+}
+
+async function outcomeOf(t: TestContext, url: string, options: Partial<SenderOptions> = {}): Promise<Outcome> {
+  const made = sender({ policy, timeoutMs: 300, now: Date.now, ...options })
+  t.after(() => made.close())
+  return made.post({ url, headers: {}, body: Buffer.from('{}') })
+}
+
+const both = ({ error, cause }: Outcome) => [error, cause]
+
+describe('the cause of a failed call', () => {
+  it('ENOTFOUND and EAI_AGAIN of a name', async (t) => {
+    for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
+      const lookup = async () => Promise.reject(Object.assign(new Error('no name'), { code }))
+      assert.deepEqual(both(await outcomeOf(t, 'http://receiver.test/', { lookup })), ['unreachable', code])
+    }
+  })
+
+  it('ECONNREFUSED of a closed port', async (t) => {
+    const closed = createServer()
+    const port = await listening(t, closed)
+    await new Promise((resolve) => closed.close(resolve))
+    assert.deepEqual(both(await outcomeOf(t, `http://127.0.0.1:${port}/`)), ['unreachable', 'ECONNREFUSED'])
+  })
+
+  it('CALLBACK_URL_BLOCKED of an address that may not be called', async (t) => {
+    const outcome = await outcomeOf(t, 'http://127.0.0.1:9/', { policy: { allowHttp: true, allowCidrs: [] } })
+    assert.deepEqual(both(outcome), ['unreachable', 'CALLBACK_URL_BLOCKED'])
+  })
+
+  it('the TLS error: a certificate of an unknown authority, and one that has expired', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'plinth-causes-'))
+    t.after(() => rmSync(folder, { recursive: true }))
+    const lookup = async () => [{ address: '127.0.0.1' }]
+    const yearsAgo = () => Date.now() - 2 * 365 * 86_400_000
+    for (const [name, now, code] of [
+      ['unknown', Date.now, 'SELF_SIGNED_CERT_IN_CHAIN'],
+      ['expired', yearsAgo, 'CERT_HAS_EXPIRED'],
+    ] as const) {
+      const made = await localCertificates(join(folder, name), ['receiver.test'], now)
+      const port = await listening(
+        t,
+        createSecureServer(made, (_, response) => response.end()),
+      )
+      const ca = name === 'expired' ? { ca: readFileSync(made.authorityFile, 'utf8') } : {}
+      const outcome = await outcomeOf(t, `https://receiver.test:${port}/`, { lookup, ...ca, timeoutMs: 5_000 })
+      assert.deepEqual(both(outcome), ['tls', code])
+    }
+  })
+
+  it('the phase of a timeout: connecting, waiting for the response, reading it', async (t) => {
+    const lookup = () => new Promise<never>(() => {})
+    const connecting = await outcomeOf(t, 'http://receiver.test/', { lookup })
+    assert.deepEqual(both(connecting), ['unreachable', 'ETIMEDOUT while connecting'])
+    const silent = await listening(
+      t,
+      createServer((socket) => socket.resume()),
+    )
+    const waiting = await outcomeOf(t, `http://127.0.0.1:${silent}/`)
+    assert.deepEqual(both(waiting), ['timeout', 'timeout while waiting for the response'])
+    const slow = await listening(
+      t,
+      createServer((socket) => socket.resume().write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1')),
+    )
+    const reading = await outcomeOf(t, `http://127.0.0.1:${slow}/`)
+    assert.deepEqual(both(reading), ['timeout', 'timeout while reading the response'])
+  })
+})
+
+describe('the log of failed calls', () => {
+  const url = 'https://user.test:8443/path?secret=1'
+  const due = { id: 'dlv_1', webhookId: 'whk_1', lane: 'whk_1', url } as Due
+  const of = (cause: string): Outcome => ({ ...outcomes.failed, error: 'unreachable', cause })
+
+  function logging() {
+    const clock = { now: 1_000_000_000 }
+    const lines: FailureLine[] = []
+    return { clock, lines, log: failureLog({ now: () => clock.now, warn: (line) => lines.push(line) }) }
+  }
+
+  it('names webhook, delivery, host, class and cause, and nothing else of the call', () => {
+    const { lines, log } = logging()
+    log(due, of('ECONNREFUSED'))
+    const about = { webhookId: 'whk_1', deliveryId: 'dlv_1', host: 'user.test:8443' }
+    assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
+  })
+
+  it('has one line a minute for an endpoint that fails in the same way, and says how many it left out', () => {
+    const { clock, lines, log } = logging()
+    for (let n = 0; n < 121; n++) {
+      log(due, of('ECONNREFUSED'))
+      clock.now += 1_000
+    }
+    assert.deepEqual(
+      lines.map(({ unlogged }) => unlogged),
+      [0, 59, 59],
+    )
+  })
+
+  it('has a line for another cause, but not for each of two that alternate', () => {
+    const { clock, lines, log } = logging()
+    for (let n = 0; n < 100; n++) {
+      log(due, of(n % 2 === 0 ? 'ECONNREFUSED' : 'ENOTFOUND'))
+      clock.now += 100
+    }
+    assert.deepEqual(
+      lines.map(({ cause }) => cause),
+      ['ECONNREFUSED', 'ENOTFOUND'],
+    )
+  })
+
+  it('begins anew after a success', () => {
+    const { lines, log } = logging()
+    log(due, of('ECONNREFUSED'))
+    log(due, outcomes.delivered)
+    log(due, of('ECONNREFUSED'))
+    assert.equal(lines.length, 2)
+  })
+
+  it('has at most 600 lines a minute, however many endpoints fail', () => {
+    const { clock, lines, log } = logging()
+    for (let n = 0; n < 5_000; n++) log({ ...due, lane: `whk_${n}` }, of('ECONNREFUSED'))
+    assert.equal(lines.length, 600)
+    clock.now += 60_000
+    log(due, of('ECONNREFUSED'))
+    assert.equal(lines.length, 601)
+  })
+})
+
+forEachEngine((engine) => {
+  describe('a call that fails', () => {
+    let db: Database
+    const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
+    const { start, fan, queue } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    it('tells the operator the cause, and its owner the class alone', async (t) => {
+      const closed = createServer()
+      const port = await listening(t, closed)
+      await new Promise((resolve) => closed.close(resolve))
+      const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
+      t.after(() => made.close())
+      const lines: FailureLine[] = []
+      const onCalled = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
+      const the = steps(db, queue)
+      const owner = newOwner()
+      const { id: webhookId } = await the.subscribe(owner, `http://127.0.0.1:${port}/hook`)
+      const event = await the.emit(owner)
+      await fan(batch([{ eventId: event.id }]))
+      const node = await start(made.post, { schedule: [0], onCalled })
+      await node.settled()
+      const [delivery] = await the.deliveries(event.id)
+      const deliveryId = delivery?.id ?? ''
+      const about = { webhookId, deliveryId, host: `127.0.0.1:${port}` }
+      assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
+      assert.deepEqual(
+        (await the.attempts(deliveryId)).map(({ error }) => error),
+        ['unreachable'],
+      )
+    })
+  })
+})

@@ -1,0 +1,469 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import { builtIn } from '../../src/catalog/service.ts'
+import type { Queue } from '../../src/queue/queue.ts'
+import { replayedAtOnce, replayTaken } from '../../src/webhooks/deliveries/replay.ts'
+import { appOn, everyScope, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+
+type Json = ReturnType<typeof JSON.parse>
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+forEachEngine((engine) => {
+  describe('webhooks, as they are kept', () => {
+    const jobs: { queue: string; payload: object }[] = []
+    const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
+    const service = appOn(engine, { queue: { enqueue, work: () => {}, stop: async () => {} } })
+    let owner: string
+    let owners = 0
+    let count = 0
+    beforeEach(() => {
+      jobs.length = 0
+      owner = `cli_owner${++owners}`
+    })
+
+    const call = (method: Method, url: string, payload?: object, more: { as?: string; headers?: object } = {}) => {
+      const headers = more.headers as Record<string, string> | undefined
+      const as = more.as ?? token(everyScope, owner)
+      return service.send({ method, url, ...(payload && { payload }), ...(headers && { headers }), token: as })
+    }
+    const made = async (more: object = {}, as?: string): Promise<Json> => {
+      const body = { event: 'report.*', callbackUrl: `http://127.0.0.1:9/${++count}`, ...more }
+      const answer = await call('POST', '/api/webhooks', body, { ...(as && { as }) })
+      assert.equal(answer.statusCode, 201, answer.body)
+      return answer.json()
+    }
+    const refused = async (status: number, code: string, ...of: Parameters<typeof call>): Promise<Json> => {
+      const answer = await call(...of)
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code], answer.body)
+      return answer.json()
+    }
+    const rowOf = (id: string) =>
+      service.db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    const entries = async (target: string) => {
+      const found = service.db.read.selectFrom('auditEntries').select(['event', 'details']).where('target', '=', target)
+      return (await found.orderBy('sequence').execute()).map(({ event, details }) => [
+        event,
+        JSON.parse(details ?? '{}'),
+      ])
+    }
+
+    interface Kept {
+      status?: 'pending' | 'delivered' | 'failed'
+      type?: string
+      audience?: string | null
+      createdAt?: string
+    }
+    /** Deliveries as a fan-out leaves them, a second after one another. */
+    const deliver = async (webhookId: string, kept: Kept[]): Promise<string[]> => {
+      const { callbackUrl: url } = await rowOf(webhookId)
+      const rows = kept.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
+        const at = createdAt ?? new Date(Date.parse('2026-02-01T00:00:00Z') + n * 1_000).toISOString()
+        const id = `${++count}`.padStart(22, '0')
+        const event = { id: `msg_${id}`, type, audience, body: '{}', callbackUrl: null, createdAt: at }
+        const ended =
+          status === 'pending' ? { nextAttemptAt: at, completedAt: null } : { nextAttemptAt: null, completedAt: at }
+        const delivery = {
+          id: `dlv_${id}`,
+          ...{ eventId: event.id, eventType: type, lane: webhookId },
+          webhookId,
+          url,
+          body: '{}',
+          status,
+          attempts: 0,
+          createdAt: at,
+        }
+        return { event: { ...event, ownerClient: owner, ownerSubject: owner }, delivery: { ...delivery, ...ended } }
+      })
+      await service.db.write(async (tx) => {
+        for (let at = 0; at < rows.length; at += 100) {
+          const some = rows.slice(at, at + 100)
+          await tx
+            .insertInto('events')
+            .values(some.map(({ event }) => event))
+            .execute()
+          await tx
+            .insertInto('deliveries')
+            .values(some.map(({ delivery }) => delivery))
+            .execute()
+        }
+      })
+      return rows.map(({ delivery }) => delivery.id)
+    }
+    const stateOf = async (id: string) => {
+      const row = service.db.read.selectFrom('deliveries').select(['status', 'url']).where('id', '=', id)
+      return { ...(await row.executeTakeFirstOrThrow()) }
+    }
+
+    describe('PATCH /api/webhooks/{id}', () => {
+      it('200 with what was named changed, everything else as it was, and a new tag', async () => {
+        const { secret: _, ...before } = await made({ description: 'Ours', headers: { 'X-A': '1', 'X-B': '2' } })
+        const place = `/api/webhooks/${before.id}`
+        const patch = { event: '*', description: null, headers: { 'X-A': null, 'X-C': '3' }, payloadStyle: 'envelope' }
+        const answer = await call('PATCH', place, patch, { headers: { 'if-match': '"1"' } })
+        const { description: __, ...kept } = before
+        const after = { ...kept, event: '*', headers: { 'X-B': '2', 'X-C': '3' }, payloadStyle: 'envelope' }
+        assert.deepEqual([answer.statusCode, answer.json(), answer.headers.etag], [200, after, '"2"'])
+        assert.deepEqual((await call('GET', place)).json(), after)
+        assert.equal((await call('PATCH', place, { headers: null })).json().headers, undefined)
+        assert.deepEqual((await entries(before.id)).slice(1), [
+          ['webhook.updated', { changed: ['event', 'description', 'headers', 'payloadStyle'] }],
+          ['webhook.updated', { changed: ['headers'] }],
+        ])
+      })
+
+      it('412 when the tag is outdated, and nothing is changed; of ten at once one wins (T-RACE-01)', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}`
+        const stale = { headers: { 'if-match': '"2"' } }
+        await refused(412, 'PRECONDITION_FAILED', 'PATCH', place, { status: 'paused' }, stale)
+        assert.equal((await rowOf(id)).status, 'active')
+        const tries = Array.from({ length: 10 }, (_, n) =>
+          call('PATCH', place, { description: `${n}` }, { headers: { 'if-match': '"1"' } }),
+        )
+        const statuses = (await Promise.all(tries)).map(({ statusCode }) => statusCode)
+        assert.deepEqual(statuses.sort(), [200, ...Array(9).fill(412)])
+        assert.equal((await rowOf(id)).revision, 2)
+      })
+
+      it('204 under return=minimal; 415 for what is no JSON; names that are none are passed over', async () => {
+        const { id } = await made()
+        const minimal = { headers: { prefer: 'return=minimal', 'content-type': 'application/merge-patch+json' } }
+        assert.equal((await call('PATCH', `/api/webhooks/${id}`, { description: 'x' }, minimal)).statusCode, 204)
+        const text = { headers: { 'content-type': 'text/plain' } }
+        await refused(415, 'UNSUPPORTED_MEDIA_TYPE', 'PATCH', `/api/webhooks/${id}`, { description: 'x' }, text)
+        const patched = await call('PATCH', `/api/webhooks/${id}`, {
+          secret: 'whsec_mine',
+          ownerClient: 'cli_me',
+          id: 'x',
+        })
+        assert.deepEqual([patched.statusCode, patched.json().id], [200, id])
+        assert.equal((await rowOf(id)).ownerClient, owner)
+        const strict = { headers: { prefer: 'handling=strict' } }
+        await refused(400, 'INVALID_INPUT', 'PATCH', `/api/webhooks/${id}`, { secret: 'x' }, strict)
+      })
+
+      it('422 naming every broken rule, before it is asked whether there is such a webhook', async () => {
+        const headers = { 'webhook-id': '1', gone: null }
+        const wrong = { status: 'x', event: 'x', callbackUrl: 'nowhere', headers }
+        const { errors } = await refused(422, 'VALIDATION_ERROR', 'PATCH', `/api/webhooks/whk_${'A'.repeat(22)}`, wrong)
+        assert.deepEqual(
+          errors.map(({ field }: Json) => field),
+          ['status', 'event', 'callbackUrl', 'headers.webhook-id'],
+        )
+        const { id } = await made()
+        for (const [status, code, patch] of [
+          [422, 'VALIDATION_ERROR', { status: 'disabled' }],
+          [422, 'VALIDATION_ERROR', { description: 'x'.repeat(501) }],
+          [
+            422,
+            'VALIDATION_ERROR',
+            { headers: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`x-${n}`, '1'])) },
+          ],
+          [422, 'CALLBACK_URL_BLOCKED', { callbackUrl: 'http://10.0.0.1/' }],
+          [400, 'INVALID_INPUT', { event: null }],
+          [400, 'INVALID_INPUT', { status: 1 }],
+          [400, 'INVALID_INPUT', { headers: { a: 1 } }],
+        ] as const) {
+          await refused(status, code, 'PATCH', `/api/webhooks/${id}`, patch)
+        }
+        assert.equal((await rowOf(id)).revision, 1)
+      })
+
+      it('409 for what another one is registered for already', async () => {
+        const { event, callbackUrl } = await made()
+        const { id } = await made()
+        await refused(409, 'DUPLICATE_RESOURCE', 'PATCH', `/api/webhooks/${id}`, { event, callbackUrl })
+        assert.equal((await rowOf(id)).revision, 1)
+      })
+
+      it('404 for somebody else’s (T-WH-07), 200 for an administrator', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}`
+        await refused(
+          404,
+          'RESOURCE_NOT_FOUND',
+          'PATCH',
+          place,
+          { status: 'paused' },
+          { as: token(everyScope, 'cli_else') },
+        )
+        const admin = { as: token(`${everyScope} admin`, 'cli_root') }
+        assert.equal((await call('PATCH', place, { status: 'paused' }, admin)).statusCode, 200)
+      })
+
+      it('403 for a token that may not read what the webhook would hear, or hears at another address', async () => {
+        const { id, callbackUrl } = await made()
+        const place = `/api/webhooks/${id}`
+        const weak = { as: token('webhooks:write webhooks:read', owner) }
+        await refused(403, 'ACCESS_DENIED', 'PATCH', place, { event: 'user.*' }, weak)
+        assert.equal((await call('PATCH', place, { event: 'user.*' })).statusCode, 200)
+        await refused(403, 'ACCESS_DENIED', 'PATCH', place, { callbackUrl: `${callbackUrl}/mine` }, weak)
+        assert.equal((await call('PATCH', place, { status: 'paused' }, weak)).statusCode, 200)
+      })
+
+      it('whoever changes the address hears no more than the token of that request may read', async () => {
+        const { id, callbackUrl } = await made({ event: '*' })
+        const weak = { as: token('webhooks:write', owner) }
+        const kept: Kept[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
+        const [users, any, own] = await deliver(
+          id,
+          kept.map((one) => ({ ...one, status: 'pending' })),
+        )
+        assert.equal(
+          (await call('PATCH', `/api/webhooks/${id}`, { callbackUrl: `${callbackUrl}/2` }, weak)).statusCode,
+          200,
+        )
+        assert.equal((await rowOf(id)).scopes, 'webhooks:write')
+        assert.equal((await stateOf(users!)).status, 'failed')
+        for (const one of [any, own])
+          assert.deepEqual(await stateOf(one!), { status: 'pending', url: `${callbackUrl}/2` })
+        const place = `/api/webhooks/${id}/deliveries/${users}/redeliver`
+        await refused(403, 'PERMISSION_DENIED', 'POST', place)
+        assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since: '2026-01-01T00:00:00Z' })).json(), {
+          count: 0,
+        })
+      })
+
+      it('an administrator cannot make somebody else’s webhook hear more than its owner may', async () => {
+        const { id, callbackUrl } = await made({ event: '*' }, token('webhooks:write', owner))
+        const admin = { as: token(`${everyScope} admin`, 'cli_root') }
+        await refused(403, 'PERMISSION_DENIED', 'PATCH', `/api/webhooks/${id}`, { event: 'user.*' }, admin)
+        assert.equal(
+          (await call('PATCH', `/api/webhooks/${id}`, { callbackUrl: `${callbackUrl}/2` }, admin)).statusCode,
+          200,
+        )
+        assert.equal((await rowOf(id)).scopes, 'webhooks:write')
+      })
+
+      it('pausing ends what waits; what was delivered stays as it is', async () => {
+        const { id } = await made()
+        const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
+        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        assert.deepEqual(
+          [(await stateOf(waiting!)).status, (await stateOf(delivered!)).status],
+          ['failed', 'delivered'],
+        )
+      })
+    })
+
+    describe('GET /api/webhooks/{id}/deliveries', () => {
+      const kept: Kept[] = [
+        { status: 'failed', type: 'report.failed' },
+        { status: 'delivered', type: 'report.completed' },
+        { status: 'pending', type: 'report.completed' },
+        { status: 'failed', type: 'report.completed' },
+        { status: 'delivered', type: 'webhook.test' },
+      ]
+
+      it('200 newest first or oldest first, and only what was asked for', async () => {
+        const { id } = await made()
+        const ids = await deliver(id, kept)
+        const asked = async (query: string) => {
+          const answer = await call('GET', `/api/webhooks/${id}/deliveries?${query}`)
+          assert.equal(answer.statusCode, 200, answer.body)
+          return answer.json().map((one: Json) => ids.indexOf(one.id))
+        }
+        for (const [query, expected] of [
+          ['', [4, 3, 2, 1, 0]],
+          ['sort=createdAt', [0, 1, 2, 3, 4]],
+          ['status=failed', [3, 0]],
+          ['status=pending', [2]],
+          ['event=report.completed', [3, 2, 1]],
+          ['event=report.completed&status=delivered', [1]],
+          ['event=none', []],
+          ['since=2026-02-01T00:00:02Z', [4, 3, 2]],
+          ['until=2026-02-01T00:00:02.000Z', [1, 0]],
+          ['since=2026-02-01T01:00:01%2B01:00&until=2026-02-01T00:00:03Z', [2, 1]],
+          ['since=2026-02-02', []],
+          ['since=2026-03-01&until=2026-02-01', []],
+        ] as const) {
+          assert.deepEqual(await asked(query), expected, query)
+        }
+        const narrowed = (await call('GET', `/api/webhooks/${id}/deliveries?fields=status,event&limit=1`)).json()
+        assert.deepEqual(narrowed, [{ status: 'delivered', event: 'webhook.test' }])
+      })
+
+      it('200 in pages that neither skip nor repeat while deliveries are added', async () => {
+        const { id } = await made()
+        // Several of one instant: the id decides among them.
+        const at = '2026-02-01T00:00:00.000Z'
+        const ids = await deliver(
+          id,
+          [...kept, ...kept].map((one, n) => ({ ...one, ...(n < 6 && { createdAt: at }) })),
+        )
+        const seen: string[] = []
+        let url: string | undefined = `/api/webhooks/${id}/deliveries?limit=3`
+        let back: string | undefined
+        while (url !== undefined) {
+          const answer = await call('GET', url)
+          seen.push(...answer.json().map((one: Json) => one.id))
+          await deliver(id, [{ createdAt: '2026-02-03T00:00:00.000Z' }])
+          url = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
+          back = /<([^>]+)>; rel="prev"/.exec(String(answer.headers.link))?.[1] ?? back
+        }
+        assert.deepEqual([seen.length, new Set(seen).size, [...seen].sort()], [10, 10, [...ids].sort()])
+        assert.deepEqual(
+          (await call('GET', String(back))).json().map((one: Json) => one.id),
+          seen.slice(6, 9),
+        )
+      })
+
+      it('400 for what cannot be read, and for a cursor of another list', async () => {
+        const { id } = await made()
+        await deliver(id, kept)
+        const place = `/api/webhooks/${id}/deliveries`
+        const { headers } = await call('GET', `${place}?limit=1&status=failed`)
+        const cursor = /cursor=([^>&]+)>; rel="next"/.exec(String(headers.link))?.[1]
+        assert.ok(cursor)
+        for (const query of [
+          'status=gone',
+          'sort=id',
+          'since=yesterday',
+          'until=2026-13-01',
+          'since=2026-02-30',
+          'limit=0',
+          `cursor=${cursor}`,
+        ]) {
+          await refused(400, 'INVALID_INPUT', 'GET', `${place}?${query}`)
+        }
+      })
+    })
+
+    describe('POST /api/webhooks/{id}/replay', () => {
+      /** Does the work of the replays so far; returns how many transactions made something due. */
+      const replayed = async (some = jobs.splice(0)): Promise<number> => {
+        let steps = 0
+        const work = replayTaken({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
+        const { signal } = new AbortController()
+        for (const { queue, payload } of some) {
+          assert.equal(queue, 'webhook.replay')
+          await work({ payload, attempt: 1, signal, finish: async () => {} })
+        }
+        return steps
+      }
+      const rounds = async (ids: readonly string[]) => {
+        const found = service.db.read.selectFrom('deliveries').select(['status', 'round'])
+        const rows = await found.where('id', 'in', ids).orderBy('id').execute()
+        return rows.map(({ status, round }) => `${status} ${round}`)
+      }
+
+      it('202 for 500 at a time, the oldest first, and tells where to go on', async () => {
+        const { id } = await made()
+        const ids = await deliver(
+          id,
+          Array.from({ length: 503 }, () => ({})),
+        )
+        const since = '2026-01-01T00:00:00Z'
+        const first = (await call('POST', `/api/webhooks/${id}/replay`, { since })).json()
+        const next = new Date(Date.parse('2026-02-01T00:00:00Z') + 500_000).toISOString()
+        assert.deepEqual(first, { count: 500, nextSince: next })
+        assert.equal(await replayed(), 500 / replayedAtOnce)
+        assert.deepEqual([(await stateOf(ids[499]!)).status, (await stateOf(ids[500]!)).status], ['pending', 'failed'])
+        const second = (await call('POST', `/api/webhooks/${id}/replay`, { since: next, status: 'failed' })).json()
+        assert.deepEqual(second, { count: 3 })
+        await replayed()
+        // Everything is on its way: there is nothing more to send.
+        assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since })).json(), { count: 0 })
+        assert.deepEqual(
+          (await entries(id)).slice(1, 3).map(([event, { count: n }]) => [event, n]),
+          [
+            ['webhook.replayed', 500],
+            ['webhook.replayed', 3],
+          ],
+        )
+      })
+
+      it('202 without the same one twice, where several are of one instant', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}/replay`
+        const since = '2026-01-01T00:00:00.000Z'
+        const [early, tied, late] = ['2026-02-01', '2026-02-02', '2026-02-03'].map((day) => `${day}T00:00:00.000Z`)
+        const kept = (count: number, createdAt = '') => Array.from({ length: count }, () => ({ createdAt }))
+        const ids = await deliver(id, [...kept(498, early), ...kept(4, tied)])
+        assert.deepEqual((await call('POST', place, { since })).json(), { count: 498, nextSince: tied })
+        await replayed()
+        const sent = await Promise.all([497, 498].map(async (n) => (await stateOf(ids[n] as string)).status))
+        assert.deepEqual(sent, ['pending', 'failed'])
+        await deliver(id, [...kept(499, tied), ...kept(1, late)])
+        const next = tied?.replace('.000Z', '.001Z')
+        assert.deepEqual((await call('POST', place, { since: tied })).json(), { count: 503, nextSince: next })
+        await replayed()
+        assert.deepEqual((await call('POST', place, { since: next })).json(), { count: 1 })
+      })
+
+      it('202, and none is sent twice: by a job that runs again, a second replay, or a redelivery meanwhile', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}`
+        const ids = await deliver(id, [{}, {}, {}])
+        const since = '2026-01-01T00:00:00Z'
+        assert.deepEqual((await call('POST', `${place}/replay`, { since })).json(), { count: 3 })
+        assert.deepEqual((await call('POST', `${place}/replay`, { since })).json(), { count: 3 })
+        const added = jobs.splice(0)
+        assert.equal((await call('POST', `${place}/deliveries/${ids[0]}/redeliver`)).statusCode, 202)
+        await replayed(added)
+        await replayed(added)
+        assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
+      })
+
+      it('202, and a webhook that is paused before they are due gets none of them', async () => {
+        const { id } = await made()
+        const ids = await deliver(id, [{}, {}])
+        const range = { since: '2026-01-01T00:00:00Z' }
+        assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, range)).json(), { count: 2 })
+        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        await replayed(jobs.filter(({ queue }) => queue === 'webhook.replay'))
+        assert.deepEqual(await rounds(ids), ['failed 0', 'failed 0'])
+      })
+
+      it('422 for times that make no range, 409 while paused, 404 for somebody else’s', async () => {
+        const { id } = await made()
+        const place = `/api/webhooks/${id}/replay`
+        for (const [payload, field] of [
+          [{ since: 'yesterday' }, 'since'],
+          [{ since: '2026-02-01T23:59:60Z' }, 'since'],
+          [{ since: '9999-12-31T23:59:59-01:00' }, 'since'],
+          [{ since: '2026-02-01T00:00:00Z', until: '2026-02-01T00:00:00Z' }, 'until'],
+          [{ since: '2026-02-01T00:00:00Z', event: 'report.*' }, 'event'],
+          [{ since: '2026-02-01T00:00:00Z', status: 'pending' }, 'status'],
+        ] as const) {
+          const { errors } = await refused(422, 'VALIDATION_ERROR', 'POST', place, payload)
+          assert.deepEqual(
+            errors.map((one: Json) => one.field),
+            [field],
+          )
+        }
+        await refused(400, 'MISSING_REQUIRED_FIELD', 'POST', place, {})
+        const range = { since: '2026-02-01T00:00:00Z' }
+        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', place, range, { as: token(everyScope, 'cli_else') })
+        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', place, range)
+      })
+    })
+
+    it('rotations are in the audit log, without a secret', async () => {
+      const { id } = await made()
+      await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
+      assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])
+      const all = JSON.stringify(await service.db.read.selectFrom('auditEntries').selectAll().execute())
+      assert.ok(!/whsec_/.test(all))
+    })
+  })
+})
+
+describe('GET /api/event-types', () => {
+  it('has for each kind a JSON Schema that allows its example, and no half of it', () => {
+    const ajv = formats.default(new Ajv2020({ strict: false }))
+    const names = Object.keys(builtIn.events)
+    for (const name of ['webhook.test', 'webhook.failing', 'webhook.disabled', 'user.created', 'book.deleted']) {
+      assert.ok(names.includes(name), name)
+    }
+    for (const [name, { example, schema }] of Object.entries(builtIn.events)) {
+      const check = ajv.compile(schema)
+      assert.ok(check(example), `${name}: ${JSON.stringify(check.errors)}`)
+      assert.ok(!check({}), name)
+    }
+  })
+})

@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict'
+import { createPublicKey, randomBytes, verify } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import Fastify from 'fastify'
+import { openQueue } from '../../src/queue/open.ts'
+import type { Queue } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
+import type { Dispatch } from '../../src/webhooks/dispatch/dispatch-options.ts'
+import { startDispatch } from '../../src/webhooks/dispatch/dispatcher.ts'
+import { fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
+import { type Sender, sender } from '../../src/webhooks/dispatch/http-client.ts'
+import { laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { webhookKeySet } from '../../src/webhooks/secret-routes.ts'
+import { accountSecret, type WebhookKeys, webhookKeys } from '../../src/webhooks/secrets.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { eventBody, isSigned, newOwner, ok, policy, receiver, seal, steps } from '../support/webhooks.ts'
+
+forEachEngine((engine) => {
+  describe('webhook deliveries through the queue', { concurrency: true, timeout: 20_000 }, () => {
+    let db: Database
+    let queue: Queue
+    let keys: WebhookKeys
+    let made: Sender
+    let dispatch: Dispatch
+    let skewMs = 0
+    let the: ReturnType<typeof steps>
+    const errors: unknown[] = []
+
+    before(async () => {
+      db = await engine.database()
+      const onError = (error: unknown) => errors.push(error)
+      queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
+      keys = await webhookKeys(db, seal)
+      made = sender({ policy, timeoutMs: 2_000, now: Date.now })
+      the = steps(db, queue)
+      const now = () => Date.now() + skewMs
+      dispatch = startDispatch({
+        ...{ db, queue, sender: made, sealer: seal, keys, now, random: randomBytes, jitter: Math.random, onError },
+        ...{ limits: laneLimits, hands: 100, leaseMs: 20_000, schedule: [0, 0.01, 0.01], version: '1.2.3' },
+      })
+      const fan = fanOut({ db, now, random: randomBytes, onAdded: dispatch.wake })
+      queue.work('event.fan-out', { together: fan })
+    })
+    after(async () => {
+      await queue.stop(1_000)
+      await dispatch.stop(1_000)
+      await made.close()
+      await db.close()
+      assert.deepEqual(errors, [])
+    })
+
+    it('delivered once, with the bytes of the event and all headers', async (t) => {
+      const { calls, url } = await receiver(t, ok)
+      const owner = newOwner()
+      const { id, secret } = await the.subscribe(owner, url, { headers: { 'X-Team': 'ours' } })
+      const event = await the.emit(owner)
+      const [delivery] = await the.settled(event.id)
+      assert.equal(calls.length, 1)
+      assert.equal(calls[0]!.bytes.toString(), JSON.stringify(eventBody))
+      assert.ok(isSigned(secret, calls[0]!))
+      const { headers } = calls[0]!
+      assert.equal(headers['content-type'], 'application/json')
+      assert.equal(headers['user-agent'], 'Plinth/1.2.3')
+      assert.equal(headers['webhook-id'], event.id)
+      assert.equal(headers['webhook-event'], 'report.completed')
+      assert.equal(headers['webhook-attempt'], '1')
+      assert.equal(headers['x-team'], 'ours')
+      assert.match(String(headers['webhook-signature']), /^v1,\S+$/)
+      const { webhookId, status, attempts, nextAttemptAt } = delivery!
+      assert.deepEqual({ webhookId, status, attempts, nextAttemptAt }, expected(id, 'delivered', 1))
+      assert.match(delivery!.id, /^dlv_[0-9a-v]{9}[\w-]{22}$/)
+      const [attempt] = await the.attempts(delivery!.id)
+      assert.deepEqual([attempt!.attempt, attempt!.statusCode, attempt!.error], [1, 204, null])
+    })
+
+    const expected = (webhookId: string | null, status: string, attempts: number) => ({
+      ...{ webhookId, status, attempts },
+      nextAttemptAt: null,
+    })
+
+    it('failing then succeeding keeps the id and the bytes, with a fresh timestamp (T-WH-01, T-WH-03)', async (t) => {
+      const { calls, url } = await receiver(t, (n) => {
+        skewMs += 5_000
+        return n < 3 ? { status: n === 1 ? 500 : 302, text: 'not yet' } : ok()
+      })
+      const owner = newOwner()
+      const { id, secret } = await the.subscribe(owner, url)
+      const event = await the.emit(owner)
+      const [delivery] = await the.settled(event.id)
+      assert.deepEqual([delivery!.status, delivery!.attempts], ['delivered', 3])
+      const header = (name: string) => calls.map(({ headers }) => headers[name])
+      assert.deepEqual(header('webhook-id'), [event.id, event.id, event.id])
+      assert.deepEqual(header('webhook-attempt'), ['1', '2', '3'])
+      const [first, second, third] = header('webhook-timestamp').map(Number)
+      assert.ok(first! < second! && second! < third!)
+      assert.ok(calls.every((call) => call.bytes.equals(calls[0]!.bytes) && isSigned(secret, call)))
+      const tries = await the.attempts(delivery!.id)
+      assert.deepEqual(
+        tries.map(({ attempt, statusCode, error, responseStart }) => ({ attempt, statusCode, error, responseStart })),
+        [
+          { attempt: 1, statusCode: 500, error: 'http 500', responseStart: 'not yet' },
+          { attempt: 2, statusCode: 302, error: 'redirect not followed', responseStart: 'not yet' },
+          { attempt: 3, statusCode: 204, error: null, responseStart: '' },
+        ],
+      )
+      assert.equal((await the.webhook(id)).failingSince, null)
+    })
+
+    it('failed when the schedule is used up', async (t) => {
+      const { calls, url } = await receiver(t, () => ({ status: 503 }))
+      const owner = newOwner()
+      const { id } = await the.subscribe(owner, url)
+      const event = await the.emit(owner)
+      const [delivery] = await the.settled(event.id)
+      const { webhookId, status, attempts, nextAttemptAt } = delivery!
+      assert.deepEqual({ webhookId, status, attempts, nextAttemptAt }, expected(id, 'failed', 3))
+      assert.ok(delivery!.completedAt)
+      assert.equal(calls.length, 3)
+      const { failingSince, status: still } = await the.webhook(id)
+      assert.deepEqual([failingSince, still], [(await the.attempts(delivery!.id))[0]!.startedAt, 'active'])
+    })
+
+    it('410 disables the registration at once, with the reason', async (t) => {
+      const { calls, url } = await receiver(t, () => ({ status: 410 }))
+      const owner = newOwner()
+      const { id } = await the.subscribe(owner, url)
+      const event = await the.emit(owner)
+      const [delivery] = await the.settled(event.id)
+      assert.deepEqual([delivery!.status, delivery!.attempts], ['failed', 1])
+      const { status, statusReason, revision } = await the.webhook(id)
+      assert.deepEqual([status, statusReason, revision], ['disabled', 'The endpoint answered 410 Gone', 2])
+      const other = await receiver(t, ok)
+      const next = await the.emit(owner, { callbackUrl: other.url })
+      const told = (await the.settled(next.id)).map(({ webhookId }) => webhookId)
+      assert.deepEqual([told, calls.length, other.calls.length], [[null], 1, 1])
+    })
+
+    it('410 from the address of a request ends its delivery', async (t) => {
+      const { calls, url } = await receiver(t, () => ({ status: 410 }))
+      const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
+      assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
+    })
+
+    it('calls the address of a request on completed and on failed, signed with v1 and v1a', async (t) => {
+      const { calls, url } = await receiver(t, ok)
+      const owner = newOwner()
+      const failure = { taskId: 'tsk_1', status: 'failed' }
+      await the.settled((await the.emit(owner, { callbackUrl: url })).id)
+      await the.settled((await the.emit(owner, { type: 'report.failed', callbackUrl: url, body: failure })).id)
+      assert.deepEqual(
+        calls.map(({ bytes }) => JSON.parse(bytes.toString())),
+        [eventBody, failure],
+      )
+      const app = Fastify()
+      await app.register(webhookKeySet, { keys })
+      const published = (await app.inject('/.well-known/webhook-keys.json')).json().keys[0]
+      const publicKey = createPublicKey({ key: published, format: 'jwk' })
+      const secret = await accountSecret(db, seal, owner, Date.now, randomBytes)
+      for (const { headers, bytes } of calls) {
+        assert.ok(isSigned(secret, { headers, bytes }))
+        const content = Buffer.concat([Buffer.from(`${headers['webhook-id']}.${headers['webhook-timestamp']}.`), bytes])
+        const ed25519 = /v1a,(\S+)/.exec(String(headers['webhook-signature']))![1]!
+        assert.ok(verify(null, content, publicKey, Buffer.from(ed25519, 'base64')))
+      }
+    })
+
+    it('calls an address that is both registered and given once, with the secret of the registration', async (t) => {
+      const { calls, url } = await receiver(t, ok)
+      const owner = newOwner()
+      const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
+      const event = await the.emit(owner, { callbackUrl: url.replace('http:', 'HTTP:') })
+      const deliveries = await the.settled(event.id)
+      assert.deepEqual([deliveries.length, deliveries[0]!.webhookId, calls.length], [1, id, 1])
+      assert.ok(isSigned(secret, calls[0]!))
+      const failed = await the.emit(owner, { type: 'report.failed', callbackUrl: url })
+      assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
+    })
+
+    it('calls an address that is registered for envelopes besides with the plain body of the request', async (t) => {
+      const { calls, url } = await receiver(t, ok)
+      const owner = newOwner()
+      const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
+      const event = await the.emit(owner, { callbackUrl: url })
+      const told = (await the.settled(event.id)).map(({ webhookId }) => webhookId)
+      assert.deepEqual(new Set(told), new Set([id, null]))
+      const bodies = calls.map(({ bytes }) => JSON.parse(bytes.toString()))
+      assert.deepEqual(
+        bodies.map((body) => body.data ?? body),
+        [eventBody, eventBody],
+      )
+      assert.equal(bodies.filter(({ taskId }) => taskId === eventBody.taskId).length, 1)
+    })
+
+    it('two owners do not hear each other (T-WH-07)', async (t) => {
+      const mine = await receiver(t, ok)
+      const theirs = await receiver(t, ok)
+      const owner = newOwner()
+      await the.subscribe(owner, mine.url)
+      await the.subscribe(newOwner(), theirs.url)
+      await the.subscribe({ ...owner, ownerSubject: 'sub_other' }, theirs.url)
+      const event = await the.emit(owner)
+      assert.equal((await the.settled(event.id)).length, 1)
+      assert.deepEqual([mine.calls.length, theirs.calls.length], [1, 0])
+    })
+
+    it('one delivery per registration whose pattern matches, in the style it asked for', async (t) => {
+      const { calls, url } = await receiver(t, ok)
+      const owner = newOwner()
+      const styled = await the.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
+      await the.subscribe(owner, `${url}/2`, { event: 'report.completed' })
+      await the.subscribe(owner, `${url}/3`, { event: 'report.failed' })
+      const event = await the.emit(owner)
+      await the.settled(event.id)
+      assert.equal(calls.length, 2)
+      const envelope = calls.find(({ bytes }) => bytes.toString().startsWith('{"type"'))!
+      const body = { type: 'report.completed', timestamp: event.createdAt, data: eventBody }
+      assert.deepEqual(JSON.parse(envelope.bytes.toString()), body)
+      assert.ok(isSigned(styled.secret, envelope))
+    })
+
+    it('a registration deleted while a call is under way is not called again (T-WH-07)', async (t) => {
+      const owner = newOwner()
+      const { calls, url } = await receiver(t, async () => {
+        await the.unsubscribe(owner, id)
+        return { status: 500 }
+      })
+      const { id } = await the.subscribe(owner, url)
+      const event = await the.emit(owner)
+      const [delivery] = await the.settled(event.id, ({ attempts }) => attempts === 1)
+      assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
+    })
+
+    it('an address that is no longer allowed counts as a failed try, in words that tell nothing (T-SSRF-08)', async () => {
+      const owner = newOwner()
+      const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
+      const [delivery] = await the.settled(event.id)
+      const tries = await the.attempts(delivery!.id)
+      assert.deepEqual([delivery!.status, tries.length, tries[0]!.error], ['failed', 3, 'unreachable'])
+    })
+  })
+})

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { sql } from 'kysely'
+import type { Database } from '../../src/storage/database.ts'
+import { expireDeliveries } from '../../src/webhooks/expire.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { batch, dispatching, outcomes } from '../support/webhooks.ts'
+
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const dayMs = 86_400_000
+
+forEachEngine((engine) => {
+  describe('the delivery log', () => {
+    let db: Database
+    const clock = { now: start }
+    const { one, fan } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+    const now = () => clock.now
+    const count = async (table: 'deliveries' | 'attempts' | 'events' | 'deliveryLanes') =>
+      (await db.read.selectFrom(table).selectAll().execute()).length
+
+    it('keeps deliveries for 30 days after their end, with attempts and events, and waiting ones for ever', async () => {
+      const the = await one(outcomes.delivered)
+      await the.run()
+      const { id } = await the.emit(the.owner, { callbackUrl: 'https://later.test/' })
+      await db.write((tx) => tx.updateTable('webhooks').set({ status: 'paused' }).execute())
+      await fan(batch([{ eventId: id }]))
+      await db.write((tx) =>
+        tx
+          .updateTable('events')
+          .set({ createdAt: new Date(start).toISOString() })
+          .execute(),
+      )
+      clock.now = start + 30 * dayMs - 1
+      assert.equal(await expireDeliveries(db, now), 0)
+      clock.now += 1
+      assert.equal(await expireDeliveries(db, now), 1)
+      assert.deepEqual([await count('deliveries'), await count('attempts'), await count('events')], [1, 0, 1])
+      assert.equal((await the.deliveries(id))[0]?.status, 'pending')
+    })
+
+    it('goes on until nothing is left that is too old, however much it is', async () => {
+      const ended = new Date(start - 31 * dayMs).toISOString()
+      const rows = JSON.stringify(Array.from({ length: 1_201 }, (_, n) => [`old_${n}`]))
+      await db.write(async (tx) => {
+        const ids = db.engine.jsonRows(rows)
+        await sql`insert into events (id, type, owner_client, owner_subject, body, created_at)
+          select value ->> 0, 'report.failed', 'cli', 'cli', '{}', ${ended} from ${ids}`.execute(tx)
+        await sql`insert into deliveries (id, event_id, url, body, status, attempts, created_at, completed_at)
+          select value ->> 0, value ->> 0, '', '{}', 'failed', 1, ${ended}, ${ended} from ${ids}`.execute(tx)
+      })
+      assert.equal(await expireDeliveries(db, now), 1_201)
+      const left = db.read.selectFrom('events').select('id').where('id', 'like', 'old%')
+      assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
+    })
+
+    it('keeps what is sent again while it looks', async () => {
+      const the = await one(outcomes.delivered)
+      await the.run()
+      clock.now = start + 31 * dayMs
+      const [changed, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const anew = { status: 'pending', completedAt: null, nextAttemptAt: new Date(clock.now).toISOString() } as const
+      const sending = db.write(async (tx) => {
+        await tx.updateTable('deliveries').set(anew).where('id', '=', the.id).execute()
+        changed.resolve()
+        await end.promise
+      })
+      await changed.promise
+      const expiring = expireDeliveries(db, now)
+      // Whoever looks before it waits has looked by then.
+      for (let n = 0; n < 20; n++) await new Promise(setImmediate)
+      end.resolve()
+      await Promise.all([sending, expiring])
+      assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
+    })
+
+    it('keeps the lane of a registration and of what waits, and forgets the others', async () => {
+      const the = await one(outcomes.failed)
+      await the.run()
+      const { id } = await the.emit(the.owner, { callbackUrl: 'https://once.test/' })
+      await fan(batch([{ eventId: id }]))
+      await expireDeliveries(db, now)
+      assert.equal(await count('deliveryLanes'), 2)
+      await the.run()
+      await db.write((tx) => tx.updateTable('deliveries').set({ status: 'failed' }).execute())
+      await db.write((tx) => tx.updateTable('deliveryLanes').set({ dueAt: null }).execute())
+      await expireDeliveries(db, now)
+      const [left] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
+      assert.deepEqual([left?.lane, left?.failures], [the.webhookId, 2])
+      await the.unsubscribe(the.owner, the.webhookId)
+      await expireDeliveries(db, now)
+      assert.equal(await count('deliveryLanes'), 0)
+    })
+  })
+})

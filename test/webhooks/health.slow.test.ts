@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, it } from 'node:test'
+import { sql } from 'kysely'
+import type { Database } from '../../src/storage/database.ts'
+import type { Outcome, Tried } from '../../src/webhooks/dispatch/outcome.ts'
+import { record } from '../../src/webhooks/dispatch/record-attempts.ts'
+import { claimDue } from '../../src/webhooks/queue/claim.ts'
+import { armLanes, laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { slotsOf } from '../../src/webhooks/queue/shares.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
+import { batch, dispatching, outcomes, seal } from '../support/webhooks.ts'
+
+const { failed, delivered, gone } = outcomes
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const limits = { ...laneLimits, breakAfter: 1_000 }
+
+/** Whether a statement waits for a row that another transaction holds. */
+const isWaiting = async ({ read }: Database): Promise<boolean> => {
+  const { rows } = await sql`
+    select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(read)
+  return rows.length > 0
+}
+
+forEachEngine((engine) => {
+  describe('the health of a registration', () => {
+    let db: Database
+    const clock = { now: start }
+    const { one, fan, queue } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    /** An endpoint that answers as told; `call` sends one more event after so long, tried once. */
+    async function endpoint(first: Outcome) {
+      let answer = first
+      const the = await one(() => answer, { schedule: [0], limits })
+      await the.run()
+      const call = async (afterMs: number, outcome: Outcome) => {
+        clock.now += afterMs
+        answer = outcome
+        await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
+        await the.run()
+      }
+      const told = async (type: string) => {
+        const query = db.read
+          .selectFrom('events')
+          .select(['body', 'exceptWebhook', 'ownerSubject'])
+          .where('type', '=', type)
+        return (await query.where('exceptWebhook', '=', the.webhookId).execute()).map(({ body }) => JSON.parse(body))
+      }
+      const answers = (outcome: Outcome) => {
+        answer = outcome
+      }
+      return { ...the, call, answers, told, row: () => the.webhook(the.webhookId) }
+    }
+
+    it('says since when it fails, until it succeeds', async () => {
+      const { call, row } = await endpoint(failed)
+      await call(60_000, failed)
+      assert.equal((await row()).failingSince, new Date(start).toISOString())
+      await call(60_000, delivered)
+      const { failingSince, revision } = await row()
+      assert.deepEqual([failingSince, revision], [null, 1])
+    })
+
+    it('is told to the owner after a day of failing, once until it succeeds, and anew the next time', async () => {
+      const { call, told, row, webhookId } = await endpoint(failed)
+      await call(dayMs - 1, failed)
+      assert.deepEqual(await told('webhook.failing'), [])
+      await call(1, failed)
+      const news = await told('webhook.failing')
+      const since = new Date(start).toISOString()
+      assert.deepEqual(news, [{ webhookId, event: '*', since, reason: 'No call has succeeded for a day' }])
+      await call(dayMs, failed)
+      assert.equal((await told('webhook.failing')).length, 1)
+      await call(hourMs, delivered)
+      await call(hourMs, failed)
+      await call(dayMs, failed)
+      assert.equal((await told('webhook.failing')).length, 2)
+      assert.equal((await row()).status, 'active')
+    })
+
+    it('ends it after five days and ten calls without a success: disabled, with the reason, told and audited', async () => {
+      const { call, told, row, webhookId } = await endpoint(failed)
+      for (let n = 0; n < 9; n++) await call(hourMs, failed)
+      assert.equal((await row()).status, 'active')
+      await call(5 * dayMs - 9 * hourMs - 1, failed)
+      assert.equal((await row()).status, 'active')
+      await call(1, failed)
+      const { status, statusReason, revision } = await row()
+      assert.deepEqual([status, statusReason, revision], ['disabled', 'No call has succeeded for five days', 2])
+      const [news] = await told('webhook.disabled')
+      assert.deepEqual([news.webhookId, news.reason], [webhookId, statusReason])
+      const entries = db.read.selectFrom('auditEntries').selectAll().where('target', '=', webhookId)
+      const [entry] = await entries.where('event', '=', 'webhook.disabled').execute()
+      assert.deepEqual(JSON.parse(entry?.details ?? ''), { reason: statusReason })
+    })
+
+    it('leaves it alone when fewer than ten calls were made, or one of them succeeded', async () => {
+      const rare = await endpoint(failed)
+      for (let n = 0; n < 8; n++) await rare.call(dayMs, failed)
+      assert.equal((await rare.row()).status, 'active')
+      clock.now = start
+      const mended = await endpoint(failed)
+      for (let n = 0; n < 12; n++) await mended.call(12 * hourMs, n === 6 ? delivered : failed)
+      assert.equal((await mended.row()).status, 'active')
+    })
+
+    it('is not worse for a test that fails, and better for one that succeeds', async () => {
+      const { call, row, owner, webhookId, emit, deliveries, run, answers } = await endpoint(delivered)
+      const test = async (outcome: Outcome) => {
+        answers(outcome)
+        const { id } = await emit(owner)
+        await fan(batch([{ eventId: id }]))
+        const [delivery] = await deliveries(id)
+        const lane = `${webhookId} test`
+        await db.write(async (tx) => {
+          const one = tx.updateTable('deliveries').where('id', '=', delivery?.id ?? '')
+          await one.set({ isTest: 1, lane }).execute()
+          await armLanes(tx, db, new Map([[lane, delivery?.nextAttemptAt ?? '']]))
+        })
+        await run()
+        assert.equal((await deliveries(id))[0]?.status, outcome.delivered ? 'delivered' : 'failed')
+      }
+      await test(failed)
+      assert.equal((await row()).failingSince, null)
+      await call(60_000, failed)
+      assert.notEqual((await row()).failingSince, null)
+      await test(failed)
+      assert.notEqual((await row()).failingSince, null)
+      await test(delivered)
+      assert.equal((await row()).failingSince, null)
+    })
+
+    it('is good once a call succeeded, also where another worker records a failure at the same time', async () => {
+      const the = await endpoint(delivered)
+      for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
+      const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
+      const [bad, good] = claims.map((due, n) => {
+        const outcome = n === 0 ? failed : delivered
+        return { due, startedAt: new Date(clock.now).toISOString(), outcome }
+      }) as [Tried, Tried]
+      const options = {
+        ...{ db, queue, sealer: seal, now: () => clock.now, random: randomBytes },
+        ...{ limits, schedule: [0], jitter: () => 0.5 },
+      }
+      const [recorded, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const failing = db.write(async (tx) => {
+        await record(tx, options, [bad])
+        recorded.resolve()
+        await end.promise
+      })
+      await recorded.promise
+      const succeeding = db.write((tx) => record(tx, options, [good]))
+      if (engine.name === 'postgres') await eventually('the other waits for the lane', () => isWaiting(db))
+      end.resolve()
+      await Promise.all([failing, succeeding])
+      assert.equal((await the.row()).failingSince, null)
+    })
+
+    it('ends it at once when it answers 410, which is told too', async () => {
+      const { told, row } = await endpoint(gone)
+      const { status, statusReason } = await row()
+      assert.deepEqual([status, statusReason], ['disabled', 'The endpoint answered 410 Gone'])
+      const [news] = await told('webhook.disabled')
+      assert.deepEqual([news.reason, news.since], [statusReason, new Date(start).toISOString()])
+    })
+  })
+})

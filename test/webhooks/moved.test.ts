@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Database } from '../../src/storage/database.ts'
+import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { dispatching, outcomes } from '../support/webhooks.ts'
+
+const { failed, delivered, gone } = outcomes
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const iso = (ms: number) => new Date(ms).toISOString()
+const elsewhere = 'https://elsewhere.test/'
+
+forEachEngine((engine) => {
+  describe('a webhook whose address is changed', () => {
+    let db: Database
+    const clock = { now: start }
+    const { one } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    /** A delivery to a registration that moves while its first call is under way, which then ends so. */
+    async function moving(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
+      const answer = async () => {
+        if (the.sent.length > 1) return delivered
+        await meanwhile(the.event.id)
+        await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
+        return outcome
+      }
+      const the: Awaited<ReturnType<typeof one>> = await one(answer)
+      await the.run()
+      return the
+    }
+
+    it('is tried again at the new one, and no worse for what the old one did', async () => {
+      const the = await moving(failed)
+      const { status, failingSince } = await the.webhook(the.webhookId)
+      assert.deepEqual([status, failingSince], ['active', null])
+      const [lane] = await db.read.selectFrom('deliveryLanes').select('failures').execute()
+      assert.equal(lane?.failures, 0)
+      clock.now += 10_000
+      await the.run()
+      assert.deepEqual(
+        the.sent.map(({ url }) => url),
+        ['https://receiver.test/', elsewhere],
+      )
+      assert.equal((await the.row()).status, 'delivered')
+    })
+
+    it('is not disabled when the old one answers 410', async () => {
+      const the = await moving(gone)
+      assert.equal((await the.webhook(the.webhookId)).status, 'active')
+      assert.equal((await the.row()).status, 'pending')
+      clock.now += 10_000
+      await the.run()
+      assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
+    })
+
+    it('is called there also with what was added for the old one at the same time', async () => {
+      const the = await one(delivered)
+      await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
+      const old = { url: 'https://receiver.test/' }
+      await db.write((tx) => tx.updateTable('deliveries').set(old).where('id', '=', the.id).execute())
+      await the.run()
+      assert.deepEqual(
+        the.sent.map(({ url }) => url),
+        [elsewhere],
+      )
+    })
+
+    it('is not told again what it may no longer be told, though a call that is under way may succeed', async () => {
+      const hide = (eventId: string) =>
+        db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
+      const unsuccessful = await moving(failed, hide)
+      const { status, attempts, nextAttemptAt, completedAt } = await unsuccessful.row()
+      assert.deepEqual([status, attempts, nextAttemptAt], ['failed', 1, null])
+      assert.notEqual(completedAt, null)
+      assert.equal((await (await moving(delivered, hide)).row()).status, 'delivered')
+    })
+  })
+
+  describe('the lane of a webhook', () => {
+    let db: Database
+    const clock = { now: start }
+    const { one } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    for (const [what, from, patch] of [
+      ['is enabled again', 'disabled', { status: 'active' }],
+      ['has another address', 'active', { callbackUrl: elsewhere }],
+    ] as const) {
+      it(`is closed no longer once the webhook ${what}, and looks for what waits`, async () => {
+        const the = await one(delivered)
+        const closed = { failures: 15, openUntil: iso(start + 60_000), dueAt: iso(start + 60_000) }
+        await db.write(async (tx) => {
+          await tx.updateTable('webhooks').set({ status: from }).where('id', '=', the.webhookId).execute()
+          await tx.updateTable('deliveryLanes').set(closed).where('lane', '=', the.webhookId).execute()
+        })
+        await the.change(the.owner, the.webhookId, patch)
+        const [lane] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
+        assert.deepEqual([lane?.failures, lane?.openUntil, lane?.dueAt], [0, null, iso(start)])
+        await the.run()
+        assert.equal(the.sent.length, 1)
+      })
+    }
+
+    it('stays closed when something else of the webhook is changed', async () => {
+      const the = await one(delivered)
+      const closed = { failures: 15, openUntil: iso(start + 60_000) }
+      await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())
+      await the.change(the.owner, the.webhookId, { description: 'Ours', status: 'active' })
+      await the.run()
+      assert.equal(the.sent.length, 0)
+    })
+  })
+})

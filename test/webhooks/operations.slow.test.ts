@@ -1,0 +1,385 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { beforeEach, describe, it } from 'node:test'
+import { announceWebhook } from '../../src/webhooks/dispatch/health-events.ts'
+import { everyScope, token } from '../support/app.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { hooksOn, isSigned } from '../support/hooks.ts'
+import { eventually } from '../support/service.ts'
+
+type Json = ReturnType<typeof JSON.parse>
+
+forEachEngine((engine) => {
+  describe('webhooks, as they are sent', { timeout: 60_000 }, () => {
+    const service = hooksOn(engine)
+    let bearer: string
+    let owners = 0
+    beforeEach(() => {
+      owners += 1
+      bearer = token(everyScope, `cli_${owners}`)
+      service.ahead.ms = 0
+    })
+
+    const call = async (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, payload?: object, headers = {}) =>
+      service.send({ method, url, ...(payload && { payload }), token: bearer, headers })
+    const made = async (callbackUrl: string, more: object = {}): Promise<Json> => {
+      const answer = await call('POST', '/api/webhooks', { event: 'report.*', callbackUrl, ...more })
+      assert.equal(answer.statusCode, 201, answer.body)
+      return answer.json()
+    }
+    const post = async (url: string, payload?: object, status = 202): Promise<Json> => {
+      const answer = await call('POST', url, payload)
+      assert.equal(answer.statusCode, status, answer.body)
+      return answer.json()
+    }
+    const refused = async (status: number, code: string, ...of: Parameters<typeof call>) => {
+      const answer = await call(...of)
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code], answer.body)
+      return answer.json()
+    }
+    /** A delivery as soon as nothing more is tried. */
+    const ended = (webhookId: string, id: string): Promise<Json> =>
+      eventually('a delivery ends', async () => {
+        const delivery = (await call('GET', `/api/webhooks/${webhookId}/deliveries/${id}`)).json()
+        return delivery.status !== 'pending' && delivery
+      })
+    /** What the registration was told of, as soon as it is so much and all of it has ended. */
+    const log = (webhookId: string, count = 1): Promise<Json[]> =>
+      eventually(`${count} deliveries`, async () => {
+        const found = (await call('GET', `/api/webhooks/${webhookId}/deliveries`)).json()
+        return found.length >= count && found.every(({ status }: Json) => status !== 'pending') && found
+      })
+    const product = async () => (await call('POST', '/products', { name: 'Lamp', price: 1 })).json()
+
+    describe('POST /api/webhooks/{id}/test', () => {
+      it('202 with the delivery: signed, to this one alone, and in the log as a test', async () => {
+        const [mine, other] = [await service.receiver(), await service.receiver()]
+        const { id, secret } = await made(mine.url)
+        await made(other.url, { event: '*' })
+        const answer = await call('POST', `/api/webhooks/${id}/test`)
+        assert.equal(answer.statusCode, 202, answer.body)
+        const { id: deliveryId, event, test, status, attempts } = answer.json()
+        assert.deepEqual([event, test, status, attempts], ['webhook.test', true, 'pending', []])
+        assert.equal(answer.headers.location, `/api/webhooks/${id}/deliveries/${deliveryId}`)
+        assert.equal(answer.headers['retry-after'], '1')
+        const delivery = await ended(id, deliveryId)
+        assert.deepEqual([delivery.status, delivery.attempts.length], ['delivered', 1])
+        const [sent] = mine.calls
+        assert.ok(isSigned(secret, sent!))
+        assert.equal(sent!.headers['webhook-id'], delivery.eventId)
+        assert.equal(sent!.headers['webhook-event'], 'webhook.test')
+        assert.deepEqual(JSON.parse(sent!.bytes.toString()), { webhookId: id, event: 'report.*' })
+        await post(`/api/webhooks/${id}/test`)
+        await mine.called(2)
+        assert.equal(other.calls.length, 0)
+      })
+
+      it('202 even while it is paused, and one try only, whatever comes of it', async () => {
+        const { url, calls, ...receiver } = Object.assign(await service.receiver(), { status: () => 500 })
+        assert.ok(receiver.called)
+        const { id } = await made(url)
+        for (const status of ['active', 'paused']) {
+          await call('PATCH', `/api/webhooks/${id}`, { status })
+          const delivery = await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
+          assert.deepEqual([delivery.status, delivery.attempts.length], ['failed', 1])
+          assert.equal(delivery.attempts[0].error, 'http 500')
+        }
+        assert.equal(calls.length, 2)
+      })
+
+      it('202 with the example of another event, in the style of the registration', async () => {
+        const { url, calls } = await service.receiver()
+        const { id, secret } = await made(url, { payloadStyle: 'envelope' })
+        await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
+        const kinds = (await call('GET', '/api/event-types')).json()
+        const { example } = kinds.find(({ event }: Json) => event === 'user.created')
+        const { type, data } = JSON.parse(calls[0]!.bytes.toString())
+        assert.deepEqual([type, data], ['user.created', example])
+        assert.ok(isSigned(secret, calls[0]!))
+      })
+
+      it('422 for an event that there is not, 404 for a webhook that there is not', async () => {
+        const { id } = await made('http://127.0.0.1:9/')
+        await refused(422, 'VALIDATION_ERROR', 'POST', `/api/webhooks/${id}/test`, { event: 'user.*' })
+        await refused(400, 'INVALID_INPUT', 'POST', `/api/webhooks/${id}/test`, { event: 7 })
+        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/whk_${'A'.repeat(22)}/test`)
+        bearer = token(everyScope, 'cli_else')
+        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/${id}/test`)
+      })
+    })
+
+    describe('POST /api/webhooks/{id}/rotate-secret', () => {
+      const dayMs = 24 * 3_600_000
+      const sentTo = async (id: string, { calls }: { calls: Json[] }) => {
+        await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
+        return calls.at(-1)
+      }
+
+      it('200 with a new secret, shown once; both sign for 24 hours, then the new one alone (T-WH-02)', async () => {
+        const receiver = await service.receiver()
+        const { id, secret: old } = await made(receiver.url)
+        const answer = await call('POST', `/api/webhooks/${id}/rotate-secret`)
+        assert.deepEqual(
+          [answer.statusCode, answer.headers['cache-control'], answer.headers.etag],
+          [200, 'no-store', '"2"'],
+        )
+        const { secret, previousSecretExpiresAt } = answer.json()
+        assert.ok(secret !== old && /^whsec_/.test(secret))
+        assert.ok(Math.abs(Date.parse(previousSecretExpiresAt) - Date.now() - dayMs) < 60_000)
+        const read = await call('GET', `/api/webhooks/${id}`)
+        assert.equal(read.json().previousSecretExpiresAt, previousSecretExpiresAt)
+        assert.ok(!/whsec_/.test(read.body))
+        let sent = await sentTo(id, receiver)
+        assert.match(String(sent.headers['webhook-signature']), /^v1,\S+ v1,\S+$/)
+        assert.deepEqual([isSigned(secret, sent), isSigned(old, sent)], [true, true])
+        service.ahead.ms = dayMs + 1_000
+        sent = await sentTo(id, receiver)
+        assert.deepEqual([isSigned(secret, sent), isSigned(old, sent)], [true, false])
+      })
+
+      it('200 with immediate: what has leaked signs nothing more', async () => {
+        const receiver = await service.receiver()
+        const { id, secret: first } = await made(receiver.url)
+        const { secret: second } = await post(`/api/webhooks/${id}/rotate-secret`, {}, 200)
+        const third = await post(`/api/webhooks/${id}/rotate-secret`, { immediate: true }, 200)
+        assert.equal(third.previousSecretExpiresAt, undefined)
+        const sent = await sentTo(id, receiver)
+        assert.deepEqual(
+          [first, second, third.secret].map((one) => isSigned(one, sent)),
+          [false, false, true],
+        )
+      })
+
+      it('409 while the one before still signs, which is kept; 200 once its time is over; none is readable at rest', async () => {
+        const receiver = await service.receiver()
+        const { id, secret: first } = await made(receiver.url)
+        const place = `/api/webhooks/${id}/rotate-secret`
+        const { secret: second, previousSecretExpiresAt } = await post(place, undefined, 200)
+        const { detail } = await refused(409, 'SECRET_ROTATION_IN_PROGRESS', 'POST', place)
+        assert.ok(detail.includes(previousSecretExpiresAt))
+        const both = await sentTo(id, receiver)
+        assert.deepEqual([isSigned(first, both), isSigned(second, both)], [true, true])
+        service.ahead.ms = dayMs + 1_000
+        const { secret: third } = await post(place, undefined, 200)
+        const sent = await sentTo(id, receiver)
+        assert.deepEqual(
+          [first, second, third].map((one) => isSigned(one, sent)),
+          [false, true, true],
+        )
+        const rows = JSON.stringify(await service.db.read.selectFrom('webhooks').selectAll().execute())
+        assert.ok([first, second, third].every((one) => !rows.includes(one)))
+      })
+
+      it('412 when the tag is outdated; 404 for a webhook that there is not', async () => {
+        const { id } = await made('http://127.0.0.1:9/')
+        const place = `/api/webhooks/${id}/rotate-secret`
+        await refused(412, 'PRECONDITION_FAILED', 'POST', place, {}, { 'if-match': '"2"' })
+        assert.equal((await call('POST', place, {}, { 'if-match': '"1"' })).statusCode, 200)
+        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/whk_${'A'.repeat(22)}/rotate-secret`)
+        await refused(400, 'INVALID_INPUT', 'POST', place, { immediate: 'yes' })
+      })
+
+      it('the account’s secret rotates in the same way', async () => {
+        const receiver = await service.receiver()
+        const first = (await call('GET', '/api/webhooks/secret')).json().secret
+        const reported = async () => {
+          const count = receiver.calls.length
+          const payload = { reportType: 'books', format: 'csv', webhookUrl: receiver.url }
+          const { taskId } = (await call('POST', '/api/reports', payload)).json()
+          await call('POST', `/api/reports/${taskId}/cancel`)
+          await receiver.called(count + 1)
+          return receiver.calls.at(-1)!
+        }
+        const second = await post('/api/webhooks/secret/rotate', {}, 200)
+        assert.ok(second.secret !== first && second.previousSecretExpiresAt)
+        assert.deepEqual((await call('GET', '/api/webhooks/secret')).json(), second)
+        const both = await reported()
+        assert.deepEqual([isSigned(first, both), isSigned(second.secret, both)], [true, true])
+        assert.match(String(both.headers['webhook-signature']), /^v1,\S+ v1,\S+ v1a,\S+$/)
+        await refused(409, 'SECRET_ROTATION_IN_PROGRESS', 'POST', '/api/webhooks/secret/rotate')
+        assert.deepEqual((await call('GET', '/api/webhooks/secret')).json(), second)
+        const third = await post('/api/webhooks/secret/rotate', { immediate: true }, 200)
+        const one = await reported()
+        assert.deepEqual(
+          [second.secret, third.secret].map((secret) => isSigned(secret, one)),
+          [false, true],
+        )
+      })
+    })
+
+    describe('POST /api/webhooks/{id}/deliveries/{deliveryId}/redeliver', () => {
+      it('202: the same id and bytes, new tries, and attempts that are counted on', async () => {
+        const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n <= 3 ? 503 : 204) })
+        const { id } = await made(receiver.url, { event: 'product.created' })
+        await product()
+        const [failed] = await log(id)
+        assert.deepEqual([failed.status, failed.attempts.length], ['failed', 2])
+        const place = `/api/webhooks/${id}/deliveries/${failed.id}/redeliver`
+        const answer = await call('POST', place)
+        assert.deepEqual([answer.statusCode, answer.json().status], [202, 'pending'])
+        assert.ok(answer.json().nextAttemptAt && !answer.json().completedAt)
+        const delivery = await ended(id, failed.id)
+        assert.deepEqual(
+          delivery.attempts.map(({ attempt, statusCode }: Json) => [attempt, statusCode]),
+          [1, 2, 3, 4].map((n) => [n, n <= 3 ? 503 : 204]),
+        )
+        assert.equal(delivery.status, 'delivered')
+        const [first] = receiver.calls
+        for (const { headers, bytes } of receiver.calls) {
+          assert.equal(headers['webhook-id'], failed.eventId)
+          assert.ok(bytes.equals(first!.bytes))
+        }
+        assert.deepEqual(
+          receiver.calls.map(({ headers }) => headers['webhook-attempt']),
+          ['1', '2', '3', '4'],
+        )
+      })
+
+      it('202 of what was delivered, and of a test while paused; 409 WEBHOOK_NOT_ACTIVE of anything else', async () => {
+        const receiver = await service.receiver()
+        const { id } = await made(receiver.url, { event: 'product.created' })
+        await product()
+        const [delivered] = await log(id)
+        await post(`/api/webhooks/${id}/deliveries/${delivered.id}/redeliver`)
+        await receiver.called(2)
+        const test = await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
+        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        await post(`/api/webhooks/${id}/deliveries/${test.id}/redeliver`)
+        await receiver.called(4)
+        const place = `/api/webhooks/${id}/deliveries/${delivered.id}/redeliver`
+        const { detail } = await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', place)
+        assert.match(detail, /paused/)
+      })
+
+      it('404 for a delivery of another webhook and for ids of no form of ours (T-WH-07)', async () => {
+        const { url } = await service.receiver()
+        const [one, other] = [await made(url), await made(`${url}/2`)]
+        const { id } = await post(`/api/webhooks/${one.id}/test`)
+        for (const place of [
+          `/api/webhooks/${other.id}/deliveries/${id}`,
+          `/api/webhooks/${one.id}/deliveries/dlv_${'A'.repeat(22)}`,
+          `/api/webhooks/${one.id}/deliveries/%00`,
+        ]) {
+          await refused(404, 'RESOURCE_NOT_FOUND', 'GET', place)
+          await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `${place}/redeliver`)
+        }
+        bearer = token(everyScope, 'cli_else')
+        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/${one.id}/deliveries/${id}/redeliver`)
+      })
+    })
+
+    it('a pending delivery that is sent again goes on once, not twice', async () => {
+      const receiver = Object.assign(await service.receiver(), { status: () => 500 })
+      const { id } = await made(receiver.url, { event: 'product.created' })
+      await product()
+      await receiver.called(1)
+      const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
+      // Wherever the first two tries are by now, at most two more follow.
+      await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
+      const { attempts, status } = await ended(id, deliveryId)
+      assert.equal(status, 'failed')
+      assert.ok(attempts.length >= 2 && attempts.length <= 4, String(attempts.length))
+      assert.deepEqual(
+        attempts.map(({ attempt }: Json) => attempt),
+        attempts.map((_: Json, n: number) => n + 1),
+      )
+      await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
+      assert.equal((await ended(id, deliveryId)).attempts.length, attempts.length + 2)
+    })
+
+    describe('POST /api/webhooks/{id}/replay', () => {
+      it('202 with a count: what was made in that time is sent again, once each', async () => {
+        const receiver = await service.receiver()
+        const { id } = await made(receiver.url, { event: 'product.*' })
+        const lamp = await product()
+        await log(id, 1)
+        await call('DELETE', `/products/${lamp.id}`)
+        await log(id, 2)
+        await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
+        const [since, until] = [60_000, 59_999].map((ms) => new Date(Date.now() - ms).toISOString())
+        const answer = await call('POST', `/api/webhooks/${id}/replay`, { since })
+        assert.deepEqual([answer.statusCode, answer.json()], [202, { count: 2 }])
+        assert.equal(answer.headers.location, `/api/webhooks/${id}/deliveries`)
+        await receiver.called(5)
+        const all = await log(id, 3)
+        assert.deepEqual(all.map(({ attempts }) => attempts.length).sort(), [1, 2, 2])
+        assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, event: 'product.deleted' }), { count: 1 })
+        assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, status: 'failed' }), { count: 0 })
+        assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since, until }), {
+          count: 0,
+        })
+        await receiver.called(6)
+      })
+    })
+
+    describe('PATCH /api/webhooks/{id}', () => {
+      it('a paused webhook is not called, an active one is again', async () => {
+        const receiver = await service.receiver()
+        const other = await service.receiver()
+        const { id } = await made(receiver.url, { event: 'product.created' })
+        const heard = await made(other.url, { event: 'product.created' })
+        assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).json().status, 'paused')
+        await product()
+        await log(heard.id)
+        assert.deepEqual([receiver.calls.length, other.calls.length], [0, 1])
+        await call('PATCH', `/api/webhooks/${id}`, { status: 'active' })
+        await product()
+        await receiver.called(1)
+      })
+
+      it('a webhook that was disabled shows why until it is enabled, and is in health then', async () => {
+        const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
+        const { id } = await made(receiver.url, { event: 'product.created' })
+        await product()
+        await log(id)
+        const disabled = (await call('GET', `/api/webhooks/${id}`)).json()
+        assert.deepEqual([disabled.status, disabled.statusReason], ['disabled', 'The endpoint answered 410 Gone'])
+        await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', `/api/webhooks/${id}/replay`, {
+          since: '2026-03-01T00:00:00Z',
+        })
+        const paused = (await call('PATCH', `/api/webhooks/${id}`, { description: 'x' })).json()
+        assert.equal(paused.statusReason, 'The endpoint answered 410 Gone')
+        const enabled = (await call('PATCH', `/api/webhooks/${id}`, { status: 'active' })).json()
+        assert.deepEqual([enabled.status, enabled.statusReason], ['active', undefined])
+        const row = await service.db.read.selectFrom('webhooks').select('failingSince').where('id', '=', id).execute()
+        assert.deepEqual(row, [{ failingSince: null }])
+        const since = new Date(Date.now() - 60_000).toISOString()
+        assert.deepEqual(await post(`/api/webhooks/${id}/replay`, { since }), { count: 1 })
+        await receiver.called(2)
+      })
+    })
+
+    describe('webhook.failing and webhook.disabled', () => {
+      const since = '2026-03-01T00:00:00.000Z'
+      const tell = async (id: string, kind: 'webhook.failing' | 'webhook.disabled') => {
+        const { db, queue } = service
+        const row = await db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+        const news = { kind, since, reason: 'http 500' }
+        await db.write((tx) => announceWebhook(tx, { queue, random: randomBytes }, row, news, new Date().toISOString()))
+      }
+
+      it('are told to the owner’s other webhooks, never to the one they are about, and to nobody else', async () => {
+        const [about, all, exact, strange] = await Promise.all(Array.from({ length: 4 }, () => service.receiver()))
+        const { id } = await made(about!.url, { event: '*' })
+        const { secret } = await made(all!.url, { event: '*' })
+        await made(exact!.url, { event: 'webhook.failing' })
+        const mine = bearer
+        bearer = token(everyScope, 'cli_else')
+        await made(strange!.url, { event: '*' })
+        bearer = mine
+        await tell(id, 'webhook.failing')
+        await Promise.all([all!.called(1), exact!.called(1)])
+        await tell(id, 'webhook.disabled')
+        await all!.called(2)
+        const body = { webhookId: id, event: '*', since, reason: 'http 500' }
+        for (const sent of all!.calls) {
+          assert.deepEqual(JSON.parse(sent.bytes.toString()), body)
+          assert.ok(isSigned(secret, sent))
+        }
+        const events = all!.calls.map(({ headers }) => headers['webhook-event'])
+        assert.deepEqual(events, ['webhook.failing', 'webhook.disabled'])
+        assert.deepEqual([about!.calls.length, exact!.calls.length, strange!.calls.length], [0, 1, 0])
+      })
+    })
+  })
+})

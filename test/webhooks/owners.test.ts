@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Database } from '../../src/storage/database.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { batch, dispatching, newOwner, outcomes } from '../support/webhooks.ts'
+
+forEachEngine((engine) => {
+  describe('the owner of a webhook', () => {
+    let db: Database
+    const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
+    const { one, fan } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    it('owns its deliveries, whoever caused the event and whatever becomes of the registration (T-API-01)', async () => {
+      const the = await one(outcomes.delivered)
+      const causer = newOwner()
+      const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
+      await fan(batch([{ eventId: event.id }]))
+      await the.unsubscribe(the.owner, the.webhookId)
+      const owners = (await the.deliveries(event.id)).map(({ webhookId, ownerClient, ownerSubject }) => [
+        String(webhookId),
+        { ownerClient, ownerSubject },
+      ])
+      assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
+    })
+
+    /** Somebody who logged in with a client. */
+    async function person() {
+      const key = `u${++people}@example.com`
+      const user = { name: key, nameKey: key, email: key, emailKey: key, address: null, phone: null, revision: 1 }
+      const row = { ...user, createdAt: '', updatedAt: '' }
+      const { id } = await db.write((tx) =>
+        tx.insertInto('users').values(row).returning('id').executeTakeFirstOrThrow(),
+      )
+      const remove = () => db.write((tx) => tx.deleteFrom('users').where('id', '=', id).execute())
+      return { owner: { ownerClient: 'cli_app', ownerSubject: String(id) }, remove }
+    }
+    let people = 0
+
+    it('who is a user that was deleted hears nothing more: of own events, of those for everybody, of what waits', async () => {
+      const the = await one(outcomes.delivered)
+      const { owner, remove } = await person()
+      const other = await person()
+      const { id } = await the.subscribe(owner, 'https://gone.test/')
+      const { id: kept } = await the.subscribe(other.owner, 'https://kept.test/')
+      const told = async (eventId: string) => (await the.deliveries(eventId)).map(({ webhookId }) => webhookId)
+      const emit = async (...of: Parameters<typeof the.emit>) => {
+        const event = await the.emit(...of)
+        await fan(batch([{ eventId: event.id }]))
+        return event.id
+      }
+      const waiting = await emit(owner)
+      assert.deepEqual(await told(waiting), [id])
+      assert.ok((await told(await emit(newOwner(), { audience: 'any' }))).includes(id))
+      await remove()
+      assert.deepEqual(await told(await emit(owner)), [])
+      const everybody = await told(await emit(newOwner(), { audience: 'any' }))
+      assert.deepEqual([everybody.includes(id), everybody.includes(kept)], [false, true])
+      await the.run()
+      assert.deepEqual(
+        (await the.deliveries(waiting)).map(({ status, attempts }) => [status, attempts]),
+        [['failed', 0]],
+      )
+      assert.ok(!the.sent.some(({ url }) => url === 'https://gone.test/'))
+      assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
+    })
+
+    it('who is a client by itself is none of the users, whatever its id is', async () => {
+      const the = await one(outcomes.delivered)
+      const owner = { ownerClient: '4711', ownerSubject: '4711' }
+      const { id } = await the.subscribe(owner, 'https://client.test/')
+      const event = await the.emit(owner)
+      await fan(batch([{ eventId: event.id }]))
+      assert.deepEqual(
+        (await the.deliveries(event.id)).map(({ webhookId }) => webhookId),
+        [id],
+      )
+    })
+  })
+})

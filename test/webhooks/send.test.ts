@@ -1,0 +1,481 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import type { TLSSocket } from 'node:tls'
+import { gzipSync } from 'node:zlib'
+import { checkTarget } from '../../src/http/ssrf-guard.ts'
+import { localCertificates } from '../../src/tls/certificates.ts'
+import { type SenderOptions, sender } from '../../src/webhooks/dispatch/http-client.ts'
+
+const shut = { allowHttp: true, allowCidrs: [] }
+const open = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
+const body = Buffer.from('{"taskId":"t-1","status":"completed"}')
+const headers = { 'content-type': 'application/json', 'webhook-id': 'msg_1' }
+const noon = Date.parse('2026-03-01T12:00:00Z')
+
+type Listening = { port: number; origin: string; connections: () => number }
+
+async function listening(t: TestContext, server: Server): Promise<Listening> {
+  const sockets = new Set<Socket>()
+  let connections = 0
+  server.on('connection', (socket: Socket) => {
+    connections += 1
+    sockets.add(socket.on('error', () => {}))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { port, origin: `http://127.0.0.1:${port}`, connections: () => connections }
+}
+
+const receiver = (t: TestContext, listener: RequestListener) => listening(t, createServer(listener))
+const receiverTcp = (t: TestContext, listener: (socket: Socket) => void) => listening(t, createTcpServer(listener))
+
+function sending(t: TestContext, options: Partial<SenderOptions> = {}) {
+  const made = sender({ policy: open, timeoutMs: 2000, now: Date.now, ...options })
+  t.after(() => made.close())
+  return (url: string, more: { headers?: Record<string, string>; timeoutMs?: number } = {}) =>
+    made.post({ url, headers, body, ...more })
+}
+
+// undici takes a connection back one turn of the event loop after its answer was read.
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
+
+async function received(request: IncomingMessage): Promise<Buffer> {
+  return Buffer.concat(await request.toArray())
+}
+
+const answering =
+  (status: number, sent: Record<string, string> = {}, text: string | Buffer = ''): RequestListener =>
+  (request, response) => {
+    request.resume().on('end', () => response.writeHead(status, sent).end(text))
+  }
+
+describe('post: what is sent', () => {
+  it('T-WH-03 the bytes as given, with the given headers and the host of the URL', async (t) => {
+    const seen: { request: IncomingMessage; bytes: Buffer }[] = []
+    const { port, origin } = await receiver(t, async (request, response) => {
+      seen.push({ request, bytes: await received(request) })
+      response.end()
+    })
+    await sending(t)(`${origin}/hook?a=b%20c`)
+    const { request, bytes } = seen[0]!
+    assert.deepEqual(bytes, body)
+    assert.equal(`${request.method} ${request.url}`, 'POST /hook?a=b%20c')
+    assert.equal(request.headers.host, `127.0.0.1:${port}`)
+    assert.equal(request.headers['webhook-id'], 'msg_1')
+    assert.equal(request.headers['content-length'], String(body.length))
+  })
+
+  it("T-SSRF-07 an endpoint's static headers change neither the host nor the framing", async (t) => {
+    const seen: IncomingMessage[] = []
+    const { port, origin } = await receiver(t, (request, response) => {
+      seen.push(request.resume())
+      response.end()
+    })
+    const framing = {
+      Host: 'internal',
+      'Content-Length': '1',
+      'transfer-encoding': 'chunked',
+      Connection: 'upgrade',
+      expect: 'x',
+    }
+    const result = await sending(t)(origin, { headers: { ...framing, 'x-mine': 'kept' } })
+    assert.equal(result.delivered, true)
+    const { host, 'content-length': length, 'x-mine': mine, expect } = seen[0]!.headers
+    assert.deepEqual([host, length, mine, expect], [`127.0.0.1:${port}`, String(body.length), 'kept', undefined])
+  })
+
+  it('a kept connection serves the next call to the same endpoint', async (t) => {
+    const server = await receiver(t, answering(200))
+    const post = sending(t)
+    for (let n = 0; n < 5; n += 1) {
+      assert.equal((await post(server.origin)).delivered, true)
+      await nextTurn()
+    }
+    assert.equal(server.connections(), 1)
+  })
+
+  it('no environment proxy is asked', async (t) => {
+    const proxy = await receiver(t, answering(200))
+    const server = await receiver(t, answering(200))
+    for (const name of ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'NODE_USE_ENV_PROXY']) {
+      const before = process.env[name]
+      process.env[name] = name === 'NODE_USE_ENV_PROXY' ? '1' : proxy.origin
+      t.after(() => {
+        if (before === undefined) delete process.env[name]
+        else process.env[name] = before
+      })
+    }
+    assert.equal((await sending(t)(server.origin)).delivered, true)
+    assert.equal(proxy.connections(), 0)
+  })
+})
+
+describe('post: outcome by status', () => {
+  for (const status of [200, 201, 202, 204, 299]) {
+    it(`${status} is delivered`, async (t) => {
+      const { origin } = await receiver(t, answering(status, {}, status === 204 ? '' : 'thanks'))
+      const { durationMs, ...rest } = await sending(t)(origin)
+      assert.ok(durationMs >= 0 && durationMs < 2000)
+      assert.deepEqual(rest, {
+        status,
+        delivered: true,
+        gone: false,
+        retryAfterSeconds: null,
+        error: null,
+        cause: null,
+        blocked: false,
+        responseStart: status === 204 ? '' : 'thanks',
+      })
+    })
+  }
+
+  for (const status of [400, 401, 404, 410, 429, 500, 503]) {
+    it(`T-WH-05 ${status} is not delivered${status === 410 ? ' and gone' : ''}`, async (t) => {
+      const { origin } = await receiver(t, answering(status, {}, 'no'))
+      const result = await sending(t)(origin)
+      assert.deepEqual([result.status, result.delivered, result.gone], [status, false, status === 410])
+      assert.deepEqual([result.error, result.responseStart], [`http ${status}`, 'no'])
+    })
+  }
+
+  for (const status of [301, 302, 303, 307, 308]) {
+    it(`T-SSRF-05 ${status} is not followed`, async (t) => {
+      const second = await receiver(t, answering(200))
+      const { origin } = await receiver(t, answering(status, { location: `${second.origin}/` }))
+      const result = await sending(t)(origin)
+      assert.deepEqual([result.status, result.delivered, result.error], [status, false, 'redirect not followed'])
+      assert.equal(second.connections(), 0)
+    })
+  }
+})
+
+describe('post: Retry-After', () => {
+  const table: [header: string, seconds: number | null][] = [
+    ['0', 0],
+    ['120', 120],
+    ['86400', 86_400],
+    ['86401', 86_400],
+    ['99999999', 86_400],
+    ['9'.repeat(400), 86_400],
+    ['-1', null],
+    ['+5', null],
+    ['1.5', null],
+    ['0x10', null],
+    ['1e3', null],
+    ['soon', null],
+    ['', null],
+    ['5, 6', null],
+    ['apples 1', null],
+    ['2026-03-01T12:01:00Z', null],
+    ['Sun, 01 Mar 2026 12:01:00 GMT', 60],
+    ['Sunday, 01-Mar-26 12:01:00 GMT', 60],
+    ['Sun Mar  1 12:01:00 2026', 60],
+    ['Sun, 01 Mar 2026 12:00:00 GMT', 0],
+    ['Sun, 01 Mar 2026 11:59:59 GMT', null],
+    ['Mon, 01 Mar 2027 12:00:00 GMT', 86_400],
+    ['Sun, 99 Mar 2026 12:01:00 GMT', null],
+  ]
+  it(`T-WH-05 seconds or date, at most a day, null when garbage, negative or past (${table.length} values)`, async (t) => {
+    const { origin } = await receiver(t, (request, response) => {
+      const [header] = table[Number(request.url!.slice(1))]!
+      request.resume().on('end', () => response.writeHead(503, { 'retry-after': header }).end())
+    })
+    const post = sending(t, { now: () => noon })
+    for (const [n, [header, seconds]] of table.entries()) {
+      assert.equal((await post(`${origin}/${n}`)).retryAfterSeconds, seconds, header)
+    }
+  })
+})
+
+describe('post: hostile answers', () => {
+  it('T-SSRF-09 a body that hangs ends the call at its time limit, undelivered', async (t) => {
+    const { origin } = await receiver(t, (_request, response) => response.writeHead(200).write('begun'))
+    const result = await sending(t)(origin, { timeoutMs: 200 })
+    assert.deepEqual([result.status, result.delivered, result.error], [200, false, 'timeout'])
+    assert.equal(result.responseStart, 'begun')
+    assert.ok(result.durationMs >= 190 && result.durationMs < 1000, String(result.durationMs))
+  })
+
+  it("T-SSRF-09 silence after the request ends at the sender's own time limit", async (t) => {
+    const { origin } = await receiverTcp(t, () => {})
+    const { status, error, delivered } = await sending(t, { timeoutMs: 150 })(origin)
+    assert.deepEqual([status, error, delivered], [null, 'timeout', false])
+  })
+
+  it('T-SSRF-09 a body dripping a byte at a time ends at the same limit', async (t) => {
+    const { origin } = await receiver(t, (_request, response) => {
+      const drip = setInterval(() => response.write('.'), 5)
+      response.on('close', () => clearInterval(drip))
+    })
+    const { error, durationMs } = await sending(t)(origin, { timeoutMs: 200 })
+    assert.equal(error, 'timeout')
+    assert.ok(durationMs < 1000)
+  })
+
+  it('T-SSRF-09 an endless body is cut after 64 KiB, and the connection with it', async (t) => {
+    let written = 0
+    const closed = Promise.withResolvers<void>()
+    const { origin } = await receiver(t, (request, response) => {
+      const chunk = Buffer.alloc(16_384, 'x')
+      const pour = () => {
+        while (!response.destroyed && response.write(chunk)) written += chunk.length
+      }
+      request.socket.on('close', () => closed.resolve())
+      response.on('drain', pour)
+      pour()
+    })
+    const result = await sending(t)(origin)
+    await closed.promise
+    assert.deepEqual([result.delivered, result.error], [true, null])
+    assert.equal(result.responseStart, 'x'.repeat(4096))
+    assert.ok(written < 8 * 1024 * 1024, `${written} bytes left the receiver`)
+  })
+
+  it('T-SSRF-09 a compressed body is kept as it came, not decompressed', async (t) => {
+    const bomb = gzipSync(Buffer.alloc(10_000_000, 'a'))
+    const { origin } = await receiver(t, answering(200, { 'content-encoding': 'gzip' }, bomb))
+    const result = await sending(t)(origin)
+    assert.equal(result.delivered, true)
+    assert.ok(result.responseStart!.startsWith('\u001f\ufffd'))
+    assert.ok(result.responseStart!.length <= 4096)
+    assert.ok(!result.responseStart!.includes('aaaa'))
+  })
+
+  it('keeps text without NUL, with replacements, and without the character the cut split', async (t) => {
+    const bodies = [
+      Buffer.from('a\0b\0'),
+      Buffer.from([0x61, 0xff, 0x62]),
+      Buffer.from(`${'a'.repeat(4095)}é and more`),
+    ]
+    const { origin } = await receiver(t, (request, response) => {
+      request.resume().on('end', () => response.end(bodies[Number(request.url!.slice(1))]))
+    })
+    const post = sending(t)
+    const texts = await Promise.all(bodies.map(async (_, n) => (await post(`${origin}/${n}`)).responseStart))
+    assert.deepEqual(texts, ['ab', 'a\ufffdb', 'a'.repeat(4095)])
+  })
+
+  for (const [title, answer] of [
+    ['not HTTP at all', 'SSH-2.0-OpenSSH_9.2\r\n'],
+    ['headers beyond 16 KiB', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(70_000)}\r\n\r\n`],
+    ['two different lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+  ] as const) {
+    it(`T-SSRF-09 an answer that is ${title} is an invalid response`, async (t) => {
+      const { origin } = await receiverTcp(t, (socket) => socket.once('data', () => socket.end(answer)))
+      const result = await sending(t)(origin)
+      assert.deepEqual([result.delivered, result.error], [false, 'invalid response'])
+    })
+  }
+
+  it('a connection reset before or within the answer is a failure of that class', async (t) => {
+    const early = await receiverTcp(t, (socket) => socket.once('data', () => socket.resetAndDestroy()))
+    const ended = await receiverTcp(t, (socket) => socket.once('data', () => socket.end()))
+    const within = await receiverTcp(t, (socket) =>
+      socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc', () => socket.end())),
+    )
+    const post = sending(t)
+    for (const [{ origin }, status] of [
+      [early, null],
+      [ended, null],
+      [within, 200],
+    ] as const) {
+      const result = await post(origin)
+      assert.deepEqual([result.status, result.delivered, result.error], [status, false, 'connection reset'])
+    }
+  })
+
+  it('T-SSRF-08 a closed port is unreachable, to a tenth of a second', async (t) => {
+    const free = createTcpServer().listen(0, '127.0.0.1')
+    await once(free, 'listening')
+    const { port } = free.address() as AddressInfo
+    await once(free.close(), 'close')
+    const result = await sending(t)(`http://127.0.0.1:${port}/`)
+    assert.deepEqual([result.status, result.error, result.responseStart], [null, 'unreachable', null])
+    assert.equal(result.durationMs % 100, 0)
+  })
+
+  it('a name that fails to resolve, or has no address, is unreachable too', async (t) => {
+    const failing = sending(t, {
+      lookup: async () => Promise.reject(Object.assign(new Error('x'), { code: 'EAI_AGAIN' })),
+    })
+    const empty = sending(t, { lookup: async () => [] })
+    assert.equal((await failing('http://receiver.test/')).error, 'unreachable')
+    assert.equal((await empty('http://receiver.test/')).error, 'unreachable')
+  })
+
+  it('a resolution that never ends is bounded by the time limit', async (t) => {
+    const post = sending(t, { lookup: () => new Promise(() => {}), connectTimeoutMs: 300 })
+    const { error, durationMs } = await post('http://receiver.test/', { timeoutMs: 100 })
+    assert.equal(error, 'unreachable')
+    assert.ok(durationMs < 400, String(durationMs))
+  })
+
+  it('a TLS handshake that never ends is bounded by the connect limit', async (t) => {
+    const { port } = await receiverTcp(t, (socket) => socket.resume())
+    const { error, durationMs } = await sending(t, { connectTimeoutMs: 100 })(`https://127.0.0.1:${port}/`)
+    assert.equal(error, 'unreachable')
+    assert.ok(durationMs < 1900)
+  })
+
+  it('never throws: impossible headers and a closed sender are outcomes too', async () => {
+    const made = sender({ policy: open, timeoutMs: 1000, now: Date.now })
+    const url = 'http://127.0.0.1:9/'
+    assert.equal((await made.post({ url, headers: { 'bad name': 'x' }, body })).error, 'invalid request')
+    assert.equal((await made.post({ url, headers: { x: 'a\r\nb: c' }, body })).error, 'invalid request')
+    await made.close()
+    assert.equal((await made.post({ url, headers, body })).error, 'sender closed')
+  })
+
+  it('measures with the clock it was given, never below zero', async (t) => {
+    const { origin } = await receiver(t, answering(200))
+    const clock = [5000, 5250, 9000, 8000]
+    const post = sending(t, { now: () => clock.shift()! })
+    assert.deepEqual([(await post(origin)).durationMs, (await post(origin)).durationMs], [250, 0])
+  })
+})
+
+describe('post: blocked before any packet', () => {
+  const loopback = (port: number) => [
+    `http://127.0.0.1:${port}/`,
+    `http://127.1:${port}/`,
+    `http://2130706433:${port}/`,
+    `http://0x7f000001:${port}/`,
+    `http://0:${port}/`,
+    `http://localhost:${port}/`,
+    `http://localhost.:${port}/`,
+    `http://[::ffff:127.0.0.1]:${port}/`,
+    `http://[::1]:${port}/`,
+    `http://user@127.0.0.1:${port}/`,
+    'not a url',
+  ]
+
+  it('T-SSRF-03 literal loopback in every spelling makes no connection', async (t) => {
+    const canary = await receiver(t, answering(200))
+    const post = sending(t, { policy: shut })
+    for (const url of loopback(canary.port)) {
+      const { durationMs: _, ...rest } = await post(url)
+      assert.deepEqual(rest, {
+        status: null,
+        delivered: false,
+        gone: false,
+        retryAfterSeconds: null,
+        error: 'unreachable',
+        cause: 'CALLBACK_URL_BLOCKED',
+        blocked: true,
+        responseStart: null,
+      })
+    }
+    assert.equal(canary.connections(), 0)
+  })
+
+  it('T-SSRF-04 a name that was public at registration and is loopback at delivery makes no connection', async (t) => {
+    const canary = await receiver(t, answering(200))
+    for (let round = 0; round < 100; round += 1) {
+      const answers = ['93.184.215.14', '127.0.0.1']
+      const lookup = async () => [{ address: answers.shift()! }]
+      const url = `http://rebind.test:${canary.port}/`
+      assert.equal((await checkTarget(shut, url, lookup)).ok, true)
+      const result = await sending(t, { policy: shut, lookup })(url)
+      assert.deepEqual([result.blocked, result.error, answers.length], [true, 'unreachable', 0])
+    }
+    assert.equal(canary.connections(), 0)
+  })
+
+  for (const addresses of [
+    ['93.184.215.14', '127.0.0.1'],
+    ['127.0.0.1', '93.184.215.14'],
+    ['2606:4700::1', '::ffff:127.0.0.1'],
+    ['junk'],
+  ]) {
+    it(`T-SSRF-04 one address not allowed refuses the whole name: ${addresses.join(', ')}`, async (t) => {
+      const canary = await receiver(t, answering(200))
+      const post = sending(t, { policy: shut, lookup: async () => addresses.map((address) => ({ address })) })
+      assert.equal((await post(`http://mixed.test:${canary.port}/`)).blocked, true)
+      assert.equal(canary.connections(), 0)
+    })
+  }
+
+  it('T-SSRF-04 one resolution per connection, pinned; the Host header stays the name', async (t) => {
+    const hosts: (string | undefined)[] = []
+    const server = await receiver(t, (request, response) => {
+      hosts.push(request.headers.host)
+      request.resume().on('end', () => response.end())
+    })
+    const answers = ['127.0.0.1', '10.0.0.1', '10.0.0.1']
+    const post = sending(t, { lookup: async () => [{ address: answers.shift()! }] })
+    assert.equal((await post(`http://receiver.test:${server.port}/`)).delivered, true)
+    await nextTurn()
+    assert.equal((await post(`http://receiver.test:${server.port}/`)).delivered, true)
+    assert.deepEqual(hosts, Array(2).fill(`receiver.test:${server.port}`))
+    assert.equal(answers.length, 2)
+  })
+
+  it('T-SSRF-04 a vetted address that does not answer gives way to the next vetted one', async (t) => {
+    const server = await receiver(t, answering(200))
+    const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
+    const post = sending(t, { policy, lookup: async () => [{ address: '::1' }, { address: '127.0.0.1' }] })
+    assert.equal((await post(`http://localhost:${server.port}/`)).delivered, true)
+  })
+})
+
+describe('post over TLS', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-send-'))
+  let certificates: Awaited<ReturnType<typeof localCertificates>>
+  before(async () => {
+    certificates = await localCertificates(folder, ['receiver.test'], Date.now)
+  })
+  after(() => rmSync(folder, { recursive: true }))
+  const lookup = async () => [{ address: '127.0.0.1' }]
+
+  async function secure(t: TestContext) {
+    const seen: { servername: unknown; alpn: unknown }[] = []
+    const server = createSecureServer({ ...certificates, ALPNProtocols: ['h2', 'http/1.1'] }, (request, response) => {
+      const socket = request.socket as TLSSocket & { servername: string }
+      seen.push({ servername: socket.servername, alpn: socket.alpnProtocol })
+      request.resume().on('end', () => response.end())
+    })
+    return { seen, ...(await listening(t, server)) }
+  }
+
+  it('T-SSRF-04 a pinned address is verified under the name, over HTTP/1.1 though HTTP/2 is offered', async (t) => {
+    const server = await secure(t)
+    const post = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
+    const result = await post(`https://receiver.test:${server.port}/`)
+    assert.deepEqual([result.delivered, result.error], [true, null])
+    assert.deepEqual(server.seen, [{ servername: 'receiver.test', alpn: 'http/1.1' }])
+  })
+
+  it('a literal address is verified as such', async (t) => {
+    const server = await secure(t)
+    const post = sending(t, { ca: [readFileSync(certificates.authorityFile, 'utf8')] })
+    assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)
+  })
+
+  it('an unknown authority, a wrong name and a server without TLS are tls failures', async (t) => {
+    const server = await secure(t)
+    const plain = await receiver(t, answering(200))
+    const trusting = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
+    assert.equal((await sending(t, { lookup })(`https://receiver.test:${server.port}/`)).error, 'tls')
+    assert.equal((await trusting(`https://other.test:${server.port}/`)).error, 'tls')
+    assert.equal((await trusting(`https://receiver.test:${plain.port}/`)).error, 'tls')
+    assert.equal(server.seen.length, 0)
+  })
+
+  it('NODE_TLS_REJECT_UNAUTHORIZED does not weaken it', async (t) => {
+    const server = await secure(t)
+    process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
+    t.after(() => delete process.env.NODE_TLS_REJECT_UNAUTHORIZED)
+    assert.equal((await sending(t, { lookup })(`https://receiver.test:${server.port}/`)).error, 'tls')
+  })
+})

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Queue } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { settledAtOnce, settleRest } from '../../src/webhooks/deliveries/settle.ts'
+import { claimDue, isStopped } from '../../src/webhooks/queue/claim.ts'
+import { armLanes, laneLimits, resetLanes } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { slotsOf } from '../../src/webhooks/queue/shares.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { newOwner, steps } from '../support/webhooks.ts'
+
+const many = settledAtOnce * 3 + 20
+const [here, there] = ['http://127.0.0.1:9/here', 'http://127.0.0.1:9/there']
+
+forEachEngine((engine) => {
+  describe('a webhook with more waiting deliveries than one transaction settles', () => {
+    let db: Database
+    const jobs: { queue: string; payload: object }[] = []
+    before(async () => {
+      db = await engine.database()
+    })
+    after(() => db.close())
+
+    const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
+    /** A webhook for which so many wait, one in ten of them for whoever has a scope that its owner's token has not. */
+    const waiting = async () => {
+      const take = steps(db, { enqueue })
+      const owner = newOwner()
+      const { id } = await take.subscribe(owner, here)
+      const at = (n: number) => new Date(Date.UTC(2026, 0, 1) + n).toISOString()
+      const events = Array.from({ length: many }, (_, n) => ({
+        ...{ id: `msg_${id}${n}`, type: 'user.created', ...owner, body: '{}', callbackUrl: null, createdAt: at(n) },
+        audience: n % 10 === 0 ? 'users:read' : null,
+      }))
+      const deliveries = events.map((event, n) => ({
+        ...{ id: `dlv_${id}${n}`, eventId: event.id, eventType: event.type, webhookId: id, lane: id, ...owner },
+        ...({ url: here, body: '{}', status: 'pending', attempts: 0, createdAt: at(n), completedAt: null } as const),
+        nextAttemptAt: at(n % 7),
+      }))
+      await db.write(async (tx) => {
+        await tx.insertInto('events').values(events).execute()
+        await tx.insertInto('deliveries').values(deliveries).execute()
+        await armLanes(tx, db, new Map([[id, at(0)]]))
+      })
+      jobs.length = 0
+      const count = async (column: 'status' | 'url', value: string) =>
+        (
+          await db.read
+            .selectFrom('deliveries')
+            .select('id')
+            .where('webhookId', '=', id)
+            .where(column, '=', value as never)
+            .execute()
+        ).length
+      const claim = async () => {
+        await db.write((tx) => resetLanes(tx, db, id))
+        const options = { db, limits: laneLimits, leaseMs: 30_000, slots: slotsOf(4, []) }
+        return (await claimDue(options, Date.now())).filter(({ webhookId }) => webhookId === id)
+      }
+      return { ...take, owner, id, count, claim }
+    }
+    /** Does the work of the jobs that were added. */
+    const workOff = async () => {
+      const work = settleRest({ db, now: Date.now })
+      const { signal } = new AbortController()
+      for (const { queue, payload } of jobs.splice(0)) {
+        assert.equal(queue, 'webhook.settle')
+        await work({ payload, attempt: 1, signal, finish: async () => {} })
+      }
+    }
+
+    it('is paused at once: a few end with it, the rest in steps, and what is claimed before is not sent', async () => {
+      const the = await waiting()
+      await the.change(the.owner, the.id, { status: 'paused' })
+      assert.equal(await the.count('status', 'failed'), settledAtOnce)
+      const claimed = await the.claim()
+      assert.ok(claimed.length > 0 && claimed.every(isStopped))
+      await workOff()
+      assert.equal(await the.count('status', 'failed'), many - claimed.length)
+    })
+
+    it('sends nothing of what waited when it is enabled again before all of that has ended', async () => {
+      const the = await waiting()
+      await the.change(the.owner, the.id, { status: 'paused' })
+      await the.change(the.owner, the.id, { status: 'active' })
+      const claimed = await the.claim()
+      assert.ok(claimed.length > 0 && claimed.every(isStopped))
+      await workOff()
+      assert.equal(await the.count('status', 'pending'), claimed.length)
+    })
+
+    it('calls only its new address, and there only what it may be told', async () => {
+      const the = await waiting()
+      await the.change(the.owner, the.id, { callbackUrl: there })
+      assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
+      assert.equal(await the.count('url', there), settledAtOnce - settledAtOnce / 10)
+      for (const due of await the.claim()) {
+        const event = db.read.selectFrom('events').select('audience').where('id', '=', due.eventId)
+        const { audience } = await event.executeTakeFirstOrThrow()
+        assert.equal(isStopped(due), audience !== null)
+        if (audience === null) assert.equal(due.url, there)
+      }
+      await workOff()
+      assert.equal(await the.count('url', here), (await the.count('status', 'failed')) + (await leftBehind(the.id)))
+    })
+    /** Claimed before they were moved: a claim goes by the registration, whatever the row says. */
+    const leftBehind = async (id: string) => {
+      const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
+      const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')
+      return (await rows.execute()).length
+    }
+
+    it('is deleted at once: a few end with it, the rest in steps, and what is claimed before is not sent', async () => {
+      const the = await waiting()
+      await the.unsubscribe(the.owner, the.id)
+      assert.equal(await the.count('status', 'failed'), settledAtOnce)
+      const claimed = await the.claim()
+      assert.ok(claimed.length > 0 && claimed.every(isStopped))
+      await workOff()
+      assert.equal(await the.count('status', 'failed'), many - claimed.length)
+    })
+  })
+})

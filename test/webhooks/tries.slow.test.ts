@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { LeaseLost } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
+import type { Delivery } from '../../src/storage/tables/tables.ts'
+import { sendSoon } from '../../src/webhooks/deliveries/enqueue.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { batch, dispatching, outcomes } from '../support/webhooks.ts'
+
+const { failed, delivered, gone } = outcomes
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const secondsAfterStart = (instant: string | null) => (Date.parse(instant ?? '') - start) / 1_000
+
+forEachEngine((engine) => {
+  describe('one try of a delivery', () => {
+    let db: Database
+    const clock = { now: start }
+    const {
+      start: dispatch,
+      one,
+      fan,
+    } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    it('is repeated after the delay of the schedule, until that is used up', async () => {
+      const the = await one(failed)
+      await the.run()
+      assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), 10)
+      await the.run()
+      assert.equal(the.sent.length, 1, 'it is not due')
+      clock.now = start + 10_000
+      await the.run()
+      assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), 110)
+      clock.now = start + 110_000
+      await the.run()
+      const { status, attempts, nextAttemptAt } = await the.row()
+      assert.deepEqual({ status, attempts, nextAttemptAt }, { status: 'failed', attempts: 3, nextAttemptAt: null })
+    })
+
+    for (const [jitter, seconds] of [
+      [0, 8],
+      [0.999_999, 12],
+    ] as const) {
+      it(`waits ±20 % of the schedule: ${seconds} s`, async () => {
+        const the = await one(failed, { jitter: () => jitter })
+        await the.run()
+        assert.equal(Math.round(secondsAfterStart((await the.row()).nextAttemptAt)), seconds)
+      })
+    }
+
+    for (const [retryAfterSeconds, seconds] of [
+      [3_600, 3_600],
+      [3, 10],
+      [0, 10],
+      [99_999_999, 86_400],
+    ] as const) {
+      it(`Retry-After: ${retryAfterSeconds} waits ${seconds} s (T-WH-05)`, async () => {
+        const the = await one({ ...failed, status: 429, retryAfterSeconds })
+        await the.run()
+        assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), seconds)
+      })
+    }
+
+    it('is made again, as the same try, when its sender died before it was recorded', async () => {
+      const { promise: never } = Promise.withResolvers<typeof delivered>()
+      let answer: () => typeof delivered | Promise<typeof delivered> = () => never
+      const the = await one(() => answer())
+      const lost = await dispatch(the.post)
+      while (the.sent.length === 0) await new Promise(setImmediate)
+      answer = () => delivered
+      await the.run()
+      assert.equal(the.sent.length, 1, 'it is still leased')
+      clock.now += 30_000
+      await the.run()
+      assert.deepEqual(
+        the.sent.map(({ headers }) => headers['webhook-attempt']),
+        ['1', '1'],
+      )
+      assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['delivered', 1])
+      await lost.stop(0)
+    })
+
+    it('that ends after its lease was lost changes nothing (F-ZOMBIE)', async () => {
+      const stale = Promise.withResolvers<typeof failed>()
+      let answer: () => typeof failed | Promise<typeof failed> = () => stale.promise
+      const the = await one(() => answer())
+      const zombie = await dispatch(the.post)
+      while (the.sent.length === 0) await new Promise(setImmediate)
+      clock.now += 30_000
+      answer = () => ({ ...delivered, error: null as never })
+      await the.run()
+      const before = [await the.row(), await the.attempts(the.id), await the.webhook(the.webhookId)]
+      stale.resolve(failed)
+      await zombie.settled()
+      assert.deepEqual([await the.row(), await the.attempts(the.id), await the.webhook(the.webhookId)], before)
+      assert.equal((await the.row()).status, 'delivered')
+    })
+
+    it('is not made again once it is delivered', async () => {
+      const the = await one(delivered)
+      await the.run()
+      await the.run()
+      assert.equal(the.sent.length, 1)
+    })
+
+    it('is not started by a stopping service, which gives back at once what it cannot end', async () => {
+      const { promise: never } = Promise.withResolvers<typeof delivered>()
+      let answer: () => typeof delivered | Promise<typeof delivered> = () => never
+      const the = await one(() => answer())
+      const stopping = await dispatch(the.post)
+      while (the.sent.length === 0) await new Promise(setImmediate)
+      await stopping.stop(20)
+      stopping.wake()
+      assert.deepEqual([(await the.row()).leaseUntil, (await the.row()).attempts], [null, 0])
+      answer = () => delivered
+      await the.run()
+      assert.deepEqual([the.sent.length, (await the.row()).status], [2, 'delivered'])
+    })
+
+    it('that is under way when the service stops is ended and recorded', async () => {
+      const slow = Promise.withResolvers<typeof delivered>()
+      const the = await one(() => slow.promise)
+      const stopping = await dispatch(the.post)
+      while (the.sent.length === 0) await new Promise(setImmediate)
+      const stopped = stopping.stop(5_000)
+      slow.resolve(delivered)
+      await stopped
+      assert.equal((await the.row()).status, 'delivered')
+    })
+
+    it('is dropped when its registration was deleted, paused or disabled', async () => {
+      for (const status of ['deleted', 'paused', 'disabled'] as const) {
+        const the = await one(delivered)
+        const change = (tx: Database['read']) =>
+          status === 'deleted'
+            ? tx.deleteFrom('webhooks').where('id', '=', the.webhookId).execute()
+            : tx.updateTable('webhooks').set({ status }).where('id', '=', the.webhookId).execute()
+        await db.write(async (tx) => void (await change(tx)))
+        await the.run()
+        const { status: ended, attempts, leaseUntil } = await the.row()
+        assert.deepEqual([the.sent.length, ended, attempts, leaseUntil], [0, 'failed', 0, null])
+      }
+    })
+
+    it('that the service cannot make is none: told to the operator, and made a minute later', async () => {
+      const told: unknown[] = []
+      const the = await one(delivered, { onError: (error) => told.push(error), limits: { ...limitsOfOne } })
+      const other = await the.emit(the.owner)
+      await fan(batch([{ eventId: other.id }]))
+      const { secretSealed } = await the.webhook(the.webhookId)
+      const seal = (text: string) =>
+        db.write((tx) =>
+          tx.updateTable('webhooks').set({ secretSealed: text }).where('id', '=', the.webhookId).execute(),
+        )
+      await seal('v1.AAAA')
+      await the.run()
+      assert.deepEqual([the.sent.length, told.length], [0, 1], 'what waits beside it is not tried either')
+      const { status, attempts, leaseUntil } = await the.row()
+      assert.deepEqual([status, attempts, leaseUntil, await the.attempts(the.id)], ['pending', 0, null, []])
+      const [lane] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
+      assert.deepEqual([lane?.failures, lane?.dueAt], [0, new Date(start + 60_000).toISOString()])
+      assert.equal((await the.webhook(the.webhookId)).failingSince, null)
+      await seal(secretSealed)
+      clock.now = start + 60_000
+      await the.run()
+      assert.deepEqual([the.sent.length, told.length, (await the.row()).status], [2, 1, 'delivered'])
+    })
+
+    it('that meets 410 ends the other deliveries of the registration too', async () => {
+      const the = await one(gone, { limits: { ...limitsOfOne } })
+      const other = await the.emit(the.owner)
+      await fan(batch([{ eventId: other.id }]))
+      await the.run()
+      const [{ status, nextAttemptAt }] = (await the.deliveries(other.id)) as [Delivery]
+      assert.deepEqual(
+        { status, nextAttemptAt, sent: the.sent.length },
+        { status: 'failed', nextAttemptAt: null, sent: 1 },
+      )
+      assert.equal((await the.webhook(the.webhookId)).failingSince, null)
+    })
+
+    it('and deleting its registration at the same time end in peace, whoever is first (T-WH-07)', async () => {
+      for (const outcome of [failed, delivered, gone]) {
+        const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
+        const sender = await dispatch(async () => outcome)
+        await Promise.all(all.map((the) => the.unsubscribe(the.owner, the.webhookId)))
+        await sender.settled()
+        for (const the of all) {
+          const { status, nextAttemptAt, leaseUntil } = await the.row()
+          assert.deepEqual([nextAttemptAt, leaseUntil], [null, null])
+          assert.notEqual(status, 'pending')
+        }
+      }
+    })
+
+    it('fan-out running twice adds nothing (P4)', async () => {
+      const the = await one(delivered)
+      const event = await the.emit(the.owner, { callbackUrl: 'https://elsewhere.test/' })
+      await fan(batch([{ eventId: event.id }]))
+      await fan(batch([{ eventId: event.id }, { eventId: event.id }]))
+      assert.equal((await the.deliveries(event.id)).length, 2)
+    })
+
+    it('fan-out that lost its lease leaves nothing', async () => {
+      const the = await one(delivered)
+      const event = await the.emit(the.owner)
+      const lost = { finish: async () => Promise.reject(new LeaseLost()) }
+      await assert.rejects(fan(batch([{ eventId: event.id }], lost)), LeaseLost)
+      assert.deepEqual(await the.deliveries(event.id), [])
+    })
+
+    it('is made for a delivery that was made due by hand, with all tries of the schedule anew', async () => {
+      const the = await one(failed, { schedule: [0] })
+      await the.run()
+      assert.equal((await the.row()).status, 'failed')
+      const anew = { status: 'pending', nextAttemptAt: new Date(start).toISOString(), completedAt: null } as const
+      const change = (tx: Database['read']) =>
+        tx
+          .updateTable('deliveries')
+          .set({ ...anew, round: 1, triesBefore: 1, lane: '' })
+          .where('id', '=', the.id)
+          .execute()
+      await db.write(async (tx) => void (await change(tx)))
+      let told = 0
+      await sendSoon({ db, onAdded: () => told++ })(batch([{ deliveryId: the.id }, { deliveryId: 'dlv_unknown' }]))
+      await the.run()
+      const { status, attempts } = await the.row()
+      assert.deepEqual([told, the.sent.length, status, attempts], [1, 2, 'failed', 2])
+    })
+
+    it('counts as one of a delivery that is redelivered meanwhile, which goes on by itself', async () => {
+      const slow = Promise.withResolvers<typeof delivered>()
+      const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
+      const sender = await dispatch(the.post)
+      while (the.sent.length === 0) await new Promise(setImmediate)
+      await db.write((tx) => tx.updateTable('deliveries').set({ round: 1 }).where('id', '=', the.id).execute())
+      slow.resolve(delivered)
+      await sender.settled()
+      const { status, attempts } = await the.row()
+      assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
+    })
+
+    it('of a test is the only one, and is made although the registration is paused', async () => {
+      const the = await one(failed)
+      await db.write((tx) =>
+        tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),
+      )
+      await db.write((tx) => tx.updateTable('deliveries').set({ isTest: 1 }).where('id', '=', the.id).execute())
+      await the.run()
+      const { status, attempts } = await the.row()
+      assert.deepEqual([the.sent.length, status, attempts], [1, 'failed', 1])
+    })
+  })
+})
+
+const limitsOfOne = {
+  inFlight: 1,
+  perSecond: 10,
+  breakAfter: 10,
+  firstPauseSeconds: 5,
+  maxPauseSeconds: 60,
+  probeSeconds: 5,
+}
