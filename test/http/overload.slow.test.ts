@@ -37,7 +37,7 @@ onSqlite((engine) => {
     before(async () => {
       db = await engine.database()
       timers = drivenTimers()
-      const overload = { measure: () => strain, random: () => 0.99, mostUnderWay: 10 }
+      const overload = { measure: () => strain, random: () => 0.99, maxUnderWay: 10 }
       service = await testApp(db, { overload, later: timers.later }, (app) => {
         const config = { scope: 'public' }
         const hold = () => new Promise<object>((resolve) => held.push(() => resolve({})))
