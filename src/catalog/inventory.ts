@@ -1,6 +1,6 @@
 import type { ReportKind } from '../reports/report-types.ts'
 
-/** Where a band of prices begins, and what it is called. */
+/** The lower bound of each price band, and its name. */
 const bands: [from: number, name: string][] = [
   [0, '0 to 9.99'],
   [10, '10 to 49.99'],
@@ -30,7 +30,7 @@ const prices = `
     ${money('max(price)')} as most, ${money('sum(price)')} as total
   from (select case ${banded} end as band, price from products) as priced group by band`
 
-/** How many books of each genre there are, and how many products in each band of prices, with what they cost. */
+/** The number of books per genre and of products per price band, with their prices. */
 export const inventory: ReportKind = {
   name: 'inventory',
   title: 'Inventory',

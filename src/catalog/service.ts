@@ -6,14 +6,14 @@ import { users } from './users.ts'
 
 const resources = [users, products, books]
 
-/** What is served when no other definition is given: declared as any other service is. */
+/** The service that is served when no other definition is given; declared like any other service. */
 export const builtIn = service({
   title: 'Plinth',
   description:
     'Users, products and books, reports made in the background, signed webhooks, and the tokens that open them.',
   license: { name: 'MIT', identifier: 'MIT' },
   resources,
-  // Clients of the contract's paths may send parameters of their own, such as one against caches.
+  // Clients of the contract's paths may send extra parameters, such as one that defeats caches.
   versions: { v1: { resources, unknownParameters: 'ignore' }, v2: resources },
   reports: [inventory],
 })

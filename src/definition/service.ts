@@ -19,39 +19,39 @@ import {
   versionOf,
 } from './version.ts'
 
-/** What a service serves, as `service` made it; everything about it is told from here. */
+/** A service as created by `service`; everything else is derived from it. */
 export interface Definition {
   readonly [made]: true
-  /** What its OpenAPI documents say of it. */
+  /** Title, description and the like of its OpenAPI documents. */
   info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
-  /** Report types besides those that each resource has. */
+  /** Report types in addition to one per resource. */
   reports: readonly ReportKind[]
   /** Every scope of the service. */
   scopes: Scopes
-  /** Every kind of event that it tells of. */
+  /** Every event type that it emits. */
   events: EventKinds
   tables: readonly ResourceTable[]
 }
 
-/** What an author says of a service; its title and the like are those of its OpenAPI documents. */
+/** The options of `service`; title and the like appear in the OpenAPI documents. */
 export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
-  /** Which of the resources each version serves, such as `{ v1: [notes], v2: [notes, tags] }`; all in both without it. */
+  /** The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2. */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
-  /** Report types besides those that each resource has. */
+  /** Report types in addition to one per resource. */
   reports?: readonly ReportKind[]
 }
 
-/** Nothing else can have it: what another copy of this code made would not fit this one. */
+/** A private symbol: a definition made by another copy of this code would not be compatible. */
 const made = Symbol('made by service()')
 
-/** Whether a value was made by `service` of this very installation. */
+/** Whether a value was created by `service` of this installation. */
 export const isDefinition = (value: unknown): value is Definition =>
   typeof value === 'object' && value !== null && made in value
 
-/** A service of these resources. Throws `DefinitionError`, which names every mistake; the result is frozen. */
+/** Defines a service. Throws `DefinitionError`, which lists every error; the result is frozen. */
 export function service(options: ServiceOptions): Definition {
   const { resources, reports = [], versions: said, ...about } = options ?? {}
   const versions = declaredVersions(said ?? { v1: resources, v2: resources })
@@ -98,10 +98,12 @@ const twice = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
 ]
 
-/** The resources whose tables came with the first release: whatever is declared at their paths is kept in these tables. */
+/**
+ * The resources whose tables came with the first release; any resource declared at their paths is stored in these tables.
+ */
 const firstResources = [users, products, books]
 
-/** What is wrong with a resource at the path of a built-in one. */
+/** Errors of a resource declared at the path of a built-in one. */
 function placeMistakes(resource: Collection): string[] {
   const { declaration } = resource
   const { path, name } = declaration
@@ -117,7 +119,7 @@ function placeMistakes(resource: Collection): string[] {
   ]
 }
 
-/** The fields that no row of a built-in table can be without, and that a declaration would leave out or keep otherwise. */
+/** Required fields of a built-in table that a declaration leaves out or would store differently. */
 function misfits(declaration: Declaration, builtIn: Declaration): string[] {
   const own = new Map(tableOf(declaration).columns.map((column) => [column.name, column]))
   const needed = tableOf(builtIn).columns.filter(({ required }) => required)

@@ -1,42 +1,42 @@
 import type { Collection } from '../resources/declaration.ts'
 
-/** All in which versions differ: they serve the same resources by the same code. */
+/** The differences between versions; otherwise they serve the same resources with the same code. */
 export interface Differences {
   /** A list is an array, or an object with `items`, `next` and `prev`. */
   lists: 'array' | 'object'
-  /** What the Deprecation header says once the version is deprecated: `true`, or since when (RFC 9745). */
+  /** The value of the Deprecation header once the version is deprecated: `true`, or since when (RFC 9745). */
   deprecation: 'true' | 'date'
-  /** A query parameter that an operation does not have is refused with 400, or ignored. */
+  /** A query parameter that the operation does not define is rejected with 400, or ignored. */
   unknownParameters: 'refuse' | 'ignore'
 }
 
-/** One version of the interface: where it is, what is served there, and how it differs from the others. */
+/** One version of the API: its prefixes, its resources, and how it differs from the others. */
 export interface Version extends Differences {
-  /** A contract's bare path is the same route as its `/v1` twin and never moves. */
+  /** The contract's bare paths are the same routes as under `/v1` and never change. */
   prefixes: readonly string[]
   collections: readonly Collection[]
 }
 
-/** What an author says of a version: its resources, and where it differs from what is usual. */
+/** A version as declared: its resources, and its differences from the defaults. */
 export interface VersionDeclaration extends Partial<Differences> {
   resources: readonly Collection[]
 }
 
 export type DeclaredVersions = Readonly<Record<string, VersionDeclaration>>
 
-/** Versions in the order of their numbers; what is said of one in short is its resources. */
+/** Versions in numerical order; a plain array is short for `{ resources }`. */
 export function declaredVersions(
   versions: Readonly<Record<string, readonly Collection[] | VersionDeclaration>>,
 ): DeclaredVersions {
   const entries = Object.entries(versions).map(([name, said]): [string, VersionDeclaration] => [
     name,
-    // What an author's JavaScript may say instead of either is a mistake, named below.
+    // Any other value, possible from JavaScript, is reported as an error by `versionMistakes`.
     typeof said === 'object' && said !== null && 'resources' in said ? said : { resources: said },
   ])
   return Object.fromEntries(entries.toSorted(([one], [other]) => Number(one.slice(1)) - Number(other.slice(1))))
 }
 
-/** The first version is the contract's; in later ones a list has room for more than its items. */
+/** Defaults: v1 is the contract's; in later versions a list is an object that can hold more than its items. */
 const usual = (name: string): Differences => ({
   ...(name === 'v1' ? fixedInV1 : { lists: 'object', deprecation: 'date' }),
   unknownParameters: 'refuse',
@@ -44,7 +44,7 @@ const usual = (name: string): Differences => ({
 
 const fixedInV1 = { lists: 'array', deprecation: 'true' } as const
 
-/** A declared version as it is served. */
+/** A declared version with its defaults and prefixes. */
 export const versionOf = (name: string, { resources, ...differences }: VersionDeclaration): Version =>
   Object.freeze({
     ...usual(name),
@@ -53,7 +53,7 @@ export const versionOf = (name: string, { resources, ...differences }: VersionDe
     collections: Object.freeze([...resources]),
   })
 
-/** What is wrong with the declared versions of a service with these resources. */
+/** Errors in the declared versions of a service with these resources. */
 export function versionMistakes(resources: readonly Collection[], versions: DeclaredVersions): string[] {
   const wrong = Object.keys(versions)
     .filter((name) => !/^v[1-9][0-9]?$/.test(name))

@@ -17,8 +17,8 @@ const cancelled: Ending = {
 const outdated = () => new Problem('PRECONDITION_FAILED', 'The task does not meet the conditions of the request')
 
 /**
- * Ends an unfinished task, and tells of it; its worker notices within a second. Throws TASK_ALREADY_FINISHED, which no
- * condition is asked before, or PRECONDITION_FAILED.
+ * Cancels an unfinished task and records its event; its worker notices within a second. Throws TASK_ALREADY_FINISHED, which
+ * takes precedence over preconditions, or PRECONDITION_FAILED.
  */
 export async function cancel(
   transitions: Transitions,
@@ -34,8 +34,8 @@ export async function cancel(
 }
 
 /**
- * Removes a task and its result; one that is not finished is cancelled first. Throws PRECONDITION_FAILED. The result is
- * marked as expired before its file goes: a crash in between leaves what the sweep finishes.
+ * Deletes a task and its result; an unfinished task is cancelled first. Throws PRECONDITION_FAILED. The result is
+ * marked as expired before its file is removed: after a crash in between, the sweep removes the rest.
  */
 export async function remove(
   transitions: Transitions & { results: ResultStore },

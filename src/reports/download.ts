@@ -17,10 +17,13 @@ export interface DownloadOptions {
   now: () => number
 }
 
-/** A task whose result can be had. */
+/** A task with a result to download. */
 type Completed = Task & { resultKey: string; sha256: string; sizeBytes: number }
 
-/** Answers with the result of a task: whole, one range of it, or 304. Throws while, and when, it cannot be had. */
+/**
+ * Responds with the result of a task: all of it, one range, or 304. Throws a `Problem` while it is not available, or no
+ * longer.
+ */
 export async function download(options: DownloadOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const result = available(task, options.now())
   const etag = `"${result.sha256}"`
@@ -28,12 +31,12 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
   if (headers['if-match'] !== undefined && !namesTag(headers['if-match'], etag, 'strong')) {
     throw new Problem('PRECONDITION_FAILED', 'The result does not have this ETag')
   }
-  // A stream, because to a body of no length the framework gives the length 0 when the method is HEAD.
+  // A stream, because for HEAD the framework sets Content-Length 0 on an empty body.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
   if (headers['if-none-match'] !== undefined && namesTag(headers['if-none-match'], etag, 'weak')) {
     return reply.code(304).header('etag', etag).send(nothing())
   }
-  // Ranges are defined for GET alone (RFC 9110 §14.2).
+  // Ranges are defined only for GET (RFC 9110 §14.2).
   const range = method === 'GET' ? wantedRange(headers, etag, result.sizeBytes) : undefined
   const content = method === 'GET' ? await opened(options, result.resultKey, range, request, reply) : nothing()
   return reply
@@ -42,7 +45,9 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
     .send(content)
 }
 
-/** Opens the result for as long as the response is open: whatever ends it ends the reading too, and frees the place. */
+/**
+ * Opens the result for as long as the response is open; when the response ends, reading ends too and the slot is released.
+ */
 async function opened(
   { results, downloads }: DownloadOptions,
   resultKey: string,
@@ -68,7 +73,7 @@ function available(task: Task, nowMs: number): Completed {
   return task as Completed
 }
 
-/** If-Range asks for the range only while the tag is the same, by strong comparison (RFC 9110 §13.1.5). */
+/** If-Range applies the range only if the entity tag is unchanged, by strong comparison (RFC 9110 §13.1.5). */
 function wantedRange(headers: FastifyRequest['headers'], etag: string, sizeBytes: number): ByteRange | undefined {
   const condition = headers['if-range']
   if (condition !== undefined && condition !== etag) return undefined
@@ -87,7 +92,7 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
     'content-length': String(end - start + 1),
     'accept-ranges': 'bytes',
     etag,
-    // The digest is of the whole result, whatever part of it is sent (RFC 9530 §3).
+    // The digest covers the whole result, whatever part is sent (RFC 9530 §3).
     'repr-digest': `sha-256=:${task.sha256}:`,
     ...(range && { 'content-range': `bytes ${start}-${end}/${task.sizeBytes}` }),
   }
@@ -96,8 +101,8 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
 const singleRange = /^bytes=[\t ]*(\d*)-(\d*)[\t ]*$/i
 
 /**
- * The part that a Range header asks for (RFC 9110 §14.1.2). Undefined means all of it: without the header, and for
- * other units, several ranges and malformed ones, which may be ignored.
+ * Parses a Range header (RFC 9110 §14.1.2). Undefined means the whole result: without the header, and for other units,
+ * multiple ranges and malformed values, which may be ignored.
  */
 export function rangeOf(header: string | undefined, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
   const found = singleRange.exec(header ?? '')

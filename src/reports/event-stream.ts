@@ -10,21 +10,21 @@ import type { TaskWatch } from './wait-for-change.ts'
 export interface EventsOptions {
   watch?: TaskWatch
   now: () => number
-  /** A task as it is now; undefined when it is gone. */
+  /** The current state of a task; undefined when it no longer exists. */
   find: (taskId: string) => Promise<Task | undefined>
-  /** How long a stream may be silent. */
+  /** Maximum silence on a stream before a heartbeat comment, in ms. */
   heartbeatMs?: number
 }
 
 const reconnectMs = 2_000
-/** A stream does not outlive the token it was opened with by much; the client opens the next one by itself. */
+/** Bounds how long a stream outlives the token it was opened with; clients reconnect automatically. */
 const maxMs = 15 * 60_000
 
 /**
- * A task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at its
- * end, each with the task as data and its revision as id. A client that comes back with Last-Event-ID gets what is new;
- * 204 tells one that has seen the end to come back no more. A stream that has to wait takes a place until it ends: throws
- * RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE when there is none.
+ * A task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at the
+ * end, each with the task as data and its revision as id. A client that reconnects with Last-Event-ID gets what is new; 204
+ * stops one that has seen the end from reconnecting. A stream that has to wait holds a slot until it ends: throws
+ * RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE when none is free.
  */
 export function streamEvents(options: EventsOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const seen = Number(request.headers['last-event-id'] ?? Number.NaN)
@@ -35,11 +35,11 @@ export function streamEvents(options: EventsOptions, task: Task, request: Fastif
   if (watch && !isHead && !isFinished(task))
     takePlace(watch.places, callerOf(request), end, 'event streams and waiting requests')
   const stream = Readable.from(isHead ? [] : events(options, task, seen, end))
-  // Proxies would gather events to send them together.
+  // Keeps proxies from buffering the events.
   return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)
 }
 
-/** The next event is made when the last one was taken: a slow reader misses states in between, and never the end. */
+/** The next event is created when the last one was read: a slow reader misses intermediate states, but never the end. */
 async function* events(options: EventsOptions, first: Task, seen: number, signal: AbortSignal): AsyncIterable<string> {
   const { watch, now, find, heartbeatMs = 15_000 } = options
   const endMs = now() + maxMs

@@ -7,20 +7,20 @@ export interface ExpireOptions {
   db: Database
   results: ResultStore
   now: () => number
-  /** How long the record of a finished task is kept. */
+  /** How long the record of a finished task is retained, in seconds. */
   taskSeconds: number
-  /** Receives what kept a result from being removed. */
+  /** Receives errors that prevented the removal of a result. */
   onError: (error: unknown) => void
 }
 
-/** Rows in one transaction. */
+/** Maximum rows per transaction. */
 export const pageRows = 500
-/** Pages in one run, so that other sweeps have their turn. */
+/** Maximum pages per run, so that other sweeps get to run. */
 const maxPages = 20
-/** Files that are removed at a time. */
+/** Number of files removed concurrently. */
 const atOnce = 10
 
-/** A task whose file, or record, is over; `at` is the instant when it was. */
+/** A task whose file or record has expired, at the instant `at`. */
 interface Over {
   id: string
   at: string
@@ -28,7 +28,7 @@ interface Over {
 }
 type Position = Pick<Over, 'id' | 'at'>
 
-/** One kind of removal: its rows in the order of `at` and `id`, and what becomes of those whose file is gone. */
+/** One kind of removal: pages of its rows in the order of `at` and `id`, and the update of rows whose file was removed. */
 interface Removal {
   page: (after: Position) => Promise<Over[]>
   commit: (ids: string[]) => Promise<unknown>
@@ -37,8 +37,8 @@ interface Removal {
 const start: Position = { at: '', id: '' }
 
 /**
- * A sweep that removes results that have expired and records of tasks that ended long ago, and returns how many of both. A
- * file that cannot be removed is reported and passed over; it is tried again once the sweep has come to the end.
+ * A sweep that removes expired results and the records of tasks that ended long ago; returns how many of both. A file
+ * that cannot be removed is reported and skipped; it is retried after the sweep has reached the end.
  */
 export function expireReports(options: ExpireOptions): () => Promise<number> {
   const walks = [walk(options, results(options)), walk(options, records(options))]
@@ -87,8 +87,8 @@ function records(options: ExpireOptions): Removal {
 }
 
 /**
- * Goes through the rows page by page. Each run goes on where the one before it stopped, behind the files that failed, and
- * begins again once it has come to the end. A store that is unavailable ends the run.
+ * Processes the rows page by page. Each run continues where the previous one stopped, skipping files that failed, and starts
+ * again after reaching the end. An unavailable store ends the run.
  */
 function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<number> {
   let position = start
@@ -107,7 +107,7 @@ function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<
   }
 }
 
-/** The files go before their rows change: a crash in between leaves rows that are looked at again. */
+/** Files are removed before their rows change: after a crash in between, the rows are processed again. */
 async function removeFiles({ results, onError }: ExpireOptions, rows: Over[]) {
   const gone: string[] = []
   let isAway = false

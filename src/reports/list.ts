@@ -31,7 +31,7 @@ export const TaskListQuery = Type.Object({
 
 type Query = Static<typeof TaskListQuery>
 
-/** One page of the caller's own tasks, newest first, and its Link header. */
+/** One page of the caller's own tasks, newest first, with its Link header. */
 export async function listTasks(store: TaskStore, caller: Caller, query: Query, path: string, requester: Requester) {
   const { status, reportType, format } = query
   const filters = { status: status as Task['status'] | undefined, reportType, format }
@@ -78,7 +78,7 @@ function tasksOf(
     tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
   }
   const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
-  // No index has the format: where few tasks have it, all others are met.
+  // No index covers the format: where few tasks match, the query reads all others too.
   return filters.format === undefined
     ? page.execute()
     : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)

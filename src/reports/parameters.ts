@@ -7,10 +7,10 @@ import type { FilterValue, ReportFilter, ReportKind, ReportQuery } from './repor
 
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
-/** Also names between commas, which the document does not say: one shape is easier to send from a generated client. */
+/** Also accepts comma-separated names, undocumented: generated clients handle a single type more easily. */
 const Names = Type.Union([List, Text], documentedAs(List))
 
-/** What a report can be narrowed to; each type of report says which of it it takes. */
+/** Parameters that narrow a report; each report type accepts some of them. */
 export const ReportParameters = Type.Object({
   from: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows of this day or instant, or later' })),
   to: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows of before this day or instant' })),
@@ -19,7 +19,7 @@ export const ReportParameters = Type.Object({
   sort: Type.Optional(Names),
 })
 
-/** Checks the parameters of a report against its type: what it is asked for, and what is wrong with it. */
+/** Validates the parameters of a report against its type; returns the parsed query and all errors. */
 export function checkParameters(
   kind: ReportKind,
   given: Static<typeof ReportParameters> = {},
@@ -58,7 +58,7 @@ export function checkParameters(
 
 type Wrong = (field: string, message: string) => void
 
-/** A list, or names between commas as in a query. */
+/** An array, or comma-separated names as in a query. */
 const listOf = (names: string | string[]): string[] =>
   (typeof names === 'string' ? names.split(',') : names).map((name) => name.trim()).filter((name) => name !== '')
 
@@ -102,7 +102,7 @@ const nameList = (names: string[], description: string) => ({
   description,
 })
 
-/** The JSON Schema of the parameters that a type of report takes. */
+/** The JSON Schema of the parameters that a report type accepts. */
 export function parametersSchema({ columns, filters = [], sorts = {}, time }: ReportKind): object {
   const format = time?.type === 'date' ? 'date' : 'date-time'
   const bounds = {

@@ -5,21 +5,21 @@ import { whenAborted } from '../http/server/response-end.ts'
 /** An account: a client and the subject it acts for. */
 export type Account = Pick<Caller, 'clientId' | 'subject'>
 
-/** What has no place left: the account, or this process. */
+/** Which limit is reached: the account's, or this process's. */
 export type Full = 'account' | 'process'
 
-/** Counts the long responses of one kind that are under way in this process. */
+/** Limits the concurrent long responses of one kind in this process. */
 export interface Places {
-  /** How many each account may have. */
+  /** Maximum number per account. */
   perAccount: number
-  /** Takes a place until the signal is aborted; says what is full where there is none. */
+  /** Takes a slot until the signal is aborted; returns the limit that is reached when none is free. */
   take: (account: Account, until: AbortSignal) => Full | undefined
 }
 
 export const defaultDownloadsPerAccount = 10
 export interface PlacesOptions {
   perAccount: number
-  /** How many all accounts may have together: the last resort against very many of them. */
+  /** Maximum number for all accounts together: the last resort against very many of them. */
   inAll: number
 }
 
@@ -48,8 +48,8 @@ export function places({ perAccount, inAll }: PlacesOptions): Places {
 const retryAfter = { 'retry-after': '5' }
 
 /**
- * Takes a place for a request. Throws RATE_LIMIT_EXCEEDED when the account has all it may have, SERVICE_UNAVAILABLE when
- * the process has; `what` names the responses in the plural.
+ * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED when the account's limit is reached, SERVICE_UNAVAILABLE when the
+ * process's is; `what` names the responses in the plural.
  */
 export function takePlace(places: Places, account: Account, until: AbortSignal, what: string): void {
   const full = places.take(account, until)

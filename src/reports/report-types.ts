@@ -5,42 +5,42 @@ import { caseFold } from '../storage/rows/page-query.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
 import type { ReportColumn } from './formats/format.ts'
 
-/** A condition that a report can be asked for with; `column` is an SQL expression. */
+/** A condition that report requests may use; `column` is an SQL expression. */
 export interface ReportFilter {
   name: string
   type: 'string' | 'number' | 'boolean'
   column: string
   op: '=' | '>=' | '<=' | '>' | '<'
-  /** Whether the column holds folded text. */
+  /** Whether the column holds case-folded text. */
   folded: boolean
 }
 
 /**
- * A report type, as data: everything a thread needs to read its rows follows from it. `sql` and `column` are SQL
- * expressions and `from` is what follows the keyword, all of them written in this project, none by a client.
+ * A report type as data, from which a thread can derive all it needs to read the rows. `sql` and `column` are SQL
+ * expressions and `from` is the SQL after the keyword; all of them are written by developers, never by a client.
  */
 export interface ReportKind {
   name: string
-  /** What the documents are headed; the name without it. */
+  /** The heading of documents; default: the name. */
   title?: string
-  /** The scope that reading the same rows takes, if any: a report is no way around it. */
+  /** The scope required to read the same rows, if any, so that a report cannot bypass it. */
   scope: string | null
   columns: readonly (ReportColumn & { sql: string })[]
   from: string
-  /** SQL expressions that together tell two rows apart, served by an index; the rows' order. None is ever null. */
+  /** SQL expressions that together identify a row, backed by an index; the rows' order. None is ever null. */
   key: readonly string[]
-  /** What `from` and `to` bound: an instant or a day as text. */
+  /** The column bounded by `from` and `to`: an instant or a date as text. */
   time?: { column: string; type: 'instant' | 'date' }
   filters?: readonly ReportFilter[]
-  /** Fields to sort by, with what is sorted; each has an index behind it. */
+  /** Fields to sort by, with their SQL expressions, each backed by an index. */
   sorts?: Readonly<Record<string, string>>
-  /** Columns that say whose row it is: others' rows are left out. With `adminSeesAll` scope `admin` sees them too. */
+  /** Owner columns: rows of other owners are left out, except for scope `admin` if `adminSeesAll`. */
   owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
 export type FilterValue = string | number | boolean
 
-/** The parameters of a report, checked against its kind. */
+/** The parameters of a report, validated against its type. */
 export interface ReportQuery {
   from?: string
   to?: string
@@ -49,14 +49,14 @@ export interface ReportQuery {
   sort?: string[]
 }
 
-/** Whose rows a report may show. */
+/** On whose behalf a report is generated. */
 export interface ReportRequester {
   clientId: string
   subject: string
   isAdmin: boolean
 }
 
-/** The columns that a report shows, in the order they were asked for. */
+/** The columns of a report, in the requested order. */
 export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): ReportKind['columns'] {
   if (!fields) return columns
   return fields.flatMap((name) => columns.filter((column) => column.name === name))
@@ -66,7 +66,7 @@ export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): Rep
 export const readOf = (db: Database, kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongRead =>
   longRead(db, queryOf(kind, asked, viewer))
 
-/** Counts the rows of a report, `most` at the most; where few of many pass its filters, all are met. */
+/** Counts at most `most` rows of a report; where few of many rows match its filters, the query reads all of them. */
 export async function countUpTo(
   db: Database,
   kind: ReportKind,
@@ -95,7 +95,7 @@ function queryOf(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester):
     })),
     ...kind.key.map((column) => ({ column, descending: false })),
   ]
-  // What stands behind a whole key decides nothing: an order by id is one by id, whatever follows.
+  // Columns after a unique key do not affect the order, so they are dropped.
   const first = order.findIndex(({ column }) => kind.key.length === 1 && column === kind.key[0])
   return {
     cells: columns.map(({ sql: text, type }) => ({ term: sql.raw(text), type })),
@@ -119,7 +119,7 @@ function conditions(kind: ReportKind, asked: ReportQuery, viewer: ReportRequeste
   if (time && asked.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${asked.to}`)
   for (const [name, value] of Object.entries(asked.filter ?? {})) {
     const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
-    // Tables keep truth as 1 or 0.
+    // Booleans are stored as 1 or 0.
     const wanted = filter.folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value
     met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${wanted}`)
   }

@@ -13,7 +13,7 @@ import type { TaskParams } from './schemas.ts'
 import { findTask, type TaskStore } from './tasks.ts'
 import type { TaskWatch } from './wait-for-change.ts'
 
-/** What the routes of reports need. */
+/** Dependencies and limits of the report routes. */
 export interface ReportsOptions {
   db: Database
   queue: Queue
@@ -21,19 +21,19 @@ export interface ReportsOptions {
   kinds: readonly ReportKind[]
   now: () => number
   random: RandomBytes
-  /** How long a task is kept after its end. */
+  /** How long a task is retained after its end, in seconds. */
   taskSeconds: number
-  /** Bounds the downloads under way; without it nothing does. */
+  /** Limits concurrent downloads; default: no limit. */
   downloads?: Places
-  /** Where clients wait for a task to change; without it none waits. */
+  /** Lets requests wait for a task to change; without it they do not wait. */
   watch?: TaskWatch
-  /** Whether a request's `webhookUrl` may be called, and why not; without it every address is taken. */
+  /** Checks whether a request's `webhookUrl` may be called; without it every address is accepted. */
   judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
 }
 
 type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }
 
-/** The schema of a route about reports. */
+/** The schema of a report route. */
 export const about = <T extends Schemas>(operationId: string, summary: string, schemas: T) => ({
   operationId,
   summary,
@@ -41,7 +41,7 @@ export const about = <T extends Schemas>(operationId: string, summary: string, s
   ...schemas,
 })
 
-/** The task that the path names. Throws RESOURCE_NOT_FOUND unless the caller may see it. */
+/** The task named by the path. Throws RESOURCE_NOT_FOUND unless the caller may see it. */
 export async function ownTask(store: TaskStore, request: FastifyRequest): Promise<Task> {
   const { taskId } = request.params as Static<typeof TaskParams>
   const task = await findTask(store, taskId, callerOf(request))

@@ -9,7 +9,7 @@ const formatNames = [...formats.keys()]
 const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
 const path = `/api/reports/${taskId}`
 
-/** The body that asks for a report of one of these types. */
+/** The body of a report request, for the given report types. */
 export const reportRequest = (types: readonly string[]) =>
   Type.Object(
     {
@@ -55,7 +55,7 @@ const completed = {
   },
 }
 
-/** A task, as its owner sees it. */
+/** The representation of a task. */
 export const TaskView = partialResponse(
   Type.Object({
     taskId: Type.String(),

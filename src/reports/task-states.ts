@@ -7,7 +7,7 @@ import { type RowPrecondition, wherePrecondition } from '../storage/rows/rows.ts
 import type { Task } from '../storage/tables/tables.ts'
 import { outcomeOf } from './tasks.ts'
 
-/** What a worker moves a task with. */
+/** Dependencies for changing the state of tasks. */
 export interface Transitions {
   db: Database
   queue: Queue
@@ -15,13 +15,13 @@ export interface Transitions {
   random: RandomBytes
 }
 
-/** How often a task is tried before it fails. */
+/** Maximum number of attempts before a task fails. */
 export const maxAttempts = 3
 
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const
 
-/** Starts an attempt and counts it; undefined when the task is finished, gone, or has had all its attempts. */
+/** Starts an attempt and counts it; undefined when the task is finished, gone, or has used all its attempts. */
 export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
   const at = iso(now())
   return db.write((tx) =>
@@ -41,7 +41,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Takes an attempt back that a stopping service cut short, unless the next one has begun already. */
+/** Takes back the attempt that a service shutdown cut short, unless the next one has already started. */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
@@ -55,7 +55,7 @@ export async function requeue({ db, now }: Transitions, { id, attempts }: Task):
   )
 }
 
-/** Shows the share of an attempt that is done: 0 to 99, never lower than before, at most once a second. */
+/** Returns a function that stores an attempt's progress: 0 to 99, never decreasing, at most once a second. */
 export function progressOf({ db, now }: Transitions, { id, attempts, progress }: Task) {
   let shown = progress
   let shownMs = now()
@@ -77,7 +77,7 @@ export function progressOf({ db, now }: Transitions, { id, attempts, progress }:
   }
 }
 
-/** Whether this very attempt is still what the task waits for: it may have been cancelled, removed or taken over. */
+/** Whether this attempt is still current: the task may have been cancelled, deleted or taken over. */
 export async function isCurrent({ db }: Transitions, { id, attempts }: Task): Promise<boolean> {
   const found = await db.read
     .selectFrom('tasks')
@@ -89,7 +89,7 @@ export async function isCurrent({ db }: Transitions, { id, attempts }: Task): Pr
   return found !== undefined
 }
 
-/** What a task ends with. */
+/** The final state of a task. */
 export type Ending =
   | { status: 'failed'; errorCode: string; errorMessage: string }
   | ({ status: 'completed'; progress: 100 } & Pick<
@@ -98,8 +98,8 @@ export type Ending =
     >)
 
 /**
- * Ends a task, tells of it and finishes its job, all or nothing. False when the task had ended otherwise or is gone:
- * then only the job is finished. Throws `LeaseLost` when another worker holds the job by now.
+ * Finishes a task, records its event and finishes its job in one transaction. False when the task had already ended or is
+ * gone; then only the job is finished. Throws `LeaseLost` when another worker holds the job by now.
  */
 export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {
@@ -110,8 +110,8 @@ export function finish(transitions: Transitions, job: Job, taskId: string, endin
 }
 
 /**
- * Ends an unfinished task and tells of it, inside the caller's transaction; undefined when it had ended, is gone or does
- * not meet the demands.
+ * Finishes an unfinished task and records its event, inside the caller's transaction; undefined when it had already ended,
+ * is gone or does not meet the precondition.
  */
 export async function finishIn(
   transitions: Transitions,

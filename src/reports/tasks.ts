@@ -10,7 +10,7 @@ import { nextPosition } from './generate/fair-queue.ts'
 import type { ReportQuery } from './report-types.ts'
 import type { TaskView } from './schemas.ts'
 
-/** What a client asks for, and under which prefix of the API. */
+/** A requested report, with the API prefix of the request. */
 export interface NewTask {
   id: string
   reportType: string
@@ -22,8 +22,8 @@ export interface NewTask {
 }
 
 /**
- * Adds a pending task and its job; both exist if and only if the transaction commits. Throws RATE_LIMIT_EXCEEDED when
- * the client has as many tasks waiting as it may have.
+ * Adds a pending task and its job in the caller's transaction. Throws RATE_LIMIT_EXCEEDED when the client has the maximum of
+ * waiting tasks.
  */
 export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
   const { clientId, subject, scopes } = owner
@@ -42,26 +42,26 @@ export async function createTask(tx: Queryable, queue: Queue, task: NewTask, own
   return created
 }
 
-/** Where tasks are kept, and for how long after their end. */
+/** Storage of tasks, and how long they are retained after their end. */
 export interface TaskStore {
   db: Database
   now: () => number
   taskSeconds: number
 }
 
-/** Tasks that ended at this instant or before are over: they exist no longer, whether or not a sweep has removed them. */
+/** Tasks that ended at this instant or before have expired: they count as gone even before a sweep removes them. */
 export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string => iso(now() - taskSeconds * 1_000)
 
 const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
 
-/** A task of the caller, or any task for scope `admin`; undefined for everybody else as for a missing one. */
+/** A task of the caller, or any task for scope `admin`; undefined for a missing task and for any other caller. */
 export async function findTask(store: TaskStore, id: string, caller: Caller): Promise<Task | undefined> {
   if (!idForm.test(id)) return undefined
   const task = await readTask(store, id)
   return task && maySee(task, caller) ? task : undefined
 }
 
-/** A task of any owner; undefined when there is none or its time is over. */
+/** A task of any owner; undefined when it does not exist or has expired. */
 export async function readTask(store: TaskStore, id: string): Promise<Task | undefined> {
   const task = await store.db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
   const isOver = task !== undefined && task.completedAt !== null && task.completedAt <= lastEndOver(store)
@@ -71,7 +71,7 @@ export async function readTask(store: TaskStore, id: string): Promise<Task | und
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
 
-/** The states of those of the tasks that exist. */
+/** The states of the existing tasks among `ids`. */
 export const taskStates = (db: Database) => async (ids: string[]) => {
   const rows = await db.read.selectFrom('tasks').select(['id', 'revision', 'status']).where('id', 'in', ids).execute()
   return new Map(rows.map((row) => [row.id, { revision: row.revision, isFinished: isFinished(row) }]))
@@ -81,7 +81,7 @@ export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status 
 
 const maxPollSeconds = 15
 
-/** How long a client should wait before it looks again, in seconds: 1 for a new task, 15 for one a minute old. */
+/** The recommended polling interval in seconds: 1 for a new task, 15 for one a minute old. */
 export function pollSeconds({ createdAt }: Task, nowMs: number): number {
   const ageSeconds = (nowMs - Date.parse(createdAt)) / 1_000
   return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), maxPollSeconds)
@@ -89,18 +89,18 @@ export function pollSeconds({ createdAt }: Task, nowMs: number): number {
 
 const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api/reports/${id}${part}`
 
-/** Where the status of a task is, and where its result. */
+/** The paths of a task's status and of its result. */
 export const statusPath = (task: Task): string => pathOf(task, '/status')
 const resultPath = (task: Task): string => pathOf(task, '/download')
 
-/** What an event about a finished task tells: the contract's three fields and nothing else. */
+/** The data of the event of a finished task: the contract's three fields and nothing else. */
 export const outcomeOf = (task: Task) => ({
   taskId: task.id,
   status: task.status,
   ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
 })
 
-/** A task as its owner sees it: absent values left out, with what its validators are made of. */
+/** The representation of a task: absent values are omitted; includes the columns its validators are made of. */
 export function taskView(task: Task): Static<typeof TaskView> & Revised {
   const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
@@ -116,7 +116,7 @@ export function taskView(task: Task): Static<typeof TaskView> & Revised {
   return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
 }
 
-/** The parameters that a task was asked for with. */
+/** The parameters of the task's request. */
 export const askedOf = ({ parameters }: Pick<Task, 'parameters'>): ReportQuery =>
   parameters ? JSON.parse(parameters) : {}
 

@@ -10,14 +10,14 @@ import type { ReportsOptions } from './route-parts.ts'
 import type { ReportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
 
-/** What a request asks for besides its body. */
+/** The context of a report request besides its body. */
 export interface Asking {
   owner: Caller
   versionPrefix: string
   retryOf?: string
 }
 
-/** The task that a request asks for; throws all that speaks against it and can be known before the 202. */
+/** Validates a report request and returns its task; throws a `Problem` for every error detectable before the 202. */
 export async function judge(options: ReportsOptions, body: ReportRequest, asking: Asking): Promise<NewTask> {
   const { reportType, format, webhookUrl = null } = body
   const { owner, versionPrefix, retryOf } = asking
@@ -40,7 +40,7 @@ function understood(options: ReportsOptions, body: ReportRequest) {
 const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
   kinds.find(({ name }) => name === reportType)
 
-/** The rules that a request breaks besides those of its schema. */
+/** Violations of rules that the schema does not express. */
 export function reportErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
   const { reportType, format, webhookUrl, parameters } = body
   const types = options.kinds.map(({ name }) => name)

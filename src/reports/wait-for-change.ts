@@ -8,35 +8,35 @@ import type { Task } from '../storage/tables/tables.ts'
 import { type Places, places } from './places.ts'
 import { isFinished } from './tasks.ts'
 
-/** Runs something after a while, in ms; returns how to call it off. */
+/** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
 export type Later = (ms: number, run: () => void) => () => void
 
-/** As much of a task as decides whether a wait for it is over. */
+/** The part of a task's state that decides whether a wait is over. */
 export interface TaskState {
   revision: number
   isFinished: boolean
 }
 
-/** Where requests wait for tasks to change. */
+/** Lets requests wait for tasks to change. */
 export interface TaskWatch {
-  /** Bounds the requests that wait: each takes a place for as long as its response is open. */
+  /** Limits waiting requests: each takes a slot for as long as its response is open. */
   places: Places
   /**
-   * Resolves when a look at the task meets the condition, when the task is gone, when the time is over, when the signal is
-   * aborted or when the service stops; undefined, at once, when it has stopped already.
+   * Resolves when a check of the task meets the condition, or when the task is gone, the time is over, the signal is
+   * aborted or the service stops. Returns undefined if the service has already stopped.
    */
   until: (taskId: string, isMet: IsMet, ms: number, signal: AbortSignal) => Promise<void> | undefined
-  /** Ends all waits, now and from now on. */
+  /** Ends all current and future waits. */
   close: () => void
 }
 
 export type IsMet = (state: TaskState) => boolean
 
 export interface TaskWatchOptions {
-  /** The states of those of the tasks that exist. */
+  /** Returns the states of the existing tasks among the ids. */
   states: (taskIds: string[]) => Promise<Map<string, TaskState>>
   later: Later
-  /** How many requests of one account may wait in this process. */
+  /** Maximum number of waiting requests per account in this process. */
   perAccount?: number
 }
 
@@ -46,12 +46,12 @@ interface Waiter {
   goOn: () => void
 }
 
-/** How soon a change is seen: one query for all waiters, and none while nobody waits. */
+/** Polling interval: one query for all waiters, and none while there are none. */
 export const lookEveryMs = 100
 export const defaultWaitersPerAccount = 20
 export const maxWaiters = 1_000
 
-/** One look at the store for all waiters of this process, whatever process works on the tasks. */
+/** Polls the database once for all waiters of this process, whichever process works on the tasks. */
 export function watchTasks({ states, later, perAccount = defaultWaitersPerAccount }: TaskWatchOptions): TaskWatch {
   const waiters = new Set<Waiter>()
   let looking = false
@@ -75,7 +75,7 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
     if (!looking) return
     later(lookEveryMs, () => {
       if (waiters.size === 0) looking = false
-      // Where the store fails each waiter goes on and meets the failure when it reads its task.
+      // If the query fails, every wait ends, and each request meets the failure when it reads its task.
       else
         look()
           .catch(() => letGoOn(waiters))
@@ -109,10 +109,11 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
 }
 
 /**
- * The task, under `wait` (RFC 7240 §4.3) as it is when it has ended or the time is over; with If-None-Match as it is after
- * its next change. There is nothing to wait for when it has ended, or when the client's entity tag shows that it has
- * missed a change. Where the account or the process has too many waiting requests the preference is ignored, as RFC 7240
- * §2 allows: the task is answered at once, and `Preference-Applied` does not name it.
+ * With `Prefer: wait` (RFC 7240 §4.3), returns the task once it has finished or the time is over; with If-None-Match, after
+ * its
+ * next change. Does not wait when the task has finished, or when the client's entity tag shows that it has missed a
+ * change. When the account or the process has too many waiting requests the preference is ignored (RFC 7240 §2): the task
+ * is returned immediately, without `Preference-Applied`.
  */
 export async function waitForChange(
   task: Task,
@@ -136,13 +137,13 @@ export async function waitForChange(
   return read()
 }
 
-/** A client that sends the tag of what it has waits for anything else, every other one for the end. */
+/** With an entity tag the client waits for any change, otherwise for the end. */
 function awaited({ revision }: Task, { headers }: FastifyRequest): IsMet {
   if (headers['if-none-match'] === undefined) return ({ isFinished }) => isFinished
   return (state) => state.revision !== revision
 }
 
-/** Whether If-None-Match names other revisions only; the tag of a narrowed answer tells no revision. */
+/** Whether If-None-Match names only other revisions; the tag of a partial response contains no revision. */
 function hasMissedChange({ revision }: Task, request: FastifyRequest): boolean {
   const { differs = 'any' } = isNarrowed(request) ? {} : preconditionOf(request, false)
   return differs !== 'any' && !differs.includes(revision)

@@ -4,7 +4,7 @@ import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Announce, Declaration, Link } from './declaration.ts'
 
-/** For the statement of each change: whether anybody listens. */
+/** Part of the statement of each change: whether the event has a subscriber. */
 export const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
   created: isSubscribed(`${noun}.created`),
   updated: isSubscribed(`${noun}.updated`),
@@ -16,10 +16,10 @@ interface Sources {
   random: RandomBytes
 }
 
-/** Who may hear of a resource: whoever may read it. */
+/** Who may receive a resource's events: everyone who may read it. */
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
-/** The announcer of one resource. */
+/** Returns the function that publishes the events of one resource. */
 export function eventPublisher({ queue, random }: Sources, declaration: Declaration): Announce {
   const audience = audienceOf(declaration)
   return (tx, happening, row, { clientId, subject }, now) =>
@@ -30,7 +30,7 @@ export function eventPublisher({ queue, random }: Sources, declaration: Declarat
     })
 }
 
-/** What everybody who may read the resource sees of a row: no hidden field, no validator, nothing absent. */
+/** A row as everyone who may read the resource sees it: without hidden fields, validators and absent fields. */
 export function plainView(row: Row, { hides, links }: Pick<Declaration, 'hides' | 'links'>): Record<string, unknown> {
   const { revision: _, sharesSecond: __, ...fields } = row
   const shown = Object.entries(fields).filter(([name, value]) => value !== null && !hides?.fields.includes(name))

@@ -25,8 +25,8 @@ import { representationCache } from './representation-cache.ts'
 import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
 
 /**
- * Declaration → list, create, read, replace, patch and remove over HTTP, its events, its report and its table.
- * Throws `DefinitionError`, which names every mistake in the declaration.
+ * Serves a declaration over HTTP (list, create, read, replace, patch, remove), with its events, its report and its table.
+ * Throws `DefinitionError`, which lists every error in the declaration.
  */
 export function collection<B extends TObject>(options: ResourceOptions<B>): Collection {
   const declaration = defineResource(options)
@@ -43,7 +43,7 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
   const { table, folded, blank, kinds, body, input, sorts } = declaration
   const fieldNames = Object.keys(kinds)
   const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
-  // Links may be made of any field.
+  // With links all fields are read, because links may be made of any field.
   const isPart = declaration.listed !== undefined && declaration.links === undefined
   const listed = isPart ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
   return {
@@ -69,7 +69,7 @@ const fieldsQuery = Type.Object({
   fields: Fields,
 })
 
-/** What every route of a resource has in common: its path, who may call, who may keep the answer, its name. */
+/** The common part of a resource's routes: path, scope, cacheability, operation id. */
 function route({ declaration, publicRead, guard }: Served, operation: Operation, method: string, title: string) {
   const { path, name, noun } = declaration
   const reads = operation === 'list' || operation === 'read'
@@ -96,7 +96,7 @@ function route({ declaration, publicRead, guard }: Served, operation: Operation,
 
 const verbOf = (operation: Operation) => (operation === 'remove' ? 'delete' : operation)
 
-/** What a change of the state can be refused with, besides what all are. */
+/** Problems of a change, in addition to the common ones. */
 function conflictsOf({ unique }: Declaration, operation: Operation, guard: Guard | undefined): readonly ProblemCode[] {
   if (operation === 'remove') return guard?.removalProblems ?? []
   return unique.length > 0 ? ['DUPLICATE_RESOURCE'] : []
@@ -135,7 +135,7 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
   },
 }
 
-/** Answers in the same turn where the engine does: the hottest path waits for no promise. */
+/** Responds synchronously where the engine reads synchronously: the hottest path awaits no promise. */
 function read(served: Served, request: ById, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
   const plain = isUnconditionalRead(request)
@@ -149,7 +149,7 @@ function read(served: Served, request: ById, reply: FastifyReply): Promise<Fasti
     const shown = served.show(row, request)
     if (!plain) return reply.send(shown)
     const made = representationOf(shown, (resource) => reply.serialize(resource) as string)
-    // What only some callers see is not everybody's.
+    // With hidden fields the representation depends on the caller, so it is not cached.
     if (!served.declaration.hides) served.representations.keep(id, made)
     return answerPlainRead(request, reply, made)
   }
@@ -161,7 +161,7 @@ function read(served: Served, request: ById, reply: FastifyReply): Promise<Fasti
 
 const write: Record<'replace' | 'patch', (served: Served, request: Written) => Promise<Row>> = { replace, patch }
 
-/** PUT and PATCH: the changed resource with its new validators. */
+/** PUT and PATCH: respond with the changed resource and its new validators. */
 function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
   const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
   return {

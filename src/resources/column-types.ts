@@ -6,7 +6,7 @@ import { encoded } from '../storage/rows/column-codec.ts'
 import { amended } from './amended.ts'
 import { defaultsOf } from './defaults.ts'
 
-/** The parts of a JSON Schema that decide how its values are kept. */
+/** The parts of a JSON Schema that determine how its values are stored. */
 interface Shape {
   type?: unknown
   format?: string
@@ -28,7 +28,7 @@ const kindOfType: Readonly<Record<string, ColumnKind>> = {
 }
 const exactFormats = ['date', 'time', 'uri', 'url', 'uuid', 'ipv4', 'ipv6']
 
-/** How the values of a schema are kept; undefined where they have no one type. */
+/** The column type for the values of a schema; undefined where they have no single type. */
 export function columnTypeOf(schema: TSchema): ColumnKind | undefined {
   const { type, format = '', enum: allowed, const: only, anyOf } = schema as Shape
   const choices = allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
@@ -38,7 +38,7 @@ export function columnTypeOf(schema: TSchema): ColumnKind | undefined {
   return typeof type === 'string' && Object.hasOwn(kindOfType, type) ? kindOfType[type] : undefined
 }
 
-/** One of a few values: text is compared as it is. */
+/** The column type of an enumeration; text is compared exactly. */
 function kindOfChoices(choices: readonly unknown[]): ColumnKind | undefined {
   const is = (type: string) => choices.length > 0 && choices.every((choice) => typeof choice === type)
   if (is('string')) return 'exact'
@@ -47,10 +47,10 @@ function kindOfChoices(choices: readonly unknown[]): ColumnKind | undefined {
   return choices.every(Number.isSafeInteger) ? 'integer' : 'number'
 }
 
-/** Neither NUL, which PostgreSQL keeps in no text, nor halves of surrogate pairs, which UTF-8 cannot carry. */
+/** Rejects NUL, which PostgreSQL text cannot store, and lone surrogates, which UTF-8 cannot encode. */
 const storable = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
 
-/** The body with the rules that its columns need besides its own: text and numbers that both engines can keep. */
+/** Adds the rules that storage imposes on a body: text and numbers that both engines can store. */
 export function withStorageRules(body: TObject): TObject {
   const properties = Object.entries(body.properties).map(([name, schema]) => [name, withRule(schema as TSchema)])
   return amended(body, { properties: Object.fromEntries(properties) })
@@ -77,7 +77,7 @@ const isStorable = (value: unknown) => storable.test(String(value))
 /** The SQL name of a field. */
 export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** What decides the columns of a resource's table. */
+/** The parts of a declaration that determine the columns of its table. */
 export interface Kept {
   path: string
   table: string
@@ -92,7 +92,7 @@ export interface Kept {
   unique: readonly string[]
 }
 
-/** The table that a declaration asks for. */
+/** The table of a declaration. */
 export function tableOf({ path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique }: Kept) {
   const listed = new Set([...filters, ...ranges, ...sorts])
   const defaults = defaultsOf(body)
@@ -111,7 +111,7 @@ export function tableOf({ path, table, body, kinds, filters, ranges, search, sor
   return { path, name: table, columns, search }
 }
 
-/** A value as its column has it. */
+/** A value as stored in its column. */
 function keptAs(kind: ColumnKind, value: unknown): string | number {
   if (kind === 'instant') return new Date(String(value)).toISOString()
   return encoded(kind, value) as string | number

@@ -22,38 +22,43 @@ export interface Link {
 /** The names of a body's fields. */
 type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
 
-/** What a resource is, as its author writes it: its path, its fields and rules, and what HTTP may do with it. */
+/** A resource as its author declares it: its path, its fields and rules, and its HTTP operations. */
 export interface ResourceOptions<B extends TObject = TObject> {
   /** `/notes`: also names its scopes (`notes:read`), its report and its table. */
   path: `/${string}`
-  /** The singular, as events name it: `note` for `note.created`. */
+  /** The singular, used in event types: `note` for `note.created`. */
   noun: string
-  /** All six without it. */
+  /** Default: all six. */
   operations?: readonly Operation[]
-  /** The body of create and replace; its fields are the table's columns. A field's `default` is stored where it is left out. */
+  /**
+   * The body of create and replace; its fields are the table's columns. A field's `default` is stored where it is absent.
+   */
   body: B
-  /** Everybody may read, unless the service closes its catalogue; then there is no scope for reading. */
+  /** Reading is public unless the service requires tokens for its catalogue; there is then no scope for reading. */
   publicRead?: boolean
-  /** Fields found by equality; text without regard to case and Unicode form. */
+  /** Fields to filter by equality; text ignores case and Unicode form. */
   filters?: readonly FieldOf<B>[]
-  /** Numbers with `minX` and `maxX` parameters; days and instants with `xAfter` and `xBefore`. */
+  /** Numbers get `minX` and `maxX` parameters; dates and instants `xAfter` and `xBefore`. */
   ranges?: readonly FieldOf<B>[]
-  /** Text fields that `q` looks into. */
+  /** Text fields that `q` searches. */
   search?: readonly FieldOf<B>[]
-  /** Fields to sort by, besides id, createdAt, updatedAt and every required filter; required ones, or text, which sorts as empty where it is absent. */
+  /**
+   * Fields to sort by, besides id, createdAt, updatedAt and every required filter: required fields, or text, which sorts as
+   * empty where absent.
+   */
   sorts?: readonly FieldOf<B>[]
-  /** Fields of which no two rows have the same value; text without regard to case and Unicode form. */
+  /** Fields whose values must be unique; text ignores case and Unicode form. */
   unique?: readonly FieldOf<B>[]
-  /** What an item of a list has; everything without it. */
+  /** The fields of a list item; default: all. */
   listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
-  /** Fields that only some callers see, in a single resource only; reports and events never have them. */
+  /** Fields visible to some callers only, and in a single resource only; reports and events never contain them. */
   hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
-  /** Scopes besides the two it has, with what each allows in plain words. */
+  /** Scopes in addition to `read` and `write`, each with a plain description. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row) => Record<string, Link>
 }
 
-/** A resource as the service works with it: checked, and nothing left out. */
+/** A declaration after validation, with its defaults filled in. */
 export interface Declaration {
   path: `/${string}`
   /** The path without its slash. */
@@ -62,9 +67,9 @@ export interface Declaration {
   table: string
   operations: readonly Operation[]
   body: TObject
-  /** The body as clients send it: fields with a default may be left out. */
+  /** The body as clients send it: fields with a default are optional. */
   input: TObject
-  /** How the values of each field are kept. */
+  /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
   publicRead: boolean
   filters: readonly string[]
@@ -72,31 +77,31 @@ export interface Declaration {
   search: readonly string[]
   sorts: readonly string[]
   unique: readonly string[]
-  /** Text fields with a folded companion. */
+  /** Text fields with a case-folded companion column. */
   folded: readonly string[]
-  /** Those of them whose companion is empty, and not null, where the field is absent: lists are sorted by them. */
+  /** Folded fields whose companion is empty instead of null where the field is absent, because lists are sorted by them. */
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
-  /** Every scope it brings, with what it allows. */
+  /** Every scope of the resource, with its description. */
   scopes: Readonly<Record<string, string>>
-  /** The scope that reading takes; null where reading is public. */
+  /** The scope required to read; null where reading is public. */
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
 }
 
-/** A change of one row that a guard judges; `values` is null for a removal. */
+/** A change of one row that a guard checks; `values` is null for a deletion. */
 export interface GuardedChange {
   id: number
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
 }
 
-/** Rules for the changes of rows that depend on more than their table; kept in the transaction of each change. */
+/** Rules for changes of rows that depend on other tables; checked in the transaction of each change. */
 export interface Guard {
-  /** What removals can be refused with, besides 403. */
+  /** Problems that a deletion may fail with, besides 403. */
   removalProblems: readonly ProblemCode[]
-  /** Runs a change, which results in undefined where it met no row; throws a `Problem` where it must not be. */
+  /** Runs a change, which returns undefined where no row matched; throws a `Problem` if the change is not allowed. */
   change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
 }
 
@@ -116,10 +121,10 @@ export interface Collection {
   plugin: FastifyPluginAsync<CollectionOptions>
 }
 
-/** What happens to a row of a resource, as its events name it. */
+/** The kind of change, as in the names of events. */
 export type ChangeType = 'created' | 'updated' | 'deleted'
 
-/** Tells of a change in the transaction that makes it; meant to be asked only when somebody listens. */
+/** Records the event of a change in the same transaction; call it only when the event has a subscriber. */
 export type Announce = (
   tx: Queryable,
   happening: ChangeType,
@@ -128,21 +133,21 @@ export type Announce = (
   now: string,
 ) => Promise<void>
 
-/** Everything one route of a collection works with. */
+/** Context of a collection's routes. */
 export interface Served extends CollectionOptions {
   declaration: Declaration
   rows: Rows
   prefix: string
   fieldNames: string[]
-  /** Fields that are instants: kept in UTC. */
+  /** Fields that are instants, stored in UTC. */
   instants: string[]
-  /** Answers to reads of one row that can be sent again. */
+  /** Cached representations of single rows. */
   representations: Representations
-  /** A body with the defaults of what it leaves out. */
+  /** Returns a body with the defaults of absent fields filled in. */
   complete: (body: Record<string, unknown>) => Record<string, unknown>
-  /** Checks a body as create and replace do. */
+  /** Validates a body for create and replace. */
   check: ReturnType<typeof inputValidator>
   show: (row: Row, request: FastifyRequest) => Revised
-  /** Tells of a change that is heard, in the transaction that makes it. */
+  /** Records the event of a change that has a subscriber, in the same transaction. */
   announce: Announce
 }

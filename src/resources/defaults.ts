@@ -22,7 +22,7 @@ const hasDefault = (schema: Shape): boolean => Object.hasOwn(schema, 'default')
 const holdsDefault = ({ properties = {}, items, ...schema }: Shape): boolean =>
   hasDefault(schema) || [...Object.values(properties), ...(isObject(items) ? [items] : [])].some(holdsDefault)
 
-/** A value with the defaults of what it leaves out, at any depth; undefined where it is left out without a default. */
+/** A value with the defaults of its absent parts, at any depth; undefined where it is absent and has no default. */
 function completed(schema: Shape, given: unknown): unknown {
   const value = given === undefined ? structuredClone(schema.default) : given
   const { properties = {}, items } = schema
@@ -39,18 +39,18 @@ function completed(schema: Shape, given: unknown): unknown {
   return whole
 }
 
-/** Fills in what a body leaves out and its schema has a default for; the input is not changed. */
+/** Returns a function that fills in defaults for absent fields; the input is not changed. */
 export function completerOf(body: TObject): (given: Values) => Values {
   return holdsDefault(body as Shape) ? (given) => completed(body as Shape, given) as Values : (given) => given
 }
 
-/** What each field with a default has where a body leaves it out. */
+/** The value of each field with a default where a body omits it. */
 export function defaultsOf(body: TObject): Values {
   const fields = Object.entries(body.properties as Record<string, Shape>).filter(([, schema]) => hasDefault(schema))
   return Object.fromEntries(fields.map(([name, schema]) => [name, completed(schema, undefined)]))
 }
 
-/** The schema of a body as clients send it: what has a default may be left out, at any depth. */
+/** The schema of a body as clients send it: properties with a default are optional, at any depth. */
 export function inputOf<T extends TSchema>(schema: T): T {
   const { required = [], properties = {}, items } = schema as Shape
   if (!holdsDefault({ properties, ...(items && { items }) })) return schema
@@ -64,7 +64,7 @@ export function inputOf<T extends TSchema>(schema: T): T {
   })
 }
 
-/** What is wrong with the defaults of a body, which must be values that clients could send. */
+/** Errors in the defaults of a body, which must be values that clients could send. */
 export function defaultMistakes(body: TObject, unique: readonly string[]): string[] {
   return Object.entries(body.properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     if (unique.includes(field) && hasDefault(schema as Shape)) {
@@ -74,7 +74,7 @@ export function defaultMistakes(body: TObject, unique: readonly string[]): strin
   })
 }
 
-/** The places of defaults that their own schema refuses. */
+/** The paths of defaults that their own schema rejects. */
 function wrongDefaults(schema: TSchema, place: string): string[] {
   const { properties = {}, items, ...shape } = schema as Shape
   const inside = Object.entries(properties).flatMap(([name, one]) => wrongDefaults(one as TSchema, `${place}.${name}`))
@@ -82,7 +82,7 @@ function wrongDefaults(schema: TSchema, place: string): string[] {
   return [...(hasDefault(shape) && !isStorable(schema) ? [place] : []), ...inside, ...inItems]
 }
 
-/** Whether a default keeps the rules of its schema, and is stored as it stands. */
+/** Whether a default is valid under its schema, and stored unchanged. */
 function isStorable(schema: TSchema): boolean {
   const value = (schema as Shape).default
   if (typeof value === 'function') return false

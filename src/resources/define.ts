@@ -8,10 +8,13 @@ import { canSort, definitionErrors } from './definition-rules.ts'
 
 const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
-/** The resources whose tables came with the first release; those of all others are named so that none of ours can clash. */
+/**
+ * The resources whose tables came with the first release; all others get a prefix, so that they cannot clash with service
+ * tables.
+ */
 const firstTables = ['users', 'products', 'books']
 
-/** What an author wrote as what the service works with. Throws `DefinitionError`, which names every mistake. */
+/** Converts an author's options to a `Declaration`. Throws `DefinitionError`, which lists every error. */
 export function defineResource<B extends TObject>(written: ResourceOptions<B>): Declaration {
   const options = written as unknown as ResourceOptions
   const mistakes = definitionErrors(options)
@@ -41,13 +44,13 @@ export function defineResource<B extends TObject>(written: ResourceOptions<B>): 
   })
 }
 
-/** Fields to sort by: those declared, and every filter that each row has a value of. */
+/** Fields to sort by: those declared, and every filter whose field is required. */
 function sortsOf({ body, filters = [], sorts = [] }: ResourceOptions): string[] {
   const found = filters.filter((field) => body.required?.includes(field) && canSort(body.properties[field] as TSchema))
   return [...new Set([...sorts, ...found])]
 }
 
-/** Lists look at nobody's rights: what is hidden from some is in none. */
+/** Lists do not check the caller's rights, so fields hidden from some callers are in no list. */
 const shownInLists = (fields: string[], hidden: readonly string[] = []): string[] => [
   'id',
   ...fields.filter((field) => !hidden.includes(field)),

@@ -11,17 +11,17 @@ const nounForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$/
 const fieldForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*[A-Z]?$/
 const operations = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
-/** First segments that belong to the service, and names that its own scopes, tags and reports have. */
+/** First path segments reserved for the service, and names used by its own scopes, tags and reports. */
 const takenPaths = [
   ...['api', 'oauth', 'docs', 'problems', 'livez', 'readyz', 'metrics', 'health', 'login', 'logout', 'account'],
   ...['reports', 'webhooks', 'audit', 'admin', 'openid', 'activity', 'deliveries', 'meta'],
-  // Its table would be `resource_tables`, where the service keeps what was declared.
+  // Its table would be `resource_tables`, where the service records declared tables.
   'tables',
 ]
 const takenNouns = ['report', 'webhook']
 const takenFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']
 const maxName = 40
-/** PostgreSQL cuts the names of indexes at 63 bytes: `resource_<path>_<field>_key`. */
+/** PostgreSQL truncates index names at 63 bytes: `resource_<path>_<field>_key`. */
 const maxTogether = 49
 
 /** Every option of `collection()`. */
@@ -30,7 +30,7 @@ const optionNames = Object.keys({
   ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true },
 } satisfies Record<keyof ResourceOptions, true>)
 
-/** Every mistake in what an author wrote of one resource. */
+/** All errors in the declaration of one resource. */
 export function definitionErrors(options: ResourceOptions): string[] {
   const { path, noun, body } = options ?? {}
   if (typeof path !== 'string' || !pathForm.test(path) || path.length > maxName) {
@@ -46,7 +46,7 @@ export function definitionErrors(options: ResourceOptions): string[] {
   return wrong.map((mistake) => `${path}: ${mistake}`)
 }
 
-/** TypeScript finds them in a literal, but not in JavaScript, and not where an object is put together. */
+/** TypeScript reports unknown options in an object literal only, and JavaScript does not report them at all. */
 const unknownOptions = (options: ResourceOptions): string[] =>
   Object.keys(options)
     .filter((name) => !optionNames.includes(name))
@@ -149,7 +149,7 @@ function listMistakes(options: ResourceOptions): string[] {
   return wrong
 }
 
-/** Whether every row has a place in an order by the field: absent text sorts as empty text. */
+/** Whether every row has a value to sort by: absent text sorts as empty text. */
 const hasPlace = ({ body, unique = [] }: ResourceOptions, field: string, kind: ColumnKind): boolean =>
   Boolean(body.required?.includes(field)) || (kind === 'text' && !unique.includes(field as never))
 
@@ -159,14 +159,14 @@ export function canSort(schema: TSchema): boolean {
   return kind !== undefined && rules.sorts.kinds.includes(kind)
 }
 
-/** Whoever may filter by a hidden field can find out its value, and lists look at nobody's rights. */
+/** Filtering by a hidden field would reveal its value, and lists do not check the caller's rights. */
 function betrayals(options: ResourceOptions, field: string): string[] {
   const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
   const telling = lists.filter((list) => options[list]?.includes(field as never))
   return telling.map((list) => `${list} cannot take ${field}: hides keeps it from some callers`)
 }
 
-/** How long the values of an index can be: folding may make text longer, and addresses have one byte a letter. */
+/** Maximum length of indexed values: case folding may lengthen text, and URLs have one byte per character. */
 function longestOf(kind: ColumnKind, { format = '' }: { format?: string }): number {
   if (kind === 'text') return 500
   return kind === 'exact' && /^ur[il]$/.test(format) ? 2_048 : Infinity

@@ -7,7 +7,7 @@ import { representation } from './representation.ts'
 
 const onlyId = { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] }
 
-/** The events of a resource by name: `note.created`, `note.updated`, `note.deleted`. */
+/** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
   const { noun, hides } = declaration
   const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']

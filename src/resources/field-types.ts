@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import Format from 'typebox/format'
 import { documentedLines, Line, lines } from '../http/text-rules.ts'
 
-/** The HTML standard's pattern of e-mail addresses, which is what `format: email` means here. */
+/** The HTML standard's pattern for e-mail addresses, which implements `format: email` here. */
 const email =
   /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/
 Format.Set('email', (value) => email.test(value))
@@ -13,25 +13,25 @@ export const Name = Line(1, 200)
 /** A title: one line of 1 to 300 characters. */
 export const Title = Line(1, 300)
 
-/** Text of several lines, 20,000 characters at most without another number. */
+/** Multi-line text, by default at most 20,000 characters. */
 export const Text = (maxLength = 20_000) => Type.String({ maxLength, pattern: lines, ...documentedLines })
 
 /** An e-mail address by the HTML standard's pattern. */
 export const Email = Type.String({ format: 'email', maxLength: 254, examples: ['ada@example.com'] })
 
-/** An absolute URL, compared letter by letter. */
+/** An absolute URL, compared exactly. */
 export const Url = Type.String({ format: 'uri', maxLength: 2_048 })
 
-/** An amount of money: 0 to 999,999,999.99 with two decimals at most. */
+/** An amount of money: 0 to 999,999,999.99 with at most two decimals. */
 export const Price = Type.Refine(
   Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most' }),
-  // Not `multipleOf: 0.01`, of which no binary fraction is an exact multiple.
+  // `multipleOf: 0.01` would fail, because no binary fraction is an exact multiple of it.
   (price) => Number(price.toFixed(2)) === price,
   () => 'must have two decimals at most',
 )
 
-/** A day of the calendar, `2026-03-01`. */
+/** A calendar date, `2026-03-01`. */
 export const Day = Type.String({ format: 'date' })
 
-/** An instant (RFC 3339); kept and shown in UTC with milliseconds. */
+/** An instant (RFC 3339); stored and returned in UTC with milliseconds. */
 export const Instant = Type.String({ format: 'date-time' })

@@ -10,7 +10,7 @@ import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../st
 import type { Row } from '../storage/rows/rows.ts'
 import { amended } from './amended.ts'
 
-/** What a list of a resource can be asked for. */
+/** The parts of a declaration that determine the query parameters of its list. */
 export interface ListRules {
   path: string
   body: TObject
@@ -22,7 +22,7 @@ export interface ListRules {
   sorts: readonly string[]
 }
 
-/** The query of a list, as its schema lets it through. */
+/** The query of a list, validated by its schema. */
 export interface Query {
   limit?: number
   cursor?: string
@@ -32,7 +32,7 @@ export interface Query {
 
 export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 
-/** A bound of a range, as a parameter of the query: numbers have `minX` and `maxX`, days and instants `xAfter` and `xBefore`. */
+/** A bound of a range, as a query parameter: numbers have `minX` and `maxX`, dates and instants `xAfter` and `xBefore`. */
 interface Bound {
   name: string
   field: string
@@ -50,7 +50,7 @@ function boundsOf(field: string, schema: unknown): Bound[] {
       { name: `max${capitalized}`, field, op: '<=', about: `The maximum ${field}` },
     ]
   }
-  // `updatedAt` has `updatedAfter`: it reads better than `updatedAtAfter`.
+  // `updatedAt` has `updatedAfter`, which reads better than `updatedAtAfter`.
   const stem = field.replace(/(?<=.)(At|On)$/, '')
   return [
     { name: `${stem}After`, field, op: '>', about: `Only items with ${field} after this` },
@@ -74,7 +74,7 @@ export function queryNames(written: {
 const text = (description: string) => Type.Optional(Line(0, 300, { description }))
 const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
 
-/** A value of a field as a parameter: text, unless the field is of a kind that HTTP can say more of. */
+/** The schema of a query parameter for a field: text, unless the field's kind allows a more precise one. */
 function parameterOf(kind: ColumnKind | undefined, description: string): TSchema {
   if (kind === 'integer') return Type.Optional(Type.Integer({ ...safe, description }))
   if (kind === 'number') return Type.Optional(Type.Number({ description }))
@@ -87,7 +87,7 @@ function parameterOf(kind: ColumnKind | undefined, description: string): TSchema
 const instantAfter = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
 
-/** Fields, each with or without a minus sign; that each is named once takes words. */
+/** Fields, each with an optional minus sign. The pattern cannot express that each occurs once; the description does. */
 const sortPattern = (sorts: readonly string[]) => {
   const field = `-?(${sorts.join('|')})`
   return `^(${field}(,${field})*)?$`
@@ -125,7 +125,9 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
 const malformed = (field: string, message: string) =>
   new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
 
-/** What a request asks of a list, and the mark its cursors carry; throws INVALID_INPUT for what is not offered. */
+/**
+ * Parses the query of a list; `mark` binds its cursors to this list. Throws INVALID_INPUT for unsupported sorts or filters.
+ */
 export function parseListQuery(query: Query, rules: ListRules): { asked: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
   const filters = filtersOf(query, rules)
@@ -136,14 +138,14 @@ export function parseListQuery(query: Query, rules: ListRules): { asked: ListQue
   return { asked: { filters, order, after, backwards, limit: limitOf(query.limit) }, mark }
 }
 
-/** The values that place a row in an order. */
+/** The sort values of a row, for its cursor. */
 export const cursorOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
   order.map(({ field }) => {
     const value = row[field] as string | number
     return folded.includes(field) ? caseFold(String(value ?? '')) : value
   })
 
-/** Whether the values of a cursor have the types of their fields: a foreign one would be an error of the database. */
+/** Whether the cursor's values have the types of their fields: other types would cause a database error. */
 function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
   return order.every(({ field }, at) => {
     const value = after[at]
@@ -163,7 +165,7 @@ function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
   return fields
 }
 
-/** Which rows are asked for. Throws INVALID_INPUT for a value that a field of its kind cannot have. */
+/** The filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's kind. */
 function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListRules): Filter[] {
   const wanted: Filter[] = []
   for (const field of filters) {

@@ -13,8 +13,8 @@ import { cursorOf, type ListRules, parseListQuery, type Query } from './list-que
 import { type Page, pageCache } from './page-cache.ts'
 
 /**
- * Answers with pages of a list and their Link header; rows neither skip nor repeat while others are written. A page
- * whose rows have not changed since it was made is sent again as it is.
+ * Responds with pages of a list and their Link header; rows are neither skipped nor repeated while others write. A page
+ * whose rows have not changed since it was built is sent again from the cache.
  */
 export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
   const pages = pageCache()
@@ -23,7 +23,7 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
     const { asked, mark } = parseListQuery(query, rules)
     const tree = isNarrowed(request) ? wanted(query.fields) : null
     const generation = rows.generation()
-    // One row more than is shown tells whether there are more.
+    // One extra row shows whether there are more.
     const reading = { ...asked, limit: asked.limit + 1 }
     return whenRead(rows.page(reading, requesterFor(request, reply)), (read) => {
       const shown = shownOf(read, asked)
@@ -58,16 +58,16 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
 
-/** Exact counts cost as much as the table is long: they are for callers with a token. */
+/** Exact counts cost as much as the table is long, so they require a token. */
 const isKnown = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
 function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
-  // A shared cache must not give an answer without the count to a request for it, or the other way round.
+  // A shared cache must not serve a response without the count to a request for it, or vice versa.
   addVary(reply, 'Prefer')
   return addLink(reply, link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
 }
 
-/** `Prefer: count=exact` (RFC 7240): with the number of all matching rows. */
+/** `Prefer: count=exact` (RFC 7240): adds the total number of matching rows. */
 async function counted(
   rows: Rows,
   found: Page | Promise<Page>,
@@ -82,7 +82,7 @@ async function counted(
 
 const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 
-/** What is there at once is used at once: the hottest lists wait for no promise. */
+/** Uses a synchronous result synchronously: the hottest lists await no promise. */
 const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>): R | Promise<R> =>
   read instanceof Promise ? read.then(use) : use(read)
 
@@ -93,7 +93,7 @@ function isSame(marks: Page['marks'], known: Page['marks']): boolean {
   )
 }
 
-/** The rows of a page in the order of the list, without the one that only tells that there are more. */
+/** The rows of a page in list order, without the extra row that shows that there are more. */
 function shownOf(read: Row[], { limit, backwards }: ListQuery): Row[] {
   const shown = read.length > limit ? read.slice(0, limit) : read
   return backwards ? shown.toReversed() : shown

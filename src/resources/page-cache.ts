@@ -1,29 +1,29 @@
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { ListQuery } from '../storage/rows/page-query.ts'
 
-/** A page of a list as it was sent. */
+/** A page of a list as sent. */
 export interface Page {
-  /** The JSON of its items, and its weak tag. */
+  /** The JSON of its items, and its weak entity tag. */
   text: string
   etag: string
   link: string
-  /** What it was read with, and the marks of the rows that were read. */
+  /** The query it was read with, and the marks of the rows read. */
   query: ListQuery
   marks: readonly Mark[]
-  /** The generation of the database that it was right for: what is read of the same one needs no look. */
+  /** The database generation for which it is valid: at the same generation no check is needed. */
   generation: number | null
 }
 
-/** Pages by the URL they answer. */
+/** Pages by URL. */
 export interface Pages {
   of: (url: string) => Page | undefined
-  /** Keeps a page, drops the ones not asked for the longest, and returns it. */
+  /** Caches a page, evicts the least recently used ones, and returns the page. */
   keep: (url: string, page: Page) => Page
 }
 
 const charactersKept = 2_000_000
 
-/** Keeps about two megabytes of pages. Whether one is still right is for the reader to find out: it compares generation or marks. */
+/** An LRU cache of about two megabytes of pages. The reader checks validity: it compares generation or marks. */
 export function pageCache(): Pages {
   const pages = new Map<string, Page>()
   let characters = 0

@@ -1,17 +1,17 @@
 import type { Representation } from '../http/fast-read.ts'
 import type { Database } from '../storage/database.ts'
 
-/** Representations of the rows of a table as they were sent, by id. */
+/** Representations of a table's rows as sent, by id. */
 export interface Representations {
-  /** What was sent, if nothing was written since. */
+  /** The cached representation, if nothing was written since. */
   of: (id: number) => Representation | undefined
-  /** Keeps one that was made of what was read in this turn of the event loop. */
+  /** Caches a representation made from data read in this event loop iteration. */
   keep: (id: number, made: Representation) => void
 }
 
 const charactersKept = 4_000_000
 
-/** Keeps about four megabytes for as long as nothing at all is written; nothing where the engine cannot tell that. */
+/** Caches about four megabytes until any write; disabled where the engine has no generation. */
 export function representationCache({ generation }: Pick<Database, 'generation'>): Representations {
   const kept = new Map<number, Representation>()
   let characters = 0

@@ -6,10 +6,10 @@ import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
-/** Row → representation: links added, absent fields and hidden ones left out. */
+/** Row → representation: adds links, omits absent and hidden fields. */
 export function serializer({ body, hides, links }: Declaration, prefix: string): Served['show'] {
   const complete = Object.keys(body.properties).every((name) => body.required?.includes(name))
-  // Nothing can be absent, hidden or added: the row is its own representation.
+  // No field can be absent, hidden or added, so the row is its own representation.
   if (complete && !hides && !links) return (row) => row
   return (row, request) => {
     const reduced = hides !== undefined && !hides.unless(callerOf(request), row.id)
@@ -28,7 +28,7 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-/** The representation of a resource, or what a list shows of it. */
+/** The schema of a resource's representation, or of the fields in `only`. */
 export function representation(
   { body, links }: Pick<Declaration, 'body' | 'links'>,
   only?: readonly string[],
@@ -49,7 +49,7 @@ export function representation(
 
 const instant = '2026-03-01T12:00:00.000Z'
 
-/** The examples of a body as resources. */
+/** The examples of a body, extended to representations. */
 function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Record<string, unknown>[] {
   const { examples = [] } = body as { examples?: readonly object[] }
   return examples.map((example) => {
@@ -59,19 +59,20 @@ function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Recor
 }
 
 /**
- * Row → item of a list: the listed fields, else all that everybody sees, and the links. What is absent is undefined,
- * which JSON leaves out.
+ * Row → list item: the listed fields, by default all fields that every caller sees, and the links. Absent fields are
+ * undefined,
+ * which JSON omits.
  */
 export function listShow({ declaration: { body, hides, listed, links }, prefix }: Served): (row: Row) => object {
   const open = Object.keys(body.properties).filter((name) => !hides?.fields.includes(name))
   const names = listed ?? ['id', ...open, 'createdAt', 'updatedAt']
   const members = names.map((name) => JSON.stringify(name)).map((name) => `${name}: row[${name}] ?? undefined`)
-  // A literal has one hidden class: half the time of an object that grows, for as many as a page has.
+  // A literal has one hidden class: it takes half the time of an object that grows, for every row of a page.
   const make = new Function('row', '_links', `return { ${[...members, '_links'].join(', ')} }`)
   return (row) => make(row, links && prefixed(links(row), prefix))
 }
 
-/** The report of a resource: its table's columns, without the fields that only some callers see. */
+/** The report of a resource: its table's columns, without the fields that are hidden from some callers. */
 export function reportOf({ name, table, kinds, hides, readScope, filters, ranges, folded, sorts }: Declaration) {
   const shown = Object.entries(kinds).filter(([field]) => !hides?.fields.includes(field))
   const columns = shown.map(([field, kind]) => ({ name: field, type: columnTypes[kind] }))

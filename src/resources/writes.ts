@@ -13,13 +13,14 @@ import type { GuardedChange, Served } from './declaration.ts'
 export type ById = FastifyRequest<{ Params: { id: number } }>
 export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
 
-/** The 404 of a resource. */
+/** The 404 response of a resource. */
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
 
 /**
- * The declared fields of a body: unknown and read-only ones are ignored, absent ones have their default or become null,
- * instants are UTC.
+ * The declared fields of a body: unknown and read-only fields are ignored, absent ones get their default or null, and
+ * instants
+ * are converted to UTC.
  */
 function valuesOf({ fieldNames, instants, complete }: Served, body: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
@@ -29,7 +30,7 @@ function valuesOf({ fieldNames, instants, complete }: Served, body: Record<strin
   return values
 }
 
-/** 201 with the new resource, its place and its validators. */
+/** 201 with the new resource, its location and its validators. */
 export function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
   checkAddition(request)
   const now = new Date(served.now()).toISOString()
@@ -43,7 +44,7 @@ export function create(served: Served, request: Written, reply: FastifyReply): P
   })
 }
 
-/** Runs writes; where a unique field's value is taken by another row that is a conflict (409). */
+/** Runs writes; a duplicate value of a unique field is a conflict (409). */
 function writer({ db, declaration }: Served): Write<Queryable> {
   const { unique, noun } = declaration
   if (unique.length === 0) return db.write
@@ -57,7 +58,7 @@ function writer({ db, declaration }: Served): Write<Queryable> {
     })
 }
 
-/** The whole resource anew; absent fields have their default, or are removed where there is none. */
+/** Replaces the whole resource; absent fields get their default, or are removed where there is none. */
 export async function replace(served: Served, request: Written): Promise<Row> {
   const demands = preconditionOf(request, served.requireIfMatch)
   const values = valuesOf(served, request.body)
@@ -65,14 +66,14 @@ export async function replace(served: Served, request: Written): Promise<Row> {
   return change(served, request, values, demands)
 }
 
-/** Fields that this caller does not see: a replacement that leaves them out, as it must, leaves them as they are. */
+/** Fields hidden from this caller: a replacement has to omit them, so they keep their values. */
 function unseen({ declaration: { hides } }: Served, request: Written): readonly string[] {
   return hides && !hides.unless(callerOf(request), request.params.id) ? hides.fields : []
 }
 
 type Demands = ReturnType<typeof preconditionOf>
 
-/** Runs a change under the guard of its resource, where it has one. */
+/** Runs a change under the guard of its resource, if there is one. */
 const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) =>
   guard ? guard.change(tx, change, run) : run()
 
@@ -91,7 +92,7 @@ async function change(served: Served, request: ById, values: Values, demands: De
   return (await writer(served)(unit)) ?? refused(served, id)
 }
 
-/** A write met no row: one look decides whether there is none (404) or it has changed (412). */
+/** Called when a write matched no row: 404 if the row does not exist, 412 if it does not meet the precondition. */
 async function refused(served: Served, id: number): Promise<never> {
   if ((await served.rows.find(id)) === undefined) throw notFound(served, id)
   throw new Problem(
@@ -103,8 +104,9 @@ async function refused(served: Served, id: number): Promise<never> {
 const patchTries = 10
 
 /**
- * Merge patch (RFC 7396): read, merge, check, and write if nobody was faster; else once more with the new row. It leaves what
- * a PUT of the merged resource would: a field that null removes has its default again.
+ * Merge patch (RFC 7396): read, merge, validate, and write if the row is unchanged; else retry with the new row. The result
+ * equals
+ * a PUT of the merged resource: a field removed by null gets its default again.
  */
 export async function patch(served: Served, request: Written): Promise<Row> {
   const { id } = request.params
@@ -115,7 +117,7 @@ export async function patch(served: Served, request: Written): Promise<Row> {
     if (row === undefined) throw notFound(served, id)
     const values = checked(served, applyMergePatch(row, request.body) as Record<string, unknown>)
     if (!meets(row, demands)) {
-      // What this caller may not do at all is refused first (RFC 9110 §13.2.1); no row meets these demands.
+      // Authorization precedes preconditions (RFC 9110 §13.2.1): the guard runs, with a precondition that no row meets.
       return served.guard ? change(served, request, values, { matches: [] }) : refused(served, id)
     }
     const changed = await change(served, request, values, { ...demands, matches: [row.revision] }).catch(whenOutdated)
@@ -126,11 +128,11 @@ export async function patch(served: Served, request: Written): Promise<Row> {
   })
 }
 
-/** What the members of a patch break by themselves is told before the state of the resource is looked at. */
+/** Rejects invalid members of a patch before reading the resource. */
 function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknown>): void {
   const sent = fieldNames.filter((name) => Object.hasOwn(body, name) && isWhole(body[name]))
   const result = check(Object.fromEntries(sent.map((name) => [name, body[name]])))
-  // Absent is what the patch leaves as it is; only a null takes away.
+  // An absent field stays unchanged; only a null removes it.
   const broken = ('error' in result ? result.error : []).flatMap((failure) => {
     if (failure.keyword !== 'required') return [failure]
     const requiredProperties = (failure.params.requiredProperties as string[]).filter((name) => body[name] === null)
@@ -139,7 +141,7 @@ function refuseBroken({ fieldNames, check }: Served, body: Record<string, unknow
   if (broken.length > 0) throw fromValidation(broken, 'body')
 }
 
-/** What of a patch is a value: null takes one away, and an object is a patch of the one that is there. */
+/** Whether a patch member is a complete value: null removes one, and an object is a patch of the existing one. */
 const isWhole = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
 
 function whenOutdated(error: unknown): undefined {
@@ -147,7 +149,7 @@ function whenOutdated(error: unknown): undefined {
   throw error
 }
 
-/** The merged resource must be one that PUT would accept. */
+/** Validates the merged resource as PUT would. */
 function checked(served: Served, merged: Record<string, unknown>) {
   const present = served.fieldNames.filter((name) => merged[name] !== null && merged[name] !== undefined)
   const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))
@@ -156,7 +158,7 @@ function checked(served: Served, merged: Record<string, unknown>) {
   return valuesOf(served, candidate)
 }
 
-/** Removes the resource if it meets the demands; 404 and 412 otherwise. */
+/** Deletes the resource if it meets the precondition; 404 or 412 otherwise. */
 export async function remove(served: Served, request: ById): Promise<void> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)

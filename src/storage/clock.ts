@@ -1,16 +1,16 @@
 import type { Database } from './database.ts'
 
-/** A node warns when its clock is further than this off the database's, in ms. */
+/** A node warns when its clock differs from the database's by more than this, in ms. */
 const toleratedMs = 5_000
-/** A node is not ready when its clock is further than this off: tokens are accepted for 30 s after their end. */
+/** A node is not ready when its clock is further off than this: tokens are accepted for 30 s after they expire. */
 const usableMs = 30_000
-/** The least time between two notices: a clock at the edge of what is tolerated does not fill the log. */
+/** Minimum time between two notices, so that a clock at the edge of the tolerance does not flood the log. */
 const noticeMs = 60_000
 
-/** How far this machine's clock is from the database's, in steps. */
+/** How far this machine's clock is from the database's, by severity. */
 type Drift = 'none' | 'tolerable' | 'unusable'
 
-/** What is known of the clock. */
+/** Reported when the drift changes. */
 export interface DriftNotice {
   drift: Drift
   /** By how much this machine's clock is ahead of the database's; negative when it is behind. */
@@ -21,25 +21,27 @@ export interface ClockOptions {
   db: Pick<Database, 'read' | 'engine' | 'prepare'>
   /** This machine's clock, in milliseconds since the epoch. */
   wall: () => number
-  /** Milliseconds that have passed, whatever is done to the clock. */
+  /** A monotonic clock in ms, unaffected by changes to the system clock. */
   monotonic: () => number
-  /** Told when the drift has changed, at most once a minute. */
+  /** Called when the drift has changed, at most once a minute. */
   onDrift: (notice: DriftNotice) => void
-  /** Told when this machine's clock was moved. */
+  /** Called when this machine's clock was set to another time. */
   onMoved?: () => void
 }
 
 /** The database's clock, which all nodes share. */
 export interface SharedClock {
-  /** Milliseconds since the epoch by the database's clock, as far as it was measured. Costs a subtraction. */
+  /** Milliseconds since the epoch by the database's clock, as of the last measurement. Costs one subtraction. */
   now: () => number
   /** False while this machine's clock is more than 30 s off. */
   isUsable: () => boolean
-  /** Compares the clocks; rejects when the database does not answer, which changes nothing. */
+  /** Compares the clocks. Rejects when the database does not respond; the correction then stays unchanged. */
   measure: () => Promise<void>
 }
 
-/** Makes the reader of the database's clock, in whole milliseconds since the epoch. On SQLite that is the machine's. */
+/**
+ * Returns a reader of the database's clock, in whole milliseconds since the epoch. On SQLite this is the machine's clock.
+ */
 export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () => Promise<number> {
   const statement = prepare<{ now: number }>(read.selectNoFrom(engine.now.as('now')))
   return async () => {
@@ -49,9 +51,11 @@ export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () 
 }
 
 /**
- * Makes the clock of a node: this machine's, corrected by what `measure` finds. The database's answer was made at some
- * moment of the round trip, so its clock is only known to be within an interval; a correction is made only when the clock is
- * outside of it, and no larger than needed. Slow answers therefore never look like a wrong clock.
+ * Creates a node's clock: this machine's, corrected by each `measure`. The database reads its clock at some moment of the
+ * round
+ * trip, so its time is only known to lie within an interval. A correction is made only when this clock is outside that
+ * interval,
+ * and by no more than needed, so a slow response never looks like a wrong clock.
  */
 export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOptions): SharedClock {
   const time = databaseTime(db)
@@ -64,7 +68,7 @@ export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOpti
     const [ended, local] = [monotonic(), wall()]
     if (Math.abs(local - ended - offsetMs) > 1_000) onMoved?.()
     offsetMs = local - ended
-    // Whole milliseconds, as everything that counts by them expects; the clocks may be read a millisecond apart.
+    // Rounded to whole milliseconds, which all callers expect; the two clocks may be read a millisecond apart.
     const [least, most] = [Math.floor(local - at - (ended - begun)) - 1, Math.ceil(local - at) + 1]
     aheadMs = Math.min(Math.max(aheadMs, least), most)
     notify(aheadMs)
@@ -90,10 +94,13 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
   }
 }
 
-/** The database's clock is believed again when it stays ahead this long: by then every token of before has ended. */
+/**
+ * After staying ahead this long, the database's clock is trusted again: every token issued before the jump has expired by
+ * then.
+ */
 const believedAfterMs = 25 * 3_600_000
 
-/** The database's clock went further than time did. */
+/** The database's clock advanced further than the monotonic clock. */
 export class ClockJumped extends Error {
   override name = 'ClockJumped'
   constructor(aheadMs: number) {
@@ -102,9 +109,11 @@ export class ClockJumped extends Error {
 }
 
 /**
- * Makes the clock by which rows are removed: the database's, but never further on than time has really passed since the last
- * look. A clock that jumps ahead therefore removes nothing early, and nothing is lost when it is put back. `onError` gets one
- * `ClockJumped` per jump. Rejects when the database does not answer.
+ * Creates the clock by which expired rows are removed: the database's clock, but never further ahead than the time that
+ * really
+ * passed since the last call. A clock that jumps ahead therefore removes nothing early, and no row is lost when it is set
+ * back.
+ * `onError` receives one `ClockJumped` per jump. Rejects when the database does not respond.
  */
 export function sweepClock(
   db: ClockOptions['db'],

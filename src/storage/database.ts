@@ -5,7 +5,7 @@ import type { Scan } from './scans/scan.ts'
 import type { Tables } from './tables/tables.ts'
 import type { TextIndex } from './text-index/text-index.ts'
 
-/** A connection to query with: outside transactions `database.read`, inside a write unit the unit's own. */
+/** Query interface: `database.read` outside transactions, the unit's own connection inside a write unit. */
 export type Queryable = Kysely<Tables>
 
 /** A statement compiled once: `all` reads outside transactions, `in` runs within a write unit. */
@@ -14,10 +14,10 @@ export interface Prepared<Row> {
   in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
 }
 
-/** An INSERT into a resource's table; all have the same columns of ours. */
+/** An INSERT into a resource's table; the bookkeeping columns are the same in all of them. */
 export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
 
-/** An INSERT of one row compiled once: tells the id the engine gave it, and the answer to the question asked with it. */
+/** An INSERT of one row, compiled once; returns the generated id and the value of the expression evaluated after it. */
 export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; answer: boolean }>
 
 export interface Database {
@@ -26,25 +26,25 @@ export interface Database {
   write: Write<Queryable>
   /** Compiles a statement; its parameters are given, in order, on each run. */
   prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
-  /** Compiles the INSERT of a row with an `id` of the engine's, and an expression to be asked after it. */
+  /** Compiles the INSERT of a row with a generated `id`, and an expression that is evaluated after it. */
   prepareInsert: (query: Insertion, question: RawBuilder<boolean>) => PreparedInsert
-  /** Reads whose cost no index bounds. */
+  /** Runs reads whose cost no index bounds. */
   scan: Scan
-  /** What finds rows by parts of their text. */
+  /** Finds rows by substrings of their text. */
   textIndex: TextIndex
   /**
-   * The same database for what decides whether requests are let in: on PostgreSQL it has connections of its own, so that
-   * it waits for no request that was.
+   * The same database for admission checks (authentication, rate limits). On PostgreSQL it has its own connections, so these
+   * checks never wait for requests that were already admitted.
    */
   reserved: Database
   /**
-   * A number that is another one whenever something may have been written since; null where asking costs as much as
-   * reading. What was read stays right for as long as it is the same.
+   * A number that changes whenever something may have been written; null where determining it costs as much as reading.
+   * Data that was read stays valid for as long as the number is the same.
    */
   generation: () => number | null
-  /** Resolves when the store answers a trivial query; throws otherwise. */
+  /** Resolves when the database responds to a trivial query; throws otherwise. */
   ping: () => Promise<void>
-  /** The place this database lives at, for a queue that needs connections of its own. */
+  /** The URL of this database, for a queue that needs its own connections. */
   url: string
   close: () => Promise<void>
 }

@@ -1,17 +1,20 @@
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 
-/** Keeps secrets at rest: AES-256-GCM under the service's master key, bound to the place it is stored at. */
+/**
+ * Encrypts secrets at rest with AES-256-GCM under the service's master key; the location is the additional authenticated
+ * data.
+ */
 export interface Sealer {
   seal: (plain: string, place: string) => string
-  /** Throws `Unsealable` when the text was altered, moved to another place, or sealed under another key. */
+  /** Throws `Unsealable` when the text was altered, moved to another location, or sealed under another key. */
   open: (sealed: string, place: string) => string
   /** A keyed digest for secrets that are only ever compared. */
   digest: (secret: string, place: string) => string
 }
 
-/** Thrown for what cannot be unsealed; says at which place it is kept. */
+/** Thrown when a secret cannot be decrypted; names its location. */
 export class Unsealable extends Error {
-  /** As of wrong settings: at the start the master key is the cause. */
+  /** Exit code 2, as for any configuration error: at startup the cause is a wrong master key. */
   readonly exitCode = 2
   constructor(place: string, cause: unknown) {
     super(`${place} cannot be unsealed: the master key (PLINTH_MASTER_KEY) is not the one it was sealed under`, {
@@ -23,9 +26,9 @@ export class Unsealable extends Error {
 const ivBytes = 12
 const tagBytes = 16
 
-/** Makes a sealer from a master key of 32 bytes; each purpose uses a key of its own, derived by HKDF (RFC 5869). */
+/** Creates a sealer from a 32-byte master key; each purpose uses its own key, derived by HKDF (RFC 5869). */
 export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Array): Sealer {
-  // Key objects: bytes would be looked at and copied anew on each use, which costs several times the work itself.
+  // Key objects, because raw bytes would be validated and copied on each use, which costs several times the cipher itself.
   const derive = (purpose: string) =>
     createSecretKey(Buffer.from(hkdfSync('sha256', masterKey, '', `plinth ${purpose}`, 32)))
   const sealKey = derive('seal v1')

@@ -1,64 +1,69 @@
 import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 
-/** What a cell of a long read is: a number, or text (instants, days and JSON are text too), or a truth, which tables keep as 1 or 0. */
+/** Type of a cell in a long read. Instants, dates and JSON are text; booleans are stored as 1 or 0. */
 export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
-/** Every difference between the two database engines, as data. Callers never ask which engine they run on. */
+/** All differences between the two database engines, as data. Callers never check which engine they run on. */
 export interface Engine {
   name: 'sqlite' | 'postgres'
-  /** Column type of an integer key that the engine assigns and never gives out twice. */
+  /** Column type of an integer key that the engine generates and never reuses. */
   identityType: 'integer'
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
-  /** Column type of folded text: compares by bytes, so that both engines sort alike. */
+  /** Column type of case-folded text: compares by bytes, so that both engines sort alike. */
   keyType: RawBuilder<unknown>
-  /** The database's clock, in milliseconds since the epoch, whenever the transaction began. */
+  /** The database's current time (not the start of the transaction), in milliseconds since the epoch. */
   now: RawBuilder<number>
-  /** Run first by a migration: no limits on its time, and one process at a time. */
+  /** Statements run first in a migration: they lift its time limits and ensure that one process migrates at a time. */
   beforeMigration: readonly string[]
   /**
-   * After a migration: the statements that gather anew what the planner knows of each index, and a query that finds a row
-   * where it knows something. It must know all of them or none: an index it knows nothing of would look better than it is.
+   * Run after a migration: `gather` renews the planner's statistics of each index; `known` finds a row if there are any yet.
+   * The planner needs statistics for all indexes or none: an index without them would look better than it is.
    */
   statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
   /**
-   * Behind the name of a table: read it by this index and no other. SQLite, which counts no rows by itself, takes any that
-   * looks alike; PostgreSQL chooses by what it counted.
+   * Follows a table's name: read the table by this index and no other. SQLite keeps no row counts without ANALYZE and takes
+   * any
+   * index that looks alike; PostgreSQL chooses by its statistics.
    */
   indexedBy: (index: string) => RawBuilder<unknown>
-  /** The columns of a table with their types, and its indexes by their first column. No rows without the table. */
+  /** The columns of a table with their types, and its indexes by their first column. No rows if the table does not exist. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
-  /** Statements after which rows of a table can be added and read, but neither changed nor removed. */
+  /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */
   appendOnly: (table: string) => readonly string[]
-  /** The elements of a JSON array, given as text, as rows whose one column is `value`; `value ->> 0` reads on both. */
+  /** The elements of a JSON array (given as text) as rows with one column, `value`; `value ->> 0` works on both engines. */
   jsonRows: (json: string) => RawBuilder<{ value: string }>
-  /** The values of an expression over all rows, as the text of a JSON array; null, or an empty one, without rows. */
+  /**
+   * The values of an expression over all rows, as the text of a JSON array; null or an empty array when there are no rows.
+   */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
-  /** What the engine's own writer of CSV is to be given for the cells of a row; undefined where it would not do. */
+  /** Expressions to pass to the engine's own CSV writer for the cells of a row; undefined where it cannot be used. */
   csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
-  /** A row as a record of CSV in one text, and what of it is still to be looked at; undefined where that is no faster. */
+  /** A row as one CSV record, and the text of it that must still be checked; undefined where that is not faster. */
   csvRecord: (
     cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],
   ) => { record: RawBuilder<unknown>; looked: RawBuilder<unknown> } | undefined
-  /** Behind a select: keeps others from changing its rows until the end of the transaction; `free` passes over held ones. */
+  /**
+   * Follows a select: locks its rows until the end of the transaction; `lockFreeRows` skips rows that others have locked.
+   */
   lockRows: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
-  /** Statements after which a table is quick to write and may be empty after a crash of the database. */
+  /** Statements that make a table fast to write; it may be empty after a crash of the database. */
   unlogged: (table: string) => readonly string[]
-  /** True when an error says that a unique index already holds the value. */
+  /** True for an error caused by a duplicate value in a unique index. */
   isDuplicate: (error: unknown) => boolean
-  /** The column whose value another row has already, of such an error; undefined when it does not say. */
+  /** The column with the duplicate value of such an error; undefined when the error does not name it. */
   duplicateColumn: (error: unknown) => string | undefined
-  /** True when an error says that the store cannot take work now: full, locked, unreachable. */
+  /** True for an error meaning that the database cannot accept work now: full, locked, unreachable. */
   isUnavailable: (error: unknown) => boolean
-  /** Statements that the indexes of text need to have been run, and what to do where they cannot be. */
+  /** Statements that text indexes require, and the error message when they cannot be run. */
   textSearch: { statements: readonly string[]; otherwise: string }
-  /** A condition that always holds, of a scan of this table: with it the statement ends soon after its time limit. */
+  /** A condition that is always true; in a scan of this table it lets the statement end soon after its time limit. */
   interruptible: (table: string) => RawBuilder<boolean>
-  /** True when an error says that another transaction held a row for too long. */
+  /** True for an error meaning that another transaction held a row lock for too long. */
   isLockTimeout: (error: unknown) => boolean
 }
 
-/** A member of an error of the engine, if there is one. */
+/** Returns a property of an engine's error, if it has one. */
 export const errorField = (error: unknown, name: string): unknown =>
   typeof error === 'object' && error !== null ? (error as Record<string, unknown>)[name] : undefined

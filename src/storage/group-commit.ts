@@ -1,6 +1,6 @@
 import type { SqliteHandle } from './sqlite/driver.ts'
 
-/** Runs a unit of work durably: resolves only after the transaction that holds it was synced to disk. */
+/** Runs a unit of work durably: resolves only after its transaction was synced to disk. */
 export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 interface Waiting<Tx> {
@@ -15,9 +15,9 @@ const busyLimitMs = 5_000
 const sqliteBusy = 5
 
 /**
- * Group commit: units that arrive while the event loop turns share one `BEGIN IMMEDIATE … COMMIT` and its one
- * sync, each in its own SAVEPOINT, and are answered after it. A failed unit undoes only itself.
- * Inside a unit await nothing but the database: everybody behind it waits. `committed` runs before the answers.
+ * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and its one sync,
+ * each in its own SAVEPOINT, and resolve after it. A failed unit undoes only itself.
+ * Inside a unit await nothing but the database: all units behind it wait. `committed` runs before the units resolve.
  */
 export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, committed: () => void = () => {}): Write<Tx> {
   const { db } = handle
@@ -73,7 +73,7 @@ async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]):
       if (!handle.db.isTransaction) throw new Error('The database gave up the transaction during a unit')
       settle.push(() => resolve(value))
     } catch (error) {
-      // A full disk or an I/O error rolls the whole transaction back by itself: nobody in it may be answered.
+      // A full disk or an I/O error rolls back the whole transaction, so no unit in it may resolve.
       if (!handle.db.isTransaction) throw error
       step('rollback to unit')
       settle.push(() => reject(error))

@@ -7,8 +7,9 @@ export const newId = (prefix: 'tsk' | 'whk' | 'cli' | 'key', random: RandomBytes
 const bits = (random: RandomBytes): string => random(16).toString('base64url')
 
 /**
- * An id just as unguessable, behind the instant (ISO 8601) in nine digits of base 32, so that ids sort by age: rows that are
- * added together lie together in each index, which halves the time of adding them.
+ * An equally unguessable id that starts with the instant (ISO 8601) in nine base-32 digits, so that ids sort by age: rows
+ * added
+ * together are adjacent in each index, which halves the time to insert them.
  */
 export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: string): string =>
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
@@ -16,17 +17,19 @@ export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: str
 /** The largest integer id that PostgreSQL's columns can hold. */
 export const maxId = 2_147_483_647
 
-/** An integer id to look for: larger ones, which PostgreSQL refuses to compare, become 0, which no row has either. */
+/** An integer id to look up. Larger ids, which PostgreSQL rejects in comparisons, become 0, which no row has either. */
 export const idOrNone = (id: number): number => (id <= maxId ? id : 0)
 
-/** An instant, in ms since the epoch, as tables keep it: fixed-width ISO 8601 text in UTC, which sorts by time. */
+/** Formats an instant (ms since the epoch) as tables store it: fixed-width ISO 8601 text in UTC, which sorts by time. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
 const poolBytes = 4_096
-/** As many as an id takes; secrets are longer, and come from the source itself. */
+/** The size of an id; longer requests (secrets) go to the source directly. */
 const maxPooled = 16
 
-/** Random bytes of ids, taken from the source many at a time, since asking it costs more than the bytes do; none is handed out twice. */
+/**
+ * Returns random bytes for ids from a pool, because each call of the source costs more than its bytes; none is used twice.
+ */
 export function pooledRandom(source: RandomBytes): RandomBytes {
   let pool: Buffer = Buffer.alloc(0)
   let used = 0

@@ -26,7 +26,7 @@ import { reconcile } from './resource-tables/resource-tables.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
 
-/** In order, each run once and never changed after a release: a new need is a new entry. */
+/** In order; each runs once and is never changed after a release: add a new entry instead. */
 const migrations: [name: string, run: Migration][] = [
   ['0001-resources', resources],
   ['0002-tasks', tasks],
@@ -50,21 +50,21 @@ const migrations: [name: string, run: Migration][] = [
   ['0020-report-expiry', reportExpiry],
 ]
 
-/** Ends the transaction of a plan: everything was run, and nothing is to stay. */
+/** Rolls back the transaction of a dry run. */
 class PlanOnly extends Error {}
 
 export interface MigrateOptions {
-  /** The tables that the served definition declares; those that are missing are made. */
+  /** The tables that the served definition declares; missing ones are created. */
   tables?: readonly ResourceTable[]
-  /** Runs everything and keeps nothing. */
+  /** Dry run: executes everything and rolls it back. */
   plan?: boolean
   now?: () => number
 }
 
 /**
- * Brings the schema up to date in one transaction under a lock, and returns what was done: the names of migrations, then
- * the statements for declared tables. Throws, and changes nothing, when the database was made by a newer release or
- * when a declared table is there in another form (`TableMismatch`).
+ * Brings the schema up to date in one transaction under a lock. Returns what was done: the names of migrations, then the
+ * statements for declared tables. Throws, and changes nothing, when the database was migrated by a newer release or when
+ * a declared table does not match its declaration (`TableMismatch`).
  */
 export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
   let done: string[] = []

@@ -26,30 +26,30 @@ import type { Unindexed } from './text-index/builder.ts'
 const camelCase = () => [new CamelCasePlugin()]
 
 export interface OpenOptions {
-  /** Connections at most, 10 unless told otherwise. */
+  /** Maximum number of connections; default 10. */
   poolSize?: number
-  /** For counters: waits half a second at most, and a crash of the server may cost the last second of what was written. */
+  /** For counters: times out after half a second, and a crash of the server may lose the last second of writes. */
   isHasty?: boolean
-  /** Timers of the time limit of scans; real ones unless given. */
+  /** Timers for the time limit of scans; default: real timers. */
   later?: Later
-  /** Receives what fails in the background; nobody waits for it. */
+  /** Receives errors of background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** How far the index of text of a SQLite file may be behind; thousands of rows unless given. */
+  /** How far the text index of a SQLite file may lag behind; default: thousands of rows. */
   unindexed?: Unindexed
 }
 
 const realTimer: Later = (ms, run) => {
-  // What it limits keeps the process alive by itself.
+  // The work that the timer limits keeps the process alive; the timer need not.
   const timer = setTimeout(run, ms).unref()
   return () => clearTimeout(timer)
 }
 
-/** Opens `postgres://…`, or a SQLite file given as `file:` URL or path. Throws when it cannot be reached. */
+/** Opens `postgres://…`, or a SQLite file given as a `file:` URL or path. Throws when it cannot be reached. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   const { poolSize = 10, isHasty = false, later = realTimer } = options
   const path = sqlitePath(url)
   if (path !== null) return openSqlite(url, path, { ...options, later })
-  // Loaded where it is used: an embedded service does not carry the client in memory.
+  // Loaded on demand: an embedded service does not hold the PostgreSQL client in memory.
   const { openPostgres } = await import('./postgres/driver.ts')
   return openPostgres(url, { poolSize, isHasty, later })
 }
@@ -57,10 +57,10 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
 function openSqlite(url: string, path: string, options: OpenOptions & { later: Later }): Database {
   const { later, onError = () => {}, unindexed = unindexedAtMost } = options
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  // The -wal and -shm files that SQLite makes get the rights of the database.
+  // SQLite creates the -wal and -shm files with the permissions of the database.
   createPrivateFile(path)
   const writer = openSqliteFile(path)
-  // Group commit waits for other processes itself: here waiting would block the event loop.
+  // Group commit waits for other processes asynchronously; a busy timeout here would block the event loop.
   writer.db.exec('pragma busy_timeout = 0')
   const reader = openSqliteFile(path, { readOnly: true })
   const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
@@ -112,7 +112,7 @@ const insertPreparer =
   (query, question) => {
     const insert = query.compile().sql
     const ask = tx.selectNoFrom(question.as('answer')).compile().sql
-    // Not with RETURNING, which takes longer than the insertion itself.
+    // Without RETURNING, which takes longer than the insertion itself.
     return async (_tx, values) => {
       const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
       const [answer] = writer.statement(ask).run.get() as unknown as [number]

@@ -2,11 +2,11 @@ import type { Database } from './database.ts'
 import { sweepBelow } from './sweep.ts'
 
 export interface RequestCounter {
-  /** Counts a request: one step in a map, written down later. */
+  /** Counts a request in memory; stored later. */
   count: (clientId: string) => void
-  /** Writes down what was counted, and keeps counting. */
+  /** Stores the counts so far and continues counting. */
   flush: () => Promise<void>
-  /** Writes down the rest and ends. */
+  /** Stores the remaining counts and stops. */
   close: () => Promise<void>
 }
 
@@ -21,8 +21,8 @@ const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /**
- * Counts the requests of each client in memory and adds them to its day (UTC) every few seconds. What was counted since
- * the last time is lost with a killed process, and may go to the day before around midnight: it is a statistic.
+ * Counts the requests of each client in memory and adds them to the row of the day (UTC) every few seconds. A killed process
+ * loses the counts since the last flush, and around midnight some may go to the next day: they are statistics.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
   const { add, flush, close } = batched<number>({
@@ -52,19 +52,19 @@ async function save(db: Database, day: string, counts: ReadonlyMap<string, numbe
   })
 }
 
-/** Removes counts of days long past; returns how many. */
+/** Deletes the counts of days more than `keptDays` ago; returns how many rows. */
 export async function expireRequestCounts(db: Database, now: () => number): Promise<number> {
   const before = dayOf(now() - keptDays * dayMs)
   return sweepBelow(db, { table: 'request_counts', key: ['day', 'client_id'], column: 'day' }, before)
 }
 
-/** Values by their keys, gathered in memory and written down together. */
+/** Values by key, gathered in memory and written together. */
 export interface Batched<Value> {
-  /** Adds to what a key has: a step in a map. */
+  /** Merges a value into that of its key, in memory. */
   add: (key: string, value: Value) => void
-  /** Writes down what was gathered, and keeps gathering. */
+  /** Writes the gathered values and continues gathering. */
   flush: () => Promise<void>
-  /** Writes down the rest and ends. */
+  /** Writes the remaining values and stops. */
   close: () => Promise<void>
 }
 
@@ -77,8 +77,9 @@ export interface BatchedOptions<Value> {
 const flushEveryMs = 5_000
 
 /**
- * Gathers values and writes them every few seconds, those of a failed time with the next ones. What was gathered since the
- * last time is lost with a killed process: it is for statistics.
+ * Gathers values and writes them every few seconds; after a failed write they are retried with the next ones. A killed
+ * process
+ * loses the values since the last write, so use it for statistics only.
  */
 export function batched<Value>({ write, merge, onError }: BatchedOptions<Value>): Batched<Value> {
   let values = new Map<string, Value>()

@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 
-/** How many rows one transaction of a sweep removes. */
+/** Maximum number of rows that one transaction of a sweep deletes. */
 export const maxSwept = 500
 
 /**
- * Runs a step in one transaction after the other, as long as each removes as many rows as it may; others come between.
- * Returns how many rows there were.
+ * Repeats a step, each time in a new transaction, as long as it removes the maximum of rows; other writes run in between.
+ * Returns the total number of removed rows.
  */
 export async function inSteps(
   { write }: Database,
@@ -20,7 +20,7 @@ export async function inSteps(
   }
 }
 
-/** What is over by the value of one column, which has an index, in tables whose rows nothing else refers to. */
+/** Tables whose rows expire by one indexed column and are referenced by nothing else. */
 type Swept =
   | { table: 'request_counts'; key: ['day', 'client_id']; column: 'day' }
   | { table: 'version_calls'; key: ['version', 'client_id']; column: 'last_call_at' }
@@ -29,7 +29,7 @@ type Swept =
   | { table: 'login_tries'; key: ['key']; column: 'ends_at' }
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
 
-/** Removes the rows whose column is less than the value, in steps. */
+/** Deletes the rows whose column is less than the value, in steps; returns how many. */
 export function sweepBelow(db: Database, { table, key, column }: Swept, value: string | number): Promise<number> {
   const columns = sql.join(key.map((name) => sql.ref(name)))
   const isOver = sql`${sql.ref(column)} < ${value}`

@@ -5,7 +5,7 @@ import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('POST /api/reports with everybody waiting', () => {
+  describe('POST /api/reports with a full backlog', () => {
     const service = appOn(engine)
     const at = '2026-03-01T12:00:00.000Z'
     const row = (number: number) => ({
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     const ask = () =>
       service.send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' } })
 
-    it('503 with Retry-After, and nothing is added: an accepted task is a promise', async () => {
+    it('503 with Retry-After beyond the maximum backlog, and no task is added', async () => {
       const answer = await ask()
       assert.equal(answer.statusCode, 503)
       assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       assert.equal(Number(count), maxBacklog)
     })
 
-    it('202 as soon as one has ended', async () => {
+    it('202 as soon as one task has ended', async () => {
       const change = { status: 'failed' as const }
       const one = row(7).id
       await service.db.write((tx) => tx.updateTable('tasks').set(change).where('id', '=', one).execute())

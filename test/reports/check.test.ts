@@ -20,14 +20,14 @@ const sound: ReportKind = {
 }
 
 forEachEngine((engine) => {
-  describe('the SQL of report types, at the start', () => {
+  describe("validation of report types' SQL at startup", () => {
     let db: Database
     before(async () => {
       db = await engine.database()
     })
     after(() => db.close())
 
-    /** The lines that the reports are refused with. */
+    /** The lines of the error that rejects the reports. */
     const refusals = async (...kinds: ReportKind[]): Promise<string[]> => {
       try {
         await refuseWrongReports(db, kinds)
@@ -39,12 +39,12 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is taken as it is where all of it is right, that of every built-in type too', async () => {
+    it('accepts correct SQL, including that of every built-in type', async () => {
       assert.deepEqual(await refusals(), [])
       assert.deepEqual(await refusals(sound, ...reportKinds(builtIn)), [])
     })
 
-    it('names every wrong part of a report with the error of the database', async () => {
+    it("names every wrong part of a report with the database's error", async () => {
       const [id, total] = sound.columns as [ReportKind['columns'][number], ReportKind['columns'][number]]
       const lines = await refusals({
         ...sound,
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('names a table that is not there, once', async () => {
+    it('names a missing table once', async () => {
       const [line, ...others] = await refusals({ ...sound, from: 'sales  join\n products using (id)' })
       assert.deepEqual(others, [])
       assert.match(
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('names what is no SQL, of each report', async () => {
+    it('names SQL syntax errors in each report', async () => {
       const lines = await refusals({ ...sound, name: 'one', from: 'products where' }, sound, {
         ...sound,
         name: 'two',
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('runs none of it', async () => {
+    it('does not execute the SQL', async () => {
       const wide = 'products as one cross join products as two'
       const endless = `(with recursive counted (n) as (select 1 union all select n + 1 from counted) select n from counted) as all_of_them`
       const kind = {

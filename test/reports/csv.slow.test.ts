@@ -44,11 +44,11 @@ const numbers = [
   ...[0, 1, -1, 0.1, -19.99, 1e-4, 0.00012, -0.5, 1e14, 999_999_999_999_999, 1e15 - 0.125, 1e21, 1e100, 1e-100],
   ...[Number.MAX_VALUE, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, Number.EPSILON],
 ]
-/** Which the two write with other digits or another exponent. */
+/** Numbers that the database and the format write with different digits or exponents. */
 const otherwise = [-0, 1.5e-7, -1e-5, 1e-6, 9.9e-5, 1e15, 2 ** 53, -(2 ** 53), 2 ** 53 - 1, 1e20, 123e19, 5e-324]
 
 onPostgres((engine) => {
-  describe('a CSV report that the database writes', () => {
+  describe('a CSV report written by the database', () => {
     let db: Database
     const folder = mkdtempSync(join(tmpdir(), 'plinth-csv-'))
     let made = 0
@@ -69,7 +69,7 @@ onPostgres((engine) => {
       number?: (number | null)[]
     }
 
-    /** Rows of these cells, and of truths and JSON to go with them. */
+    /** Inserts rows with these cells, and booleans and JSON to go with them. */
     async function fill({ string = [], number = [] }: Cells): Promise<void> {
       await run('truncate cells')
       const values = Array.from({ length: Math.max(string.length, number.length) }, (_, n) => {
@@ -94,7 +94,7 @@ onPostgres((engine) => {
         order: [{ term: sql.raw('n'), descending: false }],
       })
 
-    /** The bytes of the file, and what was told of the progress. */
+    /** The bytes of the file, and the reported progress. */
     async function fileOf(snapshot: Snapshot, columns: Record<string, CellType>, from?: string) {
       const shares: number[] = []
       const order = {
@@ -117,7 +117,7 @@ onPostgres((engine) => {
       return { bytes, rowCount, shares }
     }
 
-    /** The file as the database writes it, which is the same that the format makes of the rows. */
+    /** The file as the database writes it; asserts that the format writes the same. */
     async function sameFile(columns = everyCell, from?: string): Promise<string> {
       const snapshot = await openSnapshot(db.url)
       try {
@@ -138,7 +138,7 @@ onPostgres((engine) => {
       }
     }
 
-    it('has the bytes of the format, for any text, number, truth and JSON', async () => {
+    it('has the same bytes as the format, for any text, number, boolean and JSON', async () => {
       await fill({ string: [null, ...texts], number: [null, ...numbers] })
       const file = await sameFile()
       assert.match(file, /^n,string,number,truth,json\r\n0,,,false,\r\n1,,0,true,/)
@@ -149,17 +149,17 @@ onPostgres((engine) => {
       )
     })
 
-    it('is only the header line without rows', async () => {
+    it('contains only the header line when there are no rows', async () => {
       await fill({})
       assert.equal(await sameFile(), 'n,string,number,truth,json\r\n')
     })
 
-    it(`has the bytes of the format, for all that can be kept (SEED=${seed})`, async () => {
+    it(`has the same bytes as the format, for everything that can be stored (SEED=${seed})`, async () => {
       const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\.NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
       const string = fc
         .array(char, { maxLength: 12 })
         .map((chars) => chars.join('').replaceAll('\0', '').toWellFormed())
-      // Beyond these the two begin an exponent elsewhere.
+      // Beyond these the two switch to an exponent at different magnitudes.
       const number = fc.oneof(fc.double({ min: 1e-4, max: 1e14 }), fc.double({ min: -1e14, max: -1e-4 }))
       const row = fc.tuple(fc.option(string), fc.option(number))
       await fc.assert(
@@ -171,7 +171,7 @@ onPostgres((engine) => {
       )
     })
 
-    it(`has numbers that are read back as they were, of any size (SEED=${seed})`, async () => {
+    it(`has numbers of any size that read back unchanged (SEED=${seed})`, async () => {
       const all = [...otherwise, ...fc.sample(fc.double({ noNaN: true }), { seed, numRuns: 3_000 })]
       await fill({ number: all })
       const snapshot = await openSnapshot(db.url)
@@ -180,7 +180,7 @@ onPostgres((engine) => {
       assert.deepEqual(bytes.toString().split('\r\n').slice(1, -1).map(Number), all)
     })
 
-    it('tells of its progress, row by row of many', async () => {
+    it('reports progress row by row', async () => {
       const snapshot = await openSnapshot(db.url)
       const from = '(select n, n::text as string from generate_series(1, 40000) as n) as made'
       const { bytes, rowCount, shares } = await fileOf(snapshot, { n: 'integer', string: 'string' }, from)
@@ -192,7 +192,7 @@ onPostgres((engine) => {
       assert.equal(shares.at(-1), 1)
     })
 
-    it('is the same in whatever pieces the connection brings it', async (t) => {
+    it('is the same whatever pieces arrive over the connection', async (t) => {
       await fill({ string: texts.filter((text) => text.length < 100), number: numbers })
       const { url, pieces, close } = await slicing(db.url, 3)
       t.after(close)
@@ -203,7 +203,7 @@ onPostgres((engine) => {
       assert.ok(pieces() > 500, `${pieces()} pieces`)
     })
 
-    it('rejects when a row in the middle of it fails, and leaves nothing', async () => {
+    it('rejects and leaves no result when a row in the middle fails', async () => {
       const from = '(select n, 1 / (20000 - n) as number from generate_series(1, 30000) as n) as failing'
       const snapshot = await openSnapshot(db.url)
       await assert.rejects(fileOf(snapshot, { number: 'number', n: 'integer' }, from), /division by zero/)
@@ -213,7 +213,7 @@ onPostgres((engine) => {
   })
 })
 
-/** The way to a database server on which its answers come in pieces of a few bytes. */
+/** A proxy to a database server that passes on its responses in pieces of a few bytes. */
 async function slicing(databaseUrl: string, bytes: number) {
   const { hostname, port } = new URL(databaseUrl)
   let pieces = 0

@@ -34,7 +34,7 @@ describe('XLSX', () => {
       [...(row ?? '').matchAll(/<c[^>]*?(?:\/>|>.*?<\/c>)/gs)].map(([cell]) => cell),
     )
 
-  it('has numbers as numbers, instants and days as dates, text as text, and nothing for null', async () => {
+  it('has numbers as numbers, instants and dates as dates, text as text, and empty cells for null', async () => {
     const [, first, second] = cellsOf(
       await sheetOf([
         [7, 'Anvil', -0.5, at, '2026-01-02'],
@@ -45,14 +45,14 @@ describe('XLSX', () => {
       '<c><v>7</v></c>',
       '<c t="inlineStr"><is><t xml:space="preserve">Anvil</t></is></c>',
       '<c><v>-0.5</v></c>',
-      // 2026-01-01 is day 46023 of this calendar.
+      // 2026-01-01 is day 46023 of the spreadsheet calendar.
       `<c s="2"><v>${46_024 + (3 * 3_600_000 + 4 * 60_000 + 5_678) / 86_400_000}</v></c>`,
       '<c s="3"><v>46024</v></c>',
     ])
     assert.deepEqual(second, ['<c><v>8</v></c>', '<c/>', '<c/>', '<c/>', '<c/>'])
   })
 
-  it('never makes text into a formula, and holds any text as XML', async () => {
+  it('never turns text into a formula, and encodes any text as XML', async () => {
     const texts = ['=1+1', '<b>&amp;</b>', ' padded ', 'a\u0000b\u000bc', 'lone \ud800', '𝄞', ']]>', 'a\r\nb']
     const [, ...rows] = cellsOf(await sheetOf(texts.map((text) => [1, text, 1, at, at])))
     const shown = rows.map(([, cell]) => /preserve">(.*)<\/t>/s.exec(cell as string)?.[1])
@@ -62,7 +62,7 @@ describe('XLSX', () => {
     ])
   })
 
-  it('has a frozen header line, widths for each column, and a name', async () => {
+  it('has a frozen header line, a width for each column, and a name', async () => {
     const files = unzip(await render('xlsx', [[7, 'A rather long name of something', 1, at, at]]))
     const sheet = files.get('xl/worksheets/sheet1.xml')?.toString() ?? ''
     assert.match(sheet, /<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"\/>/)
@@ -76,11 +76,11 @@ describe('XLSX', () => {
     }
   })
 
-  it('is only the header line without rows', async () => {
+  it('contains only the header line when there are no rows', async () => {
     assert.equal(cellsOf(await sheetOf([])).length, 1)
   })
 
-  it('goes on in another sheet when one is full', async () => {
+  it('continues in another sheet when one is full', async () => {
     const rowCount = 1_048_575 + 3
     const page = Array.from({ length: 10_000 }, (_, n) => [n])
     const rows = Array.from({ length: rowCount }, (_, n) => page[n % 10_000] as unknown[])
@@ -94,7 +94,7 @@ describe('XLSX', () => {
     assert.match(files.get('xl/workbook.xml')?.toString() ?? '', /name="Things &amp; more \(2\)" sheetId="2"/)
   })
 
-  it('rejects when its rows do, as every format', async () => {
+  it('rejects when its rows reject, like every format', async () => {
     const broken = async function* () {
       yield [[1]]
       throw new Error('connection lost')
@@ -110,7 +110,7 @@ describe('XLSX', () => {
 })
 
 describe('PDF', () => {
-  /** The text of each page: what its content stream shows, piece by piece. */
+  /** The text of each page, collected from its content stream. */
   function pagesOf(file: Buffer): string[] {
     const text = file.toString('latin1')
     const pages: string[] = []
@@ -145,13 +145,13 @@ describe('PDF', () => {
     )
   })
 
-  it('is one page with the header line without rows', async () => {
+  it('is one page with the header line when there are no rows', async () => {
     const pages = pagesOf(await render('pdf', []))
     assert.equal(pages.length, 1)
     assert.match(pages[0] ?? '', /0 rows.*Page 1 of 1/)
   })
 
-  it('cuts what does not fit, and says so with an ellipsis', async () => {
+  it('truncates text that does not fit, with an ellipsis', async () => {
     const long = 'Long text of a cell, '.repeat(40)
     const [page] = pagesOf(await render('pdf', [[1, long, 1, at, at]]))
     const [, shown] = /(Long text[^|]*)\|/.exec(page ?? '') ?? []

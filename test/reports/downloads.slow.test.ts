@@ -14,11 +14,11 @@ import { forEachEngine } from '../support/engines.ts'
 import { until } from '../support/timers.ts'
 
 const perAccount = 10
-/** More than the buffers of a connection hold. */
+/** More than the buffers of a connection can hold. */
 const bytes = Buffer.alloc(32 * 1_024 * 1_024)
 
 forEachEngine((engine) => {
-  describe('downloads that nobody reads', () => {
+  describe('downloads that clients do not read', () => {
     let db: Database
     let test: TestApp
     let port: number
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.updateTable('tasks').set(values).where('id', '=', id).execute())
       return id
     }
-    /** Sends a request and reads its head alone. */
+    /** Sends a request and reads only the head of the response. */
     async function download(id: string, clientId: string, { subject = clientId, method = 'GET' } = {}) {
       const socket = connect(port, '127.0.0.1')
       sockets.add(socket)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       return { socket, head, status: Number(head.slice(9, 12)) }
     }
     const open = () => streams.filter(({ closed }) => !closed).length
-    /** Descriptors of this process that are the result. */
+    /** File descriptors of this process that refer to the result. */
     const descriptors = () =>
       readdirSync('/proc/self/fd').filter((fd) => {
         try {
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
         }
       }).length
 
-    it('429 with Retry-After beyond ten of the account; others download; a closed one frees its place and file', async () => {
+    it('429 with Retry-After beyond ten per account; others can download; closing one frees its slot and file', async () => {
       const id = await completed('cli_many')
       const stalled = []
       for (let n = 0; n < perAccount; n++) stalled.push(await download(id, 'cli_many'))
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0 && descriptors() === 0)
     })
 
-    it('a download that was read to its end frees its place', async () => {
+    it('a download frees its slot when it was read to the end', async () => {
       const id = await completed('cli_reader')
       const as = token(everyScope, 'cli_reader')
       for (let n = 0; n < perAccount + 1; n++) {
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0)
     })
 
-    it('closes a file that was opened for a client that is gone by then', async () => {
+    it('closes a file that was opened after its client had left', async () => {
       const id = await completed('cli_gone')
       const gate = Promise.withResolvers<void>()
       let isOpening = false

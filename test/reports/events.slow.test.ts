@@ -44,7 +44,7 @@ forEachEngine((engine) => {
       )
     const finished = { status: 'completed', progress: 100, completedAt: '2026-03-01T12:00:01.000Z' }
 
-    /** A stream as an EventSource would read it. */
+    /** Opens a stream as an EventSource would. */
     async function listen(id: string, headers: Record<string, string> = {}) {
       const gone = new AbortController()
       const answer = await request(`${origin}/api/reports/${id}/events`, {
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       return { answer, next, leave: () => gone.abort() }
     }
 
-    it('200 with the task at once, its progress, its end, and then the end of the stream', async () => {
+    it('200 with the task at once, its progress and its end, then the stream ends', async () => {
       const id = await ask()
       const { answer, next } = await listen(id)
       assert.equal(answer.statusCode, 200)
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('200 with only what is new for Last-Event-ID', async () => {
+    it('200 with only new events for Last-Event-ID', async () => {
       const id = await ask()
       const { next } = await listen(id, { 'last-event-id': '1' })
       await set(id, { status: 'in_progress', progress: 7 })
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await other.next())?.data.error?.errorCode, 'TASK_CANCELLED')
     })
 
-    it('204 for one who has seen the end, so that it comes back no more', async () => {
+    it('204 for a client that has seen the end, so that it does not reconnect', async () => {
       const id = await ask()
       await set(id, finished)
       const again = await listen(id, { 'last-event-id': '2' })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.equal((await late.next())?.event, 'completed')
     })
 
-    it('HEAD: the headers alone', async () => {
+    it('HEAD: the headers without a body', async () => {
       const id = await ask()
       const answer = await test.send({ method: 'HEAD', url: `/api/reports/${id}/events` })
       assert.deepEqual([answer.statusCode, answer.headers['content-type'], answer.body], [200, 'text/event-stream', ''])
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('401, 403, 404 before a stream is opened', async () => {
+    it('401, 403 and 404 before a stream is opened', async () => {
       const id = await ask()
       const status = async (request: object) =>
         (await test.send({ method: 'GET', url: `/api/reports/${id}/events`, ...request })).statusCode
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.equal(await status({ token: token(everyScope, 'cli_other') }), 404)
     })
 
-    it('lets go of a client that is gone, and of all when the service stops', async () => {
+    it('releases a client that disconnects, and all clients when the service stops', async () => {
       const id = await ask()
       const leaving = await listen(id)
       await leaving.next()

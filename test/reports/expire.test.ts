@@ -15,7 +15,7 @@ forEachEngine((engine) => {
     let db: Database
     let nowMs: number
     let removed: string[]
-    /** What the removal of a file fails with. */
+    /** Errors to throw when a file is removed, by key. */
     let broken: Map<string, Error>
     let reported: unknown[]
     let sweep: () => Promise<number>
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
         if (error) throw error
         removed.push(key)
       }
-      // Rows that are over and still have what is to go, before and after each transaction.
+      // Checks before and after each transaction how many expired rows still have something to remove.
       const write: Database['write'] = async (unit) => {
         const before = await left()
         const result = await db.write(unit)
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       const rows = await db.read.selectFrom('tasks').select('resultKey').execute()
       return rows.length + rows.filter(({ resultKey }) => resultKey !== null).length
     }
-    /** Completed tasks, each a millisecond older than the next, with the results `key-0`, `key-1` and so on. */
+    /** Adds completed tasks, each a millisecond older than the next, with the results `key-0`, `key-1` and so on. */
     const fill = (count: number) =>
       db.write(async (tx) => {
         for (let from = 0; from < count; from += pageRows) {
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
         .flatMap(({ resultKey }) => resultKey ?? [])
         .toSorted()
 
-    it('removes expired results and keeps their tasks, later the tasks', async () => {
+    it('removes expired results but retains their tasks, and later removes the tasks', async () => {
       await fill(3)
       assert.equal(await sweep(), 3)
       assert.deepEqual(removed.toSorted(), ['key-0', 'key-1', 'key-2'])
@@ -87,14 +87,14 @@ forEachEngine((engine) => {
       assert.equal(await left(), 0)
     })
 
-    it('keeps what is not over yet', async () => {
+    it('does not remove what has not expired', async () => {
       await fill(3)
       nowMs = endMs + resultSeconds * 1_000 - 2
       assert.equal(await sweep(), 2)
       assert.deepEqual(await keysLeft(), ['key-2'])
     })
 
-    it('removes the others when one cannot be removed, reports it, and tries it again', async () => {
+    it('removes the others when one file cannot be removed, reports it, and retries it', async () => {
       await fill(5)
       broken.set('key-1', new Error('EPERM'))
       assert.equal(await sweep(), 4)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('removes what stands behind more failures than a page holds, in transactions of a page at most', async () => {
+    it('removes rows behind more failures than a page holds, at most a page per transaction', async () => {
       await fill(pageRows * 2 + 200)
       for (let n = 0; n < pageRows + 100; n++) broken.set(`key-${n}`, new Error('EPERM'))
       assert.equal(await sweep(), pageRows + 100)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.ok(Math.max(...changedAtOnce) <= pageRows, String(changedAtOnce))
     })
 
-    it('stops at a store that is unavailable, and goes on behind the failures the next time', async () => {
+    it('stops when the store is unavailable, and continues after the failures in the next run', async () => {
       await fill(60)
       for (let n = 0; n < 20; n++) broken.set(`key-${n}`, new ResultsUnavailable('the store is away'))
       assert.equal(await sweep(), 0)
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('keeps the record of a task whose result cannot be removed, and removes those of others', async () => {
+    it('retains the record of a task whose result cannot be removed, and removes those of others', async () => {
       await fill(3)
       nowMs = endMs + taskSeconds * 1_000
       broken.set('key-0', new Error('EPERM'))

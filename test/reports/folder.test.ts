@@ -26,7 +26,7 @@ describe('results in a folder', () => {
     Buffer.concat(await (await results.open(key, range)).toArray()).toString()
   const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('base64')
 
-  it('keeps what was written, with its length and SHA-256', async () => {
+  it('stores what was written, and returns its length and SHA-256', async () => {
     const writer = await results.create('tsk_a-1')
     const chunks = ['é'.repeat(50_000), Buffer.alloc(70_000, 7), 'small', Buffer.from('er'), '€'.repeat(100_000), 'end']
     for (const chunk of chunks) await writer.write(chunk)
@@ -37,13 +37,13 @@ describe('results in a folder', () => {
     assert.deepEqual(readdirSync(folder), ['tsk_a-1'])
   })
 
-  it('keeps an empty result', async () => {
+  it('stores an empty result', async () => {
     const writer = await results.create('empty')
     assert.deepEqual(await writer.finish(), { sizeBytes: 0, sha256: sha256('') })
     assert.equal(await read('empty'), '')
   })
 
-  it('shows a result only once it is finished', async () => {
+  it('makes a result readable only once it is finished', async () => {
     const writer = await results.create('slow')
     await writer.write('x'.repeat(100_000))
     await assert.rejects(results.open('slow'), { code: 'ENOENT' })
@@ -51,14 +51,14 @@ describe('results in a folder', () => {
     assert.equal((await read('slow')).length, 100_000)
   })
 
-  it('is readable by nobody else', async () => {
+  it('is not readable by other users', async () => {
     const writer = await results.create('private.csv')
     await writer.finish()
     assert.equal(statSync(folder).mode & 0o777, 0o700)
     assert.equal(statSync(join(folder, 'private.csv')).mode & 0o777, 0o600)
   })
 
-  it('opens a range, both ends included', async () => {
+  it('opens a range, both ends inclusive', async () => {
     const writer = await results.create('range')
     await writer.write('0123456789')
     await writer.finish()
@@ -66,7 +66,7 @@ describe('results in a folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('leaves nothing of a discarded result, and a finished one alone', async () => {
+  it('leaves no trace of a discarded result, and does not touch a finished one', async () => {
     const given = await results.create('given-up')
     await given.write('x'.repeat(200_000))
     await given.discard()
@@ -78,7 +78,7 @@ describe('results in a folder', () => {
     assert.deepEqual(readdirSync(folder), ['kept'])
   })
 
-  it('rejects when the file cannot get its name, and can still be discarded', async () => {
+  it('rejects when the file cannot be renamed, and can still be discarded', async () => {
     const writer = await results.create('doomed')
     await writer.write('x')
     rmSync(join(folder, '.doomed.part'))
@@ -87,7 +87,7 @@ describe('results in a folder', () => {
     assert.deepEqual(readdirSync(folder), [])
   })
 
-  it('lets only one writer have a key', async () => {
+  it('allows only one writer per key', async () => {
     const writer = await results.create('one')
     await assert.rejects(results.create('one'), { code: 'EEXIST' })
     await writer.write('first')
@@ -95,14 +95,14 @@ describe('results in a folder', () => {
     assert.equal(await read('one'), 'first')
   })
 
-  it('removes a result, also one that is not there', async () => {
+  it('removes a result, and ignores a missing one', async () => {
     await (await results.create('gone')).finish()
     await results.remove('gone')
     await results.remove('gone')
     await assert.rejects(results.open('gone'), { code: 'ENOENT' })
   })
 
-  it('refuses keys that are no plain names', async () => {
+  it('rejects keys that are not plain names', async () => {
     writeFileSync(join(parent, 'secret'), 'secret')
     for (const key of [
       '../../secret',
@@ -122,7 +122,7 @@ describe('results in a folder', () => {
     }
   })
 
-  it('sweeps what a crash left unfinished and nothing else', async () => {
+  it('sweeps unfinished files of a crash and nothing else', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

@@ -25,7 +25,7 @@ async function render(format: ReportFormat, pages: unknown[][][], of = columns):
   return text
 }
 
-/** A reader of RFC 4180 by the letter: records end with CRLF, a quote may stand only around a whole cell. */
+/** A strict RFC 4180 parser: records end with CRLF, and quotes may only enclose a whole cell. */
 function readCsv(text: string): string[][] {
   const records: string[][] = []
   let record: string[] = []
@@ -52,7 +52,7 @@ describe('CSV', () => {
     assert.equal(text, `id,name,price,createdAt\r\n1,Anvil,19.9,${at}\r\n2,,,\r\n`)
   })
 
-  it('is only the header line without rows', async () => {
+  it('contains only the header line when there are no rows', async () => {
     assert.equal(await render(csv, []), 'id,name,price,createdAt\r\n')
   })
 
@@ -74,7 +74,7 @@ describe('CSV', () => {
     )
   })
 
-  it("starts text that looks like a formula with ', and leaves numbers alone", async () => {
+  it("prefixes text that looks like a formula with ', and leaves numbers unchanged", async () => {
     const cells = ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx', '=a,"b"', 'a=b', "'=1", ' =1']
     const text = await render(csv, [cells.map((cell) => [-5, cell, -0.5, at])])
     assert.deepEqual(
@@ -89,11 +89,11 @@ describe('CSV', () => {
     )
   })
 
-  it('writes as many cells as there are columns, whatever the rows carry behind them', async () => {
+  it('writes as many cells as there are columns, even if rows carry more', async () => {
     assert.equal(await render(csv, [[['Anvil', 7]]], [{ name: 'name', type: 'string' }]), 'name\r\nAnvil\r\n')
   })
 
-  it('is read back by RFC 4180 as it was, for any text', async () => {
+  it('any text reads back unchanged by RFC 4180', async () => {
     const cell = fc.option(
       fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: fc.constantFrom(...'=+-@\t\r\n",\'a') })),
     )
@@ -113,7 +113,7 @@ describe('CSV', () => {
 })
 
 describe('JSON', () => {
-  it('is an array of objects that leave null fields out', async () => {
+  it('is an array of objects that omit null fields', async () => {
     const text = await render(json, [
       [[1, 'Anvil "X"', 19.9, at]],
       [
@@ -128,12 +128,12 @@ describe('JSON', () => {
     ])
   })
 
-  it('is an empty array without rows, and an empty object for a row without values', async () => {
+  it('is an empty array without rows, and has an empty object for a row without values', async () => {
     assert.deepEqual(JSON.parse(await render(json, [])), [])
     assert.deepEqual(JSON.parse(await render(json, [[[null, null, null, null]]])), [{}])
   })
 
-  it('leaves out numbers that JSON does not know', async () => {
+  it('omits numbers that JSON cannot represent', async () => {
     assert.deepEqual(
       JSON.parse(
         await render(json, [
@@ -150,7 +150,7 @@ describe('JSON', () => {
     )
   })
 
-  it('is read back as it was, for any text', async () => {
+  it('any text reads back unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(fc.integer(), fc.string({ unit: 'binary' }))), async (rows) => {
         const text = await render(json, [rows.slice(0, 2), rows.slice(2)], columns.slice(0, 2))

@@ -28,13 +28,13 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const iso = (ms: number) => new Date(ms).toISOString()
 const products = 4_100
 
-/** What a report is made of in these tests: its type, and its rows, from the database without them. */
+/** A report in these tests: its type, and its rows; without rows they come from the database. */
 interface Made {
   kind: ReportKind
   rows?: Snapshot
 }
 
-/** Numbered rows, with something to run ahead of each page of ten. */
+/** Numbered rows, with a hook that runs before each page of ten. */
 const numbers = (pages: number, before?: (page: number) => unknown): Made => ({
   kind: numbersKind,
   rows: numberPages(pages, before),
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** A queue that only notes what was added to it. */
+  /** A queue that only records what was added to it. */
   const noQueue: Queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 
   const tableOf = (name: string, table: string, columns: TableReport['columns']): Made => ({
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
     return id
   }
 
-  /** A job as a worker holds it; `held` says whether its lease still is. */
+  /** A job as a worker holds it; `held` returns whether its lease is still held. */
   function jobOf(taskId: string, attempt = 1, held: () => boolean = () => true) {
     const abort = new AbortController()
     const job = { payload: { taskId }, attempt, signal: abort.signal, finished: 0 }
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
   const fileOf = (task: Task) => readFileSync(join(folder, task.resultKey as string))
 
   describe('report.generate', () => {
-    it('makes the whole file, completes the task and records the event', async () => {
+    it('writes the whole file, completes the task and records the event', async () => {
       const id = await add('products')
       const job = jobOf(id)
       clock += 5_000
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-1`])
     })
 
-    it('makes JSON, and pages by an id that is no column', async () => {
+    it('writes JSON, and pages by an id that is not a column', async () => {
       const id = await add('prices', 'json')
       await generate(options(tableOf('prices', 'products', [{ name: 'price', type: 'number' }])))(jobOf(id))
       const rows = JSON.parse(fileOf(await read(id)).toString())
@@ -178,14 +178,14 @@ forEachEngine((engine) => {
       assert.deepEqual(rows[4], { price: 1 })
     })
 
-    it('makes the report of an empty table', async () => {
+    it('generates the report of an empty table', async () => {
       const id = await add('books')
       await generate(options(tableOf('books', 'books', [{ name: 'title', type: 'string' }])))(jobOf(id))
       const task = await read(id)
       assert.deepEqual([task.status, task.rowCount, fileOf(task).toString()], ['completed', 0, 'title\r\n'])
     })
 
-    it('shows progress below 100, never lower, at most once a second', async () => {
+    it('reports progress below 100, never decreasing, at most once a second', async () => {
       const id = await add('numbers')
       const seen: number[] = []
       const kind = numbers(40, async () => {
@@ -200,11 +200,11 @@ forEachEngine((engine) => {
       assert.deepEqual([...new Set(seen)], [0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
       const task = await read(id)
       assert.equal(task.progress, 100)
-      // Created, begun and completed, and in twelve seconds ten times on the way.
+      // Created, started and completed, and ten progress updates in twelve seconds.
       assert.equal(task.revision, 3 + 10)
     })
 
-    it('keeps the progress of an earlier attempt until it is passed', async () => {
+    it('shows the progress of an earlier attempt until it is exceeded', async () => {
       const id = await add('numbers')
       const failing = numbers(10, (page) => {
         clock += 1_000
@@ -226,13 +226,13 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a report that fails', () => {
+  describe('a failing report', () => {
     const broken = () =>
       numbers(3, (page) => {
         if (page === 2) throw new Error('select * from secrets: /var/lib')
       })
 
-    it('is left to the queue twice and fails with the third attempt, without internals', async () => {
+    it('is retried by the queue twice and fails with the third attempt, without internals', async () => {
       const id = await add('numbers')
       for (const attempt of [1, 2]) {
         const job = jobOf(id, attempt)
@@ -258,7 +258,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('fails at once with the code and words of a Problem', async () => {
+    it('fails at once with the code and message of a Problem', async () => {
       const id = await add('numbers')
       const kind = numbers(1, () => {
         throw new Problem('VALIDATION_ERROR', 'The period is empty')
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('fails when three attempts were cut short together with their process', async () => {
+    it('fails when three attempts were cut short by the end of their process', async () => {
       const id = await add('numbers')
       await db.write((tx) =>
         tx.updateTable('tasks').set({ status: 'in_progress', attempts: 3 }).where('id', '=', id).execute(),
@@ -302,8 +302,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a worker that is interrupted', () => {
-    it('gives its attempt back when the service stops', async () => {
+  describe('an interrupted worker', () => {
+    it('takes back its attempt when the service stops', async () => {
       const id = await add('numbers')
       const job = jobOf(id)
       const kind = numbers(5, (page) => page === 2 && job.abort.abort(new Stopping()))
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.deepEqual([done.status, done.attempts, done.resultKey], ['completed', 1, `${id}-2`])
     })
 
-    it('takes no attempt back from the worker after it', async () => {
+    it('does not take back the attempt of the worker after it', async () => {
       const id = await add('numbers')
       const stale = jobOf(id)
       const kind = numbers(3, async (page) => {
@@ -331,7 +331,7 @@ forEachEngine((engine) => {
       assert.equal((await read(id)).attempts, 2)
     })
 
-    it('stops when its lease is lost and leaves no file', async () => {
+    it('stops when its lease is lost, and leaves no file', async () => {
       const id = await add('numbers')
       const job = jobOf(id)
       const kind = numbers(5, (page) => page === 2 && job.abort.abort(new LeaseLost()))
@@ -340,7 +340,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('cannot finish a task over the winner, and removes only its own file (F-ZOMBIE)', async () => {
+    it('cannot overwrite the outcome of the winner, and removes only its own file (F-ZOMBIE)', async () => {
       const id = await add('numbers')
       let held = true
       const stale = jobOf(id, 1, () => held)
@@ -357,7 +357,7 @@ forEachEngine((engine) => {
       assert.equal((await eventsOf(id)).length, 1)
     })
 
-    it('cannot finish a task that the next worker is still at', async () => {
+    it('cannot finish a task that the next worker is processing', async () => {
       const id = await add('numbers')
       const reached = Promise.withResolvers<void>()
       const resume = Promise.withResolvers<void>()
@@ -377,7 +377,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-2`])
     })
 
-    it('keeps the result when the answer to its commit was lost', async () => {
+    it('keeps the result when the response to its commit was lost', async () => {
       const id = await add('numbers')
       let writes = 0
       const write: Database['write'] = async (unit) => {
@@ -420,7 +420,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a report that is cancelled or deleted while it is made', () => {
+  describe('a report that is cancelled or deleted while it is generated', () => {
     for (const [how, change] of [
       ['cancelled', (id: string) => db.write((tx) => cancel(options(numbers(1)), tx, { id }))],
       ['deleted', (id: string) => remove(options(numbers(1)), { id }, {})],
@@ -450,11 +450,11 @@ forEachEngine((engine) => {
     }
   })
 
-  describe('a report in a thread of its own', () => {
+  describe('a report in its own thread', () => {
     const threaded = () => options(productsReport(), { produce: inThread({ databaseUrl: db.url, resultsUrl: folder }) })
 
     for (const format of formats.keys()) {
-      it(`is made as ${format}, whole`, async () => {
+      it(`is generated completely as ${format}`, async () => {
         const id = await add('products', format)
         await generate(threaded())(jobOf(id))
         const task = await read(id)
@@ -465,7 +465,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('fails for good when it has more rows than its format holds', async () => {
+    it('fails for good when it has more rows than its format allows', async () => {
       const id = await add('products', 'pdf')
       const kind = { ...productsReport().kind, from: '(select * from products, generate_series(1, 5)) as products' }
       const many =
@@ -488,7 +488,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('is tried again when the thread fails, and says nothing of why (T-OPS-01)', async () => {
+    it('is retried when the thread fails, without revealing the reason (T-OPS-01)', async () => {
       const id = await add('products')
       const broken = { ...productsReport().kind, from: 'no_such_table' }
       await assert.rejects(generate({ ...threaded(), kinds: [broken] })(jobOf(id)), /no_such_table/)
@@ -500,7 +500,7 @@ forEachEngine((engine) => {
   describe('reports on the real queue', () => {
     const open = () => openQueue({ db, now: Date.now, random: () => 0.5, onError: (error) => errors.push(error) })
 
-    /** Work that tells when it was done for each of so many jobs. */
+    /** Work with a promise that resolves after the given number of jobs. */
     function counting(work: Work, jobs: number): { work: Work; done: Promise<void> } {
       const { promise, resolve } = Promise.withResolvers<void>()
       let left = jobs
@@ -514,7 +514,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('are made for every accepted task', async () => {
+    it('are generated for every accepted task', async () => {
       const queue = await open()
       const { work, done } = counting(generate(options(productsReport(), { queue })), 4)
       queue.work('report.generate', work)

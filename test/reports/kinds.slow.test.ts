@@ -63,7 +63,7 @@ forEachEngine((engine) => {
   const ask = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
     test.send({ method: 'POST', url: '/api/reports', payload, token: token(scopes, clientId) })
 
-  /** Asks for a report as ndjson, makes it, and returns its rows. */
+  /** Requests a report as ndjson, generates it, and returns its rows. */
   async function rowsOf(
     reportType: string,
     parameters?: object,
@@ -87,13 +87,13 @@ forEachEngine((engine) => {
   describe('the parameters of a report', () => {
     const titles = async (parameters: object) => (await rowsOf('books', parameters)).map(({ title }) => title)
 
-    it('from, included, and to, excluded, as instants or days', async () => {
+    it('from (inclusive) and to (exclusive), as instants or dates', async () => {
       assert.deepEqual(await titles({ from: '2026-01-01T01:00:00Z' }), ['Book 1', 'Book 2', 'Book 30'])
       assert.deepEqual(await titles({ to: '2026-01-01T02:00:00.000+01:00' }), ['Book 0'])
       assert.deepEqual(await titles({ from: '2026-01-02', to: '2026-01-03' }), ['Book 30'])
     })
 
-    it('filter: text without regard to case, as lists do, and bounds of numbers', async () => {
+    it('filter: case-insensitive text as in lists, and numeric bounds', async () => {
       assert.deepEqual(await titles({ filter: { genre: 'POETRY' } }), ['Book 0', 'Book 1'])
       assert.deepEqual(await titles({ filter: { genre: 'poetry', author: 'bob' } }), ['Book 1'])
       assert.deepEqual(await titles({ filter: { author: "o'brien; --" } }), ['Book 30'])
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys((await rowsOf('books', { fields: 'title, id' }))[0] ?? {}), ['title', 'id'])
     })
 
-    it('sort: in any direction, by several fields', async () => {
+    it('sort: by several fields, in any direction', async () => {
       const rows = await rowsOf('books', { sort: ['author', '-createdAt'] })
       assert.deepEqual(
         rows.map(({ title }) => title),
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles({ sort: '-id' }), ['Book 30', 'Book 2', 'Book 1', 'Book 0'])
     })
 
-    it('422 naming each wrong one, before the 202', async () => {
+    it('422 naming each wrong parameter, before the 202', async () => {
       const answer = await ask({
         ...{ reportType: 'books', format: 'csv' },
         parameters: {
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('422 for days and hours that no calendar and no clock has', async () => {
+    it('422 for dates and times that do not exist', async () => {
       const wrong: [reportType: string, from: string][] = [
         ...['2026-02-30', '2026-01-01T24:00:00Z', '2026-02-29T00:00:00Z'].map((at): [string, string] => ['books', at]),
         ...['2026-02-30', '2026-02-01T00:00:00Z'].map((at): [string, string] => ['activity', at]),
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       assert.equal(leap.json().parameters.from, '2024-02-29T00:00:00.000Z')
     })
 
-    it('400 when one is of the wrong JSON type', async () => {
+    it('400 for a parameter of the wrong JSON type', async () => {
       for (const parameters of [[], 'x', { from: 5 }, { filter: 'genre' }, { filter: { genre: {} } }, { sort: 7 }]) {
         const answer = await ask({ reportType: 'books', format: 'csv', parameters })
         assert.deepEqual(
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for more rows than a format holds, before the 202; fewer are taken', async () => {
+    it('422 for more rows than a format allows, before the 202; fewer are accepted', async () => {
       const many = Array.from({ length: 1_000 }, (_, n) => ({
         ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
       }))
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
   })
 
   describe('users', () => {
-    it('has no field that only some callers see, and cannot be asked for one (T-API-04)', async () => {
+    it('has no field that is hidden from some callers, and rejects requests for one (T-API-04)', async () => {
       assert.deepEqual(Object.keys((await rowsOf('users'))[0] ?? {}), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       for (const parameters of [{ fields: ['address'] }, { sort: ['phone'] }, { filter: { phone: '123' } }]) {
         assert.equal((await ask({ reportType: 'users', format: 'csv', parameters })).statusCode, 422)
@@ -234,7 +234,7 @@ forEachEngine((engine) => {
   })
 
   describe('activity', () => {
-    it('has the requests of each client and day: one’s own, and for admin everybody’s', async () => {
+    it("has the requests of each client and day: the caller's own, and all for admin", async () => {
       let now = day
       const counter = requestCounter({ db, now: () => now, onError: (error) => test.faults.push(error) })
       for (const client of ['cli_a', 'cli_a', 'cli_b']) counter.count(client)
@@ -257,7 +257,7 @@ forEachEngine((engine) => {
       assert.match(answer.body, /must be a day such as/)
     })
 
-    it('counts again what could not be written down', async () => {
+    it('retries counts that could not be stored', async () => {
       const errors: unknown[] = []
       let fails = true
       const write: Database['write'] = (unit) => (fails ? Promise.reject(new Error('full')) : db.write(unit))
@@ -275,7 +275,7 @@ forEachEngine((engine) => {
   })
 
   describe('deliveries', () => {
-    it("has the attempts to call the caller's own webhooks, whoever caused the event, for webhooks:read", async () => {
+    it("lists the attempts to call the caller's own webhooks, whoever caused the event, with webhooks:read", async () => {
       const at = iso(day)
       for (const [owner, causer] of [
         ['cli_a', 'cli_b'],
@@ -326,7 +326,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/report-types', () => {
-    it('200 with a type for each resource and the other three, each with what it takes', async () => {
+    it('200 with a type per resource and the other three, each with its parameters', async () => {
       const answer = await test.send({ method: 'GET', url: '/api/report-types' })
       const types = answer.json()
       assert.deepEqual(

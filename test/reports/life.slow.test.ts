@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await eventsOf(id), [])
     })
 
-    it('200 once and 409 otherwise for ten at the same time (T-RACE-04)', async () => {
+    it('200 once and 409 otherwise for ten concurrent requests (T-RACE-04)', async () => {
       const id = await ask()
       const answers = await Promise.all(Array.from({ length: 10 }, () => send('POST', `/api/reports/${id}/cancel`)))
       const codes = answers.map(({ statusCode }) => statusCode).toSorted()
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
   })
 
   describe('POST /api/reports/{taskId}/retry', () => {
-    it('202 with a new task of the same kind that names the old one', async () => {
+    it('202 with a new task of the same type that names the old one', async () => {
       const parameters = { filter: { minPrice: 1 }, fields: ['name'], sort: ['-price'] }
       const id = await ask({ reportType: 'products', format: 'json', parameters, webhookUrl: 'http://127.0.0.1:9/x' })
       await send('POST', `/api/reports/${id}/cancel`)
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       assert.deepEqual(refused(await send('POST', `/api/reports/${await ask()}/retry`)), [409, 'TASK_NOT_COMPLETED'])
     })
 
-    it('403 without the scope of what the report reads, as when it was asked for', async () => {
+    it("403 without the scope of the report's data, as for the original request", async () => {
       const id = await ask({ reportType: 'users', format: 'csv' })
       await send('POST', `/api/reports/${id}/cancel`)
       const answer = await send('POST', `/api/reports/${id}/retry`, { scopes: 'reports:write reports:read' })
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 404)
     })
 
-    it('204 for a task under way, which is cancelled first: whoever waits is told', async () => {
+    it('204 for an unfinished task, which is cancelled first, so its event is sent', async () => {
       const id = await ask()
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 204)
       assert.deepEqual(
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('412 when If-Match names another revision, and it stays', async () => {
+    it('412 when If-Match names another revision, and the task remains', async () => {
       const id = await completed()
       const stale = await send('DELETE', `/api/reports/${id}`, { headers: { 'if-match': '"4"' } })
       assert.deepEqual(refused(stale), [412, 'PRECONDITION_FAILED'])
@@ -141,7 +141,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`, { headers: current })).statusCode, 204)
     })
 
-    it('404 for everybody else, and it stays (T-API-01)', async () => {
+    it('404 for all other callers, and the task remains (T-API-01)', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],
@@ -172,10 +172,10 @@ forEachEngine((engine) => {
     const linkOf = (answer: Response, rel: string) =>
       new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(answer.headers.link))?.[1]
 
-    it('200 page by page through the Link header, forwards and back, while tasks are added', async () => {
+    it('200 page by page through the Link header, forwards and backwards, while tasks are added', async () => {
       const ids: string[] = []
       for (let n = 0; n < 7; n++) {
-        // Some of the same instant: the id decides then.
+        // Some with the same instant, so that the id decides.
         if (n % 2 === 0) test.clock.now += 1_000
         ids.unshift(await ask())
       }
@@ -195,7 +195,7 @@ forEachEngine((engine) => {
       assert.match(linkOf(first, 'next') as string, /^\/v1\/api\/reports\?limit=3&cursor=/)
     })
 
-    it('200 with only what the filters leave', async () => {
+    it('200 with only the tasks that match the filters', async () => {
       const csv = await ask()
       const json = await ask({ reportType: 'books', format: 'json' })
       await send('POST', `/api/reports/${csv}/cancel`)
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
   })
 
   describe('a client with many reports', () => {
-    it('429 with Retry-After beyond a hundred waiting ones; others are served (T-API-09)', async () => {
+    it('429 with Retry-After beyond a hundred waiting tasks; others are served (T-API-09)', async () => {
       const payload = { reportType: 'products', format: 'csv' }
       for (let n = 0; n < 100; n++) await ask()
       const answer = await send('POST', '/api/reports', { payload })

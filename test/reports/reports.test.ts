@@ -27,7 +27,7 @@ const later = (ms: number, run: () => void) => {
 }
 const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
-/** Four numbers, or what `trouble` throws. */
+/** A snapshot of four numbers, or of what `trouble` throws. */
 const numbers = (trouble: () => void): Snapshot => ({
   prepare: async () => {},
   count: async () => 4,
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('422 naming every broken rule at once, of the schema and of the kind', async () => {
+    it('422 naming every broken rule at once, of the schema and of the report type', async () => {
       const parameters = { sort: 'nothing', filter: { nothing: 1 } }
       const answer = await post({
         reportType: 'numbers',
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
     })
 
     for (const webhookUrl of ['x', '', '//example.com', 'https://example.com:99999/']) {
-      it(`422 VALIDATION_ERROR for a callback address that is no URL: ${JSON.stringify(webhookUrl)}`, async () => {
+      it(`422 VALIDATION_ERROR for a callback address that is not a URL: ${JSON.stringify(webhookUrl)}`, async () => {
         const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl })
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
         assert.deepEqual(answer.json().errors, [{ field: 'webhookUrl', message: 'is not a valid URL' }])
@@ -245,12 +245,12 @@ forEachEngine((engine) => {
       assert.deepEqual(await listed('?limit=5000'), ids)
     })
 
-    it('200 with nothing of another subject of the same client', async () => {
+    it('200 with no tasks of another subject of the same client', async () => {
       await accepted()
       assert.deepEqual((await get('/api/reports', as('', caller, 'usr_2'))).json(), [])
     })
 
-    it('400 for a limit that is no positive integer', async () => {
+    it('400 for a limit that is not a positive integer', async () => {
       for (const limit of ['0', '-1', 'x', '1.5']) {
         assert.equal((await get(`/api/reports?limit=${limit}`)).statusCode, 400, limit)
       }
@@ -305,8 +305,8 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('a task of somebody else', () => {
-    it('404, byte for byte like one that does not exist, on every path', async () => {
+  describe('a task of another owner', () => {
+    it('404, byte for byte like a missing task, on every path', async () => {
       const id = await completed()
       const missing = `tsk_${'A'.repeat(22)}`
       for (const part of ['', '/status', '/download']) {
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
     const sha256 = createHash('sha256').update(bytes).digest('base64')
     const path = (id: string) => `/api/reports/${id}/download`
 
-    it('200 with the bytes, their digest and a name', async () => {
+    it('200 with the bytes, their digest and a file name', async () => {
       const id = await completed()
       const { statusCode, headers, body } = await get(path(id))
       assert.deepEqual([statusCode, body], [200, bytes])
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 plain, whatever coding is asked for: tag, digest and ranges are of these bytes', async () => {
+    it('200 without content coding, whatever Accept-Encoding says: tag, digest and ranges are of these bytes', async () => {
       const id = await completed()
       for (const range of [undefined, 'bytes=0-4']) {
         const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
@@ -398,7 +398,7 @@ forEachEngine((engine) => {
       assert.deepEqual(opened[1], { start: 3, end: 5 })
     })
 
-    it('200 with all of it for several ranges, other units and malformed ones', async () => {
+    it('200 with the whole result for several ranges, other units and malformed ranges', async () => {
       const id = await completed()
       for (const range of ['bytes=0-0,2-3', 'bytes=5-3', 'bytes=-', 'bytes=a-b', 'bytes 0-1', 'rows=0-1', '']) {
         const { statusCode, body, headers } = await get(path(id), { range })
@@ -406,7 +406,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('416 for a range outside', async () => {
+    it('416 for a range outside the result', async () => {
       const id = await completed()
       for (const range of ['bytes=15-', 'bytes=15-20', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
         const answer = await get(path(id), { range })
@@ -417,7 +417,7 @@ forEachEngine((engine) => {
       assert.deepEqual(opened, [])
     })
 
-    it('206 or 200 as If-Range says', async () => {
+    it('206 or 200 depending on If-Range', async () => {
       const id = await completed()
       const status = async (condition: string, range = 'bytes=0-1') =>
         (await get(path(id), { range, 'if-range': condition })).statusCode
@@ -428,7 +428,7 @@ forEachEngine((engine) => {
       assert.equal(await status('"other"', 'bytes=99-'), 200)
     })
 
-    it('304 when the client has it already, range or not', async () => {
+    it('304 when the client already has the result, with or without a range', async () => {
       const id = await completed()
       for (const tag of [`"${sha256}"`, `W/"${sha256}"`, `"a", "${sha256}"`, '*']) {
         const answer = await get(path(id), { 'if-none-match': tag, range: 'bytes=0-1' })
@@ -521,8 +521,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('every route of reports', () => {
-    it('says who may call it, who may keep the answer, and what it is called', async () => {
+  describe('every report route', () => {
+    it('declares its scope, its cacheability and its operation id', async () => {
       const routes: [string, unknown][] = []
       const bare = Fastify()
       bare.addHook('onRoute', ({ method, url, config, schema }) => {

@@ -16,7 +16,7 @@ const url = new URL('s3://bucket/reports')
 const limits = { ...s3Limits, connectMs: 200, silentMs: 200 }
 const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
 
-/** A store that takes connections and sends each of them this and nothing more. */
+/** A store that accepts connections, sends `sent` to each of them and nothing more. */
 async function silentStore(sent = '') {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
@@ -45,7 +45,7 @@ describe('the limits of S3', () => {
   })
 })
 
-describe('a store that takes requests and answers none', () => {
+describe('a store that accepts requests but does not respond', () => {
   let store: Awaited<ReturnType<typeof silentStore>>
   afterEach(() => store.close())
 
@@ -56,7 +56,7 @@ describe('a store that takes requests and answers none', () => {
     ['sweepTemporary', (results) => results.sweepTemporary()],
   ]
   for (const [name, run] of operations) {
-    it(`fails ${name} as unavailable when the time is over, retries included, and closes the connection`, async () => {
+    it(`fails ${name} as unavailable on timeout, including retries, and closes the connection`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
       await until(() => store.connections() === 0)
@@ -70,18 +70,18 @@ describe('a store that takes requests and answers none', () => {
     await assert.rejects(writer.finish(), /timed out|TimeoutError/)
   })
 
-  it('fails as unavailable where nothing listens', async () => {
+  it('fails as unavailable when nothing listens', async () => {
     store = await silentStore()
     store.close()
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
 
-  it('fails as unavailable when it says that it has too much to do', async () => {
+  it('fails as unavailable when the store reports that it is overloaded', async () => {
     store = await silentStore('HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n')
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
 
-  it('fails the reading of a result that stops coming, and closes the connection', async () => {
+  it('fails the reading of a result that stalls, and closes the connection', async () => {
     store = await silentStore('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfirst')
     const content = await s3Results(url, limits).open('key')
     const read: unknown[] = []
@@ -92,7 +92,7 @@ describe('a store that takes requests and answers none', () => {
     await until(() => store.connections() === 0)
   })
 
-  it('ends the opening of a result, and the reading, when the client is gone', async () => {
+  it('aborts opening and reading a result when the client is gone', async () => {
     store = await silentStore()
     const gone = new AbortController()
     const opening = s3Results(url, { ...limits, silentMs: 600_000 }).open('key', undefined, gone.signal)
@@ -109,7 +109,7 @@ describe('a store that takes requests and answers none', () => {
 })
 
 onSqlite((engine) => {
-  describe('a request whose result is in a store that does not answer', () => {
+  describe('a request whose result is in an unresponsive store', () => {
     let db: Database
     let test: TestApp
     let store: Awaited<ReturnType<typeof silentStore>>
@@ -144,7 +144,7 @@ onSqlite((engine) => {
   })
 })
 
-describe('results in S3, of which many are being downloaded', { skip: s3Missing }, () => {
+describe('results in S3 with many downloads in progress', { skip: s3Missing }, () => {
   let stop: () => void
   let results: ResultStore
   const stalled: Readable[] = []
@@ -158,7 +158,7 @@ describe('results in S3, of which many are being downloaded', { skip: s3Missing 
     stop()
   })
 
-  it('takes uploads, removals and other downloads while 70 are not read', async () => {
+  it('accepts uploads, removals and other downloads while 70 downloads are not read', async () => {
     const large = await results.create('large')
     await large.write(Buffer.alloc(4 * 1_024 * 1_024))
     await large.finish()

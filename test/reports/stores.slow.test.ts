@@ -11,7 +11,7 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64')
 const mebibyte = 1_024 * 1_024
 
-/** What every store promises, whatever it is made of. */
+/** The behaviour common to all stores. */
 function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
   let results: ResultStore
   let stop: () => void
@@ -30,9 +30,9 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     return writer.finish()
   }
 
-  // Empty, small, a part of an upload to the byte, one more, and some of them with a rest.
+  // Empty, small, exactly one part of an upload, one byte more, and several parts with a rest.
   for (const sizeBytes of [0, 1, 300_000, 8 * mebibyte, 8 * mebibyte + 1, 20 * mebibyte + 12_345]) {
-    it(`keeps ${sizeBytes.toLocaleString('en')} bytes whole, with their SHA-256`, async () => {
+    it(`stores ${sizeBytes.toLocaleString('en')} bytes completely, with their SHA-256`, async () => {
       const bytes = randomBytes(sizeBytes)
       const chunks = []
       for (let at = 0; at < sizeBytes; at += 70_001) chunks.push(bytes.subarray(at, at + 70_001))
@@ -45,14 +45,14 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     })
   }
 
-  it('keeps text as UTF-8, also where a block ends within a character', async () => {
+  it('stores text as UTF-8, even where a block ends within a character', async () => {
     const text = '€𝄞é'.repeat(1_300_000)
     const { sizeBytes } = await write('text', [text, 'end'])
     assert.equal(sizeBytes, Buffer.byteLength(text) + 3)
     assert.equal((await read('text')).toString(), `${text}end`)
   })
 
-  it('tells how much was written so far', async () => {
+  it('returns the number of bytes written so far', async () => {
     const writer = await results.create('size')
     await writer.write('é')
     await writer.write(Buffer.alloc(9 * mebibyte))
@@ -60,7 +60,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     await writer.discard()
   })
 
-  it('shows a result only once it is finished, and none that was discarded', async () => {
+  it('makes a result readable only once it is finished, and never a discarded one', async () => {
     for (const key of ['unfinished', 'unfinished-large']) {
       const writer = await results.create(key)
       await writer.write(Buffer.alloc(key.endsWith('large') ? 17 * mebibyte : 10))
@@ -72,7 +72,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes what a writer has left that ended without a word, and nothing of another', async () => {
+  it('removes what an aborted writer left, and nothing of another', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')
@@ -85,7 +85,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('sweeps unfinished results of before an instant', async () => {
+  it('sweeps unfinished results older than an instant', async () => {
     const writer = await results.create('crashed')
     await writer.write(Buffer.alloc(17 * mebibyte))
     assert.equal(await results.sweepTemporary(Date.now() - 3_600_000), 0)
@@ -94,14 +94,14 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     await writer.discard().catch(() => {})
   })
 
-  it('removes a result, also one that is not there', async () => {
+  it('removes a result, and ignores a missing one', async () => {
     await write('gone', ['x'])
     await results.remove('gone')
     await results.remove('gone')
     await assert.rejects(results.open('gone'))
   })
 
-  it('refuses keys that are no plain names (T-API-08)', async () => {
+  it('rejects keys that are not plain names (T-API-08)', async () => {
     for (const key of ['../../secret', '/etc/passwd', '.hidden', 'a/b', 'a\0', '', 'a..csv']) {
       await assert.rejects(results.open(key), TypeError, key)
       await assert.rejects(results.create(key), TypeError, key)

@@ -5,21 +5,21 @@ import { ResultsUnavailable } from '../../src/reports/files/store.ts'
 import { timedReads } from '../../src/reports/files/timed-reads.ts'
 import { until } from '../support/timers.ts'
 
-describe('the bytes of a stream, within a time', () => {
+describe('timedReads', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
   afterEach(() => mock.timers.reset())
 
   /** A stream that sends what the test pushes. */
   const source = () => new Readable({ read() {} })
 
-  it('are all of them, in order', async () => {
+  it('yields all bytes, in order', async () => {
     const chunks = ['a', 'bc', 'd'.repeat(100_000)].map((text) => Buffer.from(text))
     const read = await timedReads(Readable.from(chunks, { objectMode: false }), 10).toArray()
     assert.deepEqual(Buffer.concat(read), Buffer.concat(chunks))
     mock.timers.tick(1_000)
   })
 
-  it('fail when the next ones take longer, and the source is destroyed', async () => {
+  it('fails when the next chunk takes too long, and destroys the source', async () => {
     const from = source()
     const timed = timedReads(from, 10_000)
     const failed = assert.rejects(async () => {
@@ -34,7 +34,7 @@ describe('the bytes of a stream, within a time', () => {
     assert.equal(from.destroyed, true)
   })
 
-  it('may wait for their reader as long as it takes', async () => {
+  it('does not count the time in which its consumer does not read', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     for (let n = 0; n < 40; n++) from.push(Buffer.alloc(65_536))
@@ -46,14 +46,14 @@ describe('the bytes of a stream, within a time', () => {
     assert.equal(Buffer.concat(await timed.toArray()).length, 40 * 65_536)
   })
 
-  it('fail as their source fails', async () => {
+  it('fails when its source fails', async () => {
     const from = source()
     const failed = assert.rejects(timedReads(from, 10).toArray(), /broken/)
     from.destroy(new Error('broken'))
     await failed
   })
 
-  it('destroy the source when they are destroyed, also while it is waited for', async () => {
+  it('destroys the source when it is destroyed, even while waiting for it', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     timed.resume()

@@ -10,7 +10,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
 forEachEngine((engine) => {
-  describe('GET /api/reports/{taskId}/status under Prefer: wait', () => {
+  describe('GET /api/reports/{taskId}/status with Prefer: wait', () => {
     let db: Database
     let service: TestApp
     const timers = drivenTimers()
@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       assert.deepEqual(faults, [])
     })
 
-    /** A new task that nobody works on. */
+    /** Creates a task that no worker processes. */
     const created = async () => {
       const payload = { reportType: 'books', format: 'csv' }
       const answer = await service.send({ method: 'POST', url: '/api/reports', payload })
@@ -47,14 +47,14 @@ forEachEngine((engine) => {
       errorCode: 'INTERNAL_ERROR',
       errorMessage: 'no',
     }
-    /** Lets one look happen and end. */
+    /** Lets one poll start and end. */
     const looked = async () => {
       timers.pass(lookEveryMs)
       await until(() => timers.pending().includes(lookEveryMs))
     }
     const applied = ({ headers }: Response) => headers['preference-applied']
 
-    it('200 when the task has ended, and not when it has only begun or gone on', async () => {
+    it('200 when the task has ended, but not when it has only started or progressed', async () => {
       const { id, url } = await created()
       const answering = get(url, 'wait=10')
       await until(() => timers.pending().length === 2)
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('200 after the next change with If-None-Match, on the path of the task too', async () => {
+    it("200 after the next change with If-None-Match, on the task's path too", async () => {
       const { id, url } = await created()
       for (const [path, values, revision] of [
         [url, { status: 'in_progress' }, 1],
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the task as it is when the time is over; more than 30 seconds are 30', async () => {
+    it('200 with the unchanged task when the time is over; the maximum is 30 seconds', async () => {
       for (const [prefer, seconds] of [
         ['wait=3', 3],
         ['wait=600', 30],
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       await settled()
     })
 
-    /** The look that is under way ends, and finds nobody. */
+    /** Lets the current poll end without waiters. */
     const settled = async () => {
       while (timers.pending().length > 0) {
         timers.pass(lookEveryMs)
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('200 at once without a preference, for a finished task, and for one that has changed unseen', async () => {
+    it('200 at once without the preference, for a finished task, and for one with a missed change', async () => {
       const { id, url } = await created()
       assert.equal(applied(await get(url)), undefined)
       assert.equal(applied(await get(url, 'wait=soon')), undefined)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       assert.equal((await again).statusCode, 200)
     })
 
-    it('404 at once for the task of somebody else', async () => {
+    it('404 at once for the task of another owner', async () => {
       const { url } = await created()
       const headers = { prefer: 'wait=10' }
       const answer = await service.send({ url, headers, token: token(everyScope, 'cli_other') })
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('a client that leaves is waited for no longer', async () => {
+    it('stops waiting when the client disconnects', async () => {
       const { url } = await created()
       const { app } = service
       await app.listen({ host: '127.0.0.1', port: 0 })

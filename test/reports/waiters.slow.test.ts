@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       const bearer = `authorization: Bearer ${token(everyScope, clientId, subject)}`
       return `GET /api/reports/${id}/events HTTP/1.1\r\n${[...lines, bearer].join('\r\n')}\r\n\r\n`
     }
-    /** Opens a connection, and gathers what it receives. */
+    /** Opens a connection, and collects what it receives. */
     async function connection() {
       const socket = connect(port, '127.0.0.1')
       sockets.add(socket)
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       await once(socket, 'connect')
       return { socket, received }
     }
-    /** Opens an event stream; resolves when its first event, or its refusal, has come. */
+    /** Opens an event stream; resolves when its first event or its error has arrived. */
     async function listen(id: string, clientId: string, subject = clientId) {
       const opened = await connection()
       opened.socket.write(headOf(id, clientId, subject))
@@ -63,10 +63,10 @@ forEachEngine((engine) => {
         headers: { prefer: `wait=${seconds}` },
         token: token(everyScope, clientId),
       })
-    /** How many requests wait for so many ms. */
+    /** The number of requests with a wait of `ms`. */
     const waiting = (ms: number) => timers.pending().filter((pending) => pending === ms).length
 
-    it('429 with Retry-After for an event stream beyond 20 of the account, and no other stream ends', async () => {
+    it('429 with Retry-After for an event stream beyond 20 per account, and no other stream ends', async () => {
       const id = await created('cli_many')
       const streams = []
       for (let n = 0; n < perAccount; n++) streams.push(await listen(id, 'cli_many'))
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it('200 at once, without the preference, for Prefer: wait beyond 20 of the account', async () => {
+    it('200 at once, without the preference, for Prefer: wait beyond 20 per account', async () => {
       const id = await created('cli_waiting')
       const answers = Array.from({ length: perAccount }, () => wait(id, 'cli_waiting'))
       await until(() => waiting(30_000) === perAccount)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await again).headers['preference-applied'], 'wait=30')
     })
 
-    it('frees the places of requests that were sent one behind the other when their connection closes', async () => {
+    it('frees the slots of pipelined requests when their connection closes', async () => {
       const id = await created('cli_pipelined')
       const { socket, received } = await connection()
       socket.write(headOf(id, 'cli_pipelined').repeat(perAccount))
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it(`503 with Retry-After for the newcomer when ${maxWaiters} wait, and nobody who waits is ended`, async () => {
+    it(`503 with Retry-After for a new request when ${maxWaiters} wait, and no wait ends`, async () => {
       const answers: Promise<unknown>[] = []
       let ended = 0
       const watched = []

@@ -10,7 +10,7 @@ import {
 } from '../../src/reports/wait-for-change.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
-describe('waiting for tasks', () => {
+describe('watchTasks', () => {
   let timers: ReturnType<typeof drivenTimers>
   let stored: Map<string, number>
   let looks: string[][]
@@ -36,7 +36,7 @@ describe('waiting for tasks', () => {
   })
 
   const isChanged = ({ revision }: TaskState) => revision !== 1
-  /** Waits for a task, and notes when it goes on. */
+  /** Waits for a task, and records when the wait ends. */
   const wait = (id: string, ms = 5_000, signal = never, isMet = isChanged) => {
     const waiter = { over: false }
     watch.until(id, isMet, ms, signal)?.then(() => {
@@ -44,7 +44,7 @@ describe('waiting for tasks', () => {
     })
     return waiter
   }
-  /** Lets one look happen and end. */
+  /** Lets one poll start and end. */
   const look = async () => {
     const before = looks.length
     timers.pass(lookEveryMs)
@@ -52,7 +52,7 @@ describe('waiting for tasks', () => {
     await until(() => timers.pending().some((ms) => ms === lookEveryMs) || timers.pending().length === 0)
   }
 
-  it('goes on when the revision changes, and not before', async () => {
+  it('ends the wait when the revision changes, and not before', async () => {
     const waiter = wait('a')
     await look()
     assert.equal(waiter.over, false)
@@ -62,7 +62,7 @@ describe('waiting for tasks', () => {
     assert.deepEqual(timers.pending(), [])
   })
 
-  it('goes on only when its condition is met', async () => {
+  it('ends the wait only when its condition is met', async () => {
     const waiter = wait('a', 5_000, never, ({ isFinished }) => isFinished)
     stored.set('a', 2)
     await look()
@@ -72,14 +72,14 @@ describe('waiting for tasks', () => {
     await until(() => waiter.over)
   })
 
-  it('goes on when the task is gone', async () => {
+  it('ends the wait when the task is gone', async () => {
     const waiter = wait('a')
     stored.delete('a')
     timers.pass(lookEveryMs)
     await until(() => waiter.over)
   })
 
-  it('goes on when the time is over', async () => {
+  it('ends the wait when the time is over', async () => {
     const waiter = wait('a', 250)
     await look()
     await look()
@@ -87,7 +87,7 @@ describe('waiting for tasks', () => {
     await until(() => waiter.over)
   })
 
-  it('looks once for everybody, naming each task once, and not at all while nobody waits', async () => {
+  it('polls once for all waiters, with each task once, and not at all without waiters', async () => {
     assert.deepEqual(timers.pending(), [])
     const waiters = ['a', 'b', 'a', 'b'].map((id) => wait(id))
     await look()
@@ -108,7 +108,7 @@ describe('waiting for tasks', () => {
     await until(() => late.over)
   })
 
-  it('is not woken by a look that began before it', async () => {
+  it('does not end a wait by a poll that started before it', async () => {
     const first = wait('a')
     stored.set('a', 2)
     timers.pass(lookEveryMs)
@@ -118,7 +118,7 @@ describe('waiting for tasks', () => {
     assert.equal(second.over, false)
   })
 
-  it('goes on when it leaves, also when it has left already', async () => {
+  it('ends the wait on abort, even if the signal was aborted before', async () => {
     const leaving = new AbortController()
     const waiter = wait('a', 5_000, leaving.signal)
     leaving.abort()
@@ -130,14 +130,14 @@ describe('waiting for tasks', () => {
     assert.deepEqual(looks, [])
   })
 
-  it('goes on when the store fails, which the reading that follows will tell', async () => {
+  it('ends the wait after a storage error; the next read reports it', async () => {
     const waiter = wait('a')
     broken = true
     timers.pass(lookEveryMs)
     await until(() => waiter.over)
   })
 
-  it('goes on when the service stops, after which nobody waits', async () => {
+  it('ends the wait when the service stops, and accepts no more waits', async () => {
     const waiter = wait('a')
     watch.close()
     await until(() => waiter.over)
@@ -148,7 +148,7 @@ describe('waiting for tasks', () => {
 describe('places', () => {
   const caller = (clientId: string, subject = clientId) => ({ clientId, subject })
 
-  it('20 waiting requests for each account, a client and its subject, and 1,000 in all', () => {
+  it('allows 20 waiting requests per account (client and subject), and 1,000 in total', () => {
     const { places } = watchTasks({ states: async () => new Map(), later: drivenTimers().later })
     const { signal } = new AbortController()
     for (let n = 0; n < 20; n++) assert.equal(places.take(caller('a'), signal), undefined)
@@ -159,7 +159,7 @@ describe('places', () => {
     assert.equal(maxWaiters, 1_000)
   })
 
-  it('are free again when the signal is aborted, also before they were taken', () => {
+  it('frees a slot when the signal is aborted, even if it was aborted before', () => {
     const { take } = places({ perAccount: 1, inAll: 1 })
     const first = new AbortController()
     assert.equal(take(caller('a'), first.signal), undefined)

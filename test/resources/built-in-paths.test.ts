@@ -19,7 +19,7 @@ const definition = service({ resources: [users, products] })
 const scopes = Object.keys(definition.scopes).join(' ')
 
 forEachEngine((engine) => {
-  describe('a definition with the built-in users, and products of its own that fit their table', () => {
+  describe('a definition with the built-in users, and its own products that fit their table', () => {
     let db: Database
     let app: TestApp
     before(async () => {
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ method: 'DELETE', url, scopes: 'users:write' })).statusCode, 403)
     })
 
-    it('every path that the service has besides its resources is refused for a resource', () => {
+    it('rejects a resource at any path that the service itself uses', () => {
       const own = new Set(definition.collections.map(({ declaration }) => declaration.name))
       const segments = new Set(liveRoutes(app.app).map(({ url }) => url.split('/')[1] as string))
       const names = [...segments].filter((name) => !own.has(name))

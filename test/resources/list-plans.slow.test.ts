@@ -13,11 +13,11 @@ const scopes = 'users:read'
 interface Seen {
   sql: string
   values: readonly unknown[]
-  /** Whether it ran apart from the thread and the connections that serve. */
+  /** Whether it ran apart from the thread and the connections that serve requests. */
   isScan: boolean
 }
 
-/** A database that tells which statement of a list was last run, with which values, and where. */
+/** A database that records the last statement of a list, its values, and where it ran. */
 function watched(db: Database) {
   const last: Seen = { sql: '', values: [], isScan: false }
   const note = (seen: Seen) => {
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
       return { items, links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
     }
-    /** What the engine does for the last statement, and the most rows that any step of it met, where it can tell. */
+    /** The engine's plan for the last statement, and the maximum of rows read in any step, where the engine reports it. */
     const plan = async (): Promise<{ steps: string; met: number | undefined }> => {
       const explain = engine.name === 'sqlite' ? 'explain query plan ' : 'explain (analyze, format json) '
       const query = CompiledQuery.raw(explain + last.sql, [...last.values])
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
         met: Math.max(...all.map((n) => n['Actual Rows'])),
       }
     }
-    /** Found in an index, in whose order it is read: no row is met but those of the page and a look at the next ones. */
+    /** Asserts an index seek in index order: only the rows of the page and the next ones are read. */
     const isSought = async (what: string, isWhole: boolean) => {
       assert.equal(last.isScan, false, `${what} needs no scan: ${last.sql}`)
       const { steps, met } = await plan()
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
         author: 'author 7',
       }
 
-      it(`${path}: every single sort is read from an index, both ways, on the first page and on the last`, async () => {
+      it(`${path}: reads every single sort from an index, both ways, on the first and the last page`, async () => {
         for (const sort of ['', ...sorts, ...sorts.map((field) => `-${field}`)]) {
           const first = await get(`${path}?limit=${limit}&sort=${sort}`)
           assert.equal(first.items.length, limit)
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
           const next = await get(first.links.next as string)
           assert.equal(next.items.length, limit)
           await isSought(`second page by ${sort}`, false)
-          // The last page of a list is the first one of the opposite order, met from the other side.
+          // The last page of a list is the first one of the opposite order, read from the other side.
           const opposite = sort.startsWith('-') ? sort.slice(1) : `-${sort || 'id'}`
           const end = await get(`${path}?limit=${limit}&sort=${opposite}`)
           assert.equal((await get(end.links.next as string)).items.length, limit)
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it(`${path}: every filter with the default sort is found in an index`, async () => {
+      it(`${path}: finds every filter with the default sort in an index`, async () => {
         for (const filter of filters) {
           const found = await get(`${path}?limit=${limit}&${filter}=${encodeURIComponent(value[filter] as string)}`)
           assert.ok(found.items.length > 0, filter)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       ['/books?updatedAfter=2026-01-01T08:15:00Z', false],
       ['/users?updatedAfter=2026-01-01T00:00:09Z', true],
     ] as const) {
-      it(`${url}: ${isMany ? 'many are met in passing, nothing is sorted' : 'few are found in an index, and only they are sorted'}`, async () => {
+      it(`${url}: ${isMany ? 'reads many rows in passing and sorts nothing' : 'finds few rows in an index and sorts only them'}`, async () => {
         const found = await get(`${url}&limit=${limit}`)
         const pages = [found, ...(found.links.next ? [await get(found.links.next)] : [])]
         assert.ok(found.items.length > 0)
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('whatever no index bounds is a scan: several filters or sorts, a filter with another order, ranges, text', async () => {
+    it('runs all else as a scan: several filters or sorts, a filter with another order, ranges, text', async () => {
       for (const query of [
         'genre=genre%207&author=author%207',
         'genre=genre%207&sort=title',
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('mixed directions are found in the index of the first field', async () => {
+    it('finds mixed directions in the index of the first field', async () => {
       const first = await get(`/products?limit=${limit}&sort=price,-name`)
       await get(first.links.next as string)
       assert.equal(last.isScan, true)
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** As many rows in each table, with prices, genres and authors in no order of the ids. */
+/** Adds `rows` rows to each table, with prices, genres and authors in an order unrelated to the ids. */
 async function fill(db: Database): Promise<void> {
   const made = Array.from({ length: rows }, (_, n) => {
     const instant = new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()

@@ -8,7 +8,7 @@ const scopes = [
   'users:read users:write products:read products:write books:write',
 ].join(' ')
 const many = 5
-/** Every list that goes on over pages. */
+/** All paginated lists. */
 const paged = ['users', 'products', 'books', 'api/reports', 'api/webhooks', 'api/clients', 'api/keys', 'api/audit']
 
 forEachEngine((engine) => {
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       }
     })
 
-    /** One page: an object of exactly three members, whose neighbours are those of the Link header. */
+    /** One page: an object with exactly three members, whose `next` and `prev` equal those of the Link header. */
     const page = async (url: string) => {
       const answer = await get(url)
       assert.equal(answer.statusCode, 200, answer.body)
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         assert.deepEqual(back, ids)
       })
 
-      it(`200 with the items of v1, which fields narrows: /v2/${list}`, async () => {
+      it(`200 with the items of v1, narrowed by fields: /v2/${list}`, async () => {
         assert.deepEqual((await get(`/v2/${list}`)).json(), {
           items: JSON.parse((await get(`/v1/${list}`)).body.replaceAll('"/v1/', '"/v2/')),
           ...{ next: null, prev: null },
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
         assert.ok(!('name' in narrow) && !('title' in narrow))
       })
 
-      it(`304 and HEAD as of any list, with a tag of its own: /v2/${list}`, async () => {
+      it(`304 and HEAD as for any list, with its own tag: /v2/${list}`, async () => {
         const { headers, body } = await get(`/v2/${list}`)
         const etag = String(headers.etag)
         assert.match(etag, /^W\//)
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await page(String(second.prev))).items, first.items)
     })
 
-    it('200 with every item at once where a list has no pages', async () => {
+    it('200 with all items at once for a list without pages', async () => {
       const urls = ['api/report-types', 'api/event-types', 'api/versions']
       for (const url of urls) {
         const items = (await get(`/v1/${url}`)).json()
@@ -109,25 +109,25 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for an empty list, and with Prefer: count=exact beside it', async () => {
+    it('200 for an empty list, also with Prefer: count=exact', async () => {
       const none = await get('/v2/products?minPrice=1000', { prefer: 'count=exact' })
       assert.deepEqual(none.json(), { items: [], next: null, prev: null })
       assert.equal(none.headers['x-total-count'], '0')
     })
 
-    it('200 with the page as it is now, though one was kept', async () => {
+    it('200 with the current page, although an older one was cached', async () => {
       const before = (await get('/v2/products?limit=3')).json()
       await service.send({ method: 'PATCH', url: `/v2/products/${before.items[0].id}`, payload: { price: 77 }, scopes })
       assert.equal((await get('/v2/products?limit=3')).json().items[0].price, 77)
     })
 
-    it('200 for a single resource, which is no list', async () => {
+    it('200 for a single resource, which has no list envelope', async () => {
       const { items } = (await get('/v2/books?limit=1')).json()
       const book = (await get(`/v2/books/${items[0].id}`)).json()
       assert.deepEqual([book.title, book._links.self.href], ['Book 0', `/v2/books/${book.id}`])
     })
 
-    it('400 for a cursor of none of its pages, in the same body as ever', async () => {
+    it('400 with the usual body for a cursor of another list', async () => {
       const answer = await get('/v2/users?cursor=x')
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
     })

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
     return { items: answer.json(), links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
   }
-  /** Every item from a page on, and what happens between two pages. */
+  /** All items from a page on, with a hook that runs between two pages. */
   const walk = async (
     start: string,
     rel: 'next' | 'prev',
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
     new URL(url as string, 'https://plinth.test').searchParams.get('cursor') as string
 
   describe('limit', () => {
-    it('200 with 50 items without a limit, with at most 200 however many are asked for', async () => {
+    it('200 with 50 items by default, and at most 200 whatever the limit', async () => {
       const rows = Array.from({ length: 205 }, (_, at) => ({
         name: `P${at}`,
         nameKey: `p${at}`,
@@ -106,18 +106,18 @@ forEachEngine((engine) => {
   })
 
   describe('the page', () => {
-    it('200 with [] and only `first` where there is nothing', async () => {
+    it('200 with [] and only `first` for an empty list', async () => {
       assert.deepEqual(await page('/products'), { items: [], links: { first: '/products' } })
       assert.deepEqual(await page('/products?limit=5'), { items: [], links: { first: '/products?limit=5' } })
     })
 
-    it('200 with `next` only where more follows', async () => {
+    it('200 with `next` only when more rows follow', async () => {
       await fill(4)
       assert.deepEqual(Object.keys((await page('/products?limit=3')).links), ['first', 'next'])
       assert.deepEqual(Object.keys((await page('/products?limit=4')).links), ['first'])
     })
 
-    it('200 with links that keep prefix, filter, sort and fields', async () => {
+    it('200 with links that preserve prefix, filter, sort and fields', async () => {
       await fill(5)
       for (const prefix of ['', '/v1']) {
         const query = 'limit=2&sort=-price&minPrice=1&fields=id'
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with a weak tag, 304 while nothing on it changes', async () => {
+    it('200 with a weak tag, 304 while the page is unchanged', async () => {
       const [first] = await fill(3)
       const etag = String((await ok('/products?limit=2')).headers.etag)
       assert.match(etag, /^W\/"/)
@@ -142,11 +142,11 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a page asked for again', () => {
+  describe('a page requested again', () => {
     const price = (id: number, to: number) =>
       service.send({ method: 'PATCH', url: `/products/${id}`, payload: { price: to } })
 
-    it('200 with what is there now: changed, removed, added, on the page or right behind it', async () => {
+    it('200 with the current rows: changed, removed, added, on the page or just after it', async () => {
       const all = await fill(4)
       const [first, second, third, fourth] = ids(all) as [number, number, number, number]
       for (const url of ['/products?limit=3', '/products?limit=3&sort=price', '/products?limit=3&fields=id,price']) {
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       assert.ok((await page('/products?limit=3')).links.next)
     })
 
-    it('200 with what another process has written', async () => {
+    it('200 with rows written by another process', async () => {
       const [only] = await fill(1)
       await page('/products')
       await service.db.write((tx) =>
@@ -201,8 +201,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the walk', () => {
-    it('meets every row once, forwards and backwards, for every page size', async () => {
+  describe('walking through pages', () => {
+    it('visits every row once, forwards and backwards, for every page size', async () => {
       const all = ids(await fill(9, (at) => at % 3))
       for (const limit of [1, 2, 3, 4, 8, 9, 10]) {
         const start = `/products?limit=${limit}`
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('comes back to the same page by `prev` and then `next`', async () => {
+    it('returns to the same page by `prev` and then `next`', async () => {
       await fill(7)
       const first = await page('/products?limit=3')
       const second = await page(first.links.next as string)
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
           await add('Z', 9)
           const gone = doomed.pop()
           if (gone) await remove(gone.id)
-          // The very row that the next cursor was made of.
+          // The row that the next cursor was made of.
           const last = items.at(-1)
           if (last && !ids(kept).includes(last.id)) await remove(last.id)
         }
@@ -251,7 +251,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('goes on behind a cursor whose row is gone, in both directions', async () => {
+    it('continues after a cursor whose row was deleted, in both directions', async () => {
       const all = await fill(6)
       const first = await page('/products?limit=2')
       await remove(all[1]?.id as number)
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with prices of which the text would sort otherwise', async () => {
+    it('200 with prices in numeric, not textual, order', async () => {
       for (const price of [10, 9, 0.1, 100.25, 2]) await add('P', price)
       const seen = await walk('/products?limit=1&sort=price', 'next')
       assert.deepEqual(
@@ -310,7 +310,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for more orders than the service keeps statements for', async () => {
+    it('200 for more orders than the service caches statements for', async () => {
       const all = ids(await fill(3)).sort()
       const fields = ['name', 'price', 'createdAt', 'updatedAt']
       const pairs = fields.flatMap((one) => fields.filter((other) => other !== one).map((other) => [one, other]))
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
       for (const sort of sorts) assert.deepEqual(ids(await list(`sort=${sort}&minPrice=0`)).sort(), all, sort)
     })
 
-    it('400 for an unknown field, a hidden column, a field twice, or nonsense', async () => {
+    it('400 for an unknown field, a hidden column, a repeated field, or nonsense', async () => {
       for (const sort of [
         'nothing',
         'nameKey',
@@ -351,7 +351,7 @@ forEachEngine((engine) => {
   })
 
   describe('filters', () => {
-    it('200 with what lies between minPrice and maxPrice, both included', async () => {
+    it('200 with prices between minPrice and maxPrice, both inclusive', async () => {
       for (const price of [1, 2.5, 3, 10.01]) await add(`P${price}`, price)
       assert.deepEqual(await names('minPrice=2.5'), ['P2.5', 'P3', 'P10.01'])
       assert.deepEqual(await names('maxPrice=3'), ['P1', 'P2.5', 'P3'])
@@ -360,14 +360,14 @@ forEachEngine((engine) => {
       assert.deepEqual(await names('minPrice=-5&maxPrice=999999999.99'), ['P1', 'P2.5', 'P3', 'P10.01'])
     })
 
-    it('400 for a bound that is no number of JSON', async () => {
+    it('400 for a bound that is not a JSON number', async () => {
       for (const bound of ['x', '1e999', '', '0x1', 'NaN', 'Infinity', '1,5', '--1', '1.']) {
         await refused(`minPrice=${encodeURIComponent(bound)}`, 'minPrice')
       }
       await refused('maxPrice=1&maxPrice=2', 'maxPrice')
     })
 
-    it('200 by name and by q, without regard to case and Unicode form', async () => {
+    it('200 by name and by q, ignoring case and Unicode form', async () => {
       for (const name of ['Füller', 'FU\u0308LLER', 'Bleistift', 'Füllerhalter', '50%']) await add(name, 1)
       assert.deepEqual(await names('name=f%C3%BCller'), ['Füller', 'FU\u0308LLER'])
       assert.deepEqual(await names('q=%C3%BCll'), ['Füller', 'FU\u0308LLER', 'Füllerhalter'])
@@ -377,7 +377,7 @@ forEachEngine((engine) => {
       assert.equal((await names('q=')).length, 5)
     })
 
-    it('200 with only what changed after an instant', async () => {
+    it('200 with only the rows changed after an instant', async () => {
       const [first] = await fill(3)
       const start = new Date(service.clock.now).toISOString()
       service.clock.now += 1
@@ -387,7 +387,7 @@ forEachEngine((engine) => {
       assert.equal((await names('updatedAfter=2001-01-01T00:00:00%2B02:00')).length, 3)
     })
 
-    it('400 for an updatedAfter that is no instant', async () => {
+    it('400 for an updatedAfter that is not an instant', async () => {
       const none = ['2026-13-01T00:00:00Z', '2026-02-30', '2026-02-29T00:00:00Z', '2026-01-01T24:00:00Z']
       const beyond = ['0000-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00']
       for (const text of ['yesterday', '', '7', '1767225600000', ...none, ...beyond]) {
@@ -395,7 +395,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 whatever unknown names the query has', async () => {
+    it('200 with unknown parameters in the query', async () => {
       await fill(1)
       for (const query of ['unknown=1', 'nameKey=x', 'revision=9', 'price=7', 'id=9', '__proto__=1', 'constructor=1']) {
         assert.equal((await list(query)).length, 1, query)
@@ -404,7 +404,7 @@ forEachEngine((engine) => {
   })
 
   describe('the cursor', () => {
-    it('400 when altered, foreign, or not one of ours', async () => {
+    it('400 when altered, from another list, or malformed', async () => {
       await fill(5)
       const cursor = cursorOf((await page('/products?limit=2')).links.next)
       const [mark, direction, id] = JSON.parse(Buffer.from(cursor, 'base64url').toString())
@@ -418,7 +418,7 @@ forEachEngine((engine) => {
       await refused(`limit=2&cursor=${cursor}&cursor=${cursor}`, 'cursor')
     })
 
-    it('400 with values of a wrong type for the sort', async () => {
+    it('400 with values of the wrong type for the sort', async () => {
       await fill(3)
       for (const [sort, wrong] of [
         ['price', 'abc'],
@@ -462,7 +462,7 @@ forEachEngine((engine) => {
       return [answer.headers['x-total-count'], answer.headers['preference-applied']]
     }
 
-    it('200 with the number of all matching rows, however long the page', async () => {
+    it('200 with the number of all matching rows, whatever the page size', async () => {
       await fill(7)
       assert.deepEqual(await count('/products?limit=2', 'count=exact'), ['7', 'count=exact'])
       assert.deepEqual(await count('/products?minPrice=5', 'wait=1, count=exact'), ['2', 'count=exact'])
@@ -471,7 +471,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await count('/products', 'count=estimated'), [undefined, undefined])
     })
 
-    it('200 without a number for callers without a token, also under handling=strict', async () => {
+    it('200 without a count for callers without a token, even with handling=strict', async () => {
       await fill(2)
       assert.deepEqual(await count('/products?limit=1', 'count=exact', null), [undefined, undefined])
       const strict = await count('/products?limit=1', 'count=exact, handling=strict', null)

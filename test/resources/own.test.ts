@@ -62,7 +62,7 @@ const whole = {
 }
 
 forEachEngine((engine) => {
-  describe('a resource of one’s own', () => {
+  describe('an author-defined resource', () => {
     let db: Database
     let service: TestApp
     before(async () => {
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       return answer.json().map(({ title }: { title: string }) => title)
     }
 
-    it('201, and 200 with every kind of value as it was sent', async () => {
+    it('201, and 200 with every kind of value as sent', async () => {
       const answer = await post(whole)
       assert.equal(answer.statusCode, 201, answer.body)
       const { id, createdAt, updatedAt, ...rest } = answer.json()
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 with instants in UTC, filtered by whatever offset', async () => {
+    it('200 with instants in UTC, filtered with any offset', async () => {
       const { id, startsAt } = await create({ startsAt: '2020-03-01T13:00:00+02:00' })
       assert.equal(startsAt, '2020-03-01T11:00:00.000Z')
       const query = `startsAt=${encodeURIComponent('2020-03-01T12:00:00+01:00')}`
@@ -114,14 +114,14 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for a filter by the largest integers there are', async () => {
+    it('200 for a filter by the largest safe integer', async () => {
       const count = 9_007_199_254_740_991
       const { id } = await create({ count })
       const found = await send({ url: `${url}?count=${count}` })
       assert.deepEqual([found.statusCode, found.json()[0]?.id], [200, id])
     })
 
-    it('200 for PATCH that merges objects, sets truth and removes with null; PUT removes what is left out', async () => {
+    it('200 for PATCH that merges objects, sets booleans and removes with null; PUT removes absent fields', async () => {
       const { id } = await create({ isOpen: true, place: { street: 'A', number: 1 }, tags: ['x'] })
       const patch = { isOpen: false, place: { number: null }, tags: null }
       const patched = await send({ method: 'PATCH', url: `${url}/${id}`, payload: patch })
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('startsAfter=2040-01-01'), [])
     })
 
-    it('200 with q in each searched field, without regard to case and with wildcards as they are', async () => {
+    it('200 with q in each searched field, ignoring case and taking wildcards literally', async () => {
       await create({ title: 'Needle in title' })
       await create({ title: 'S2', text: 'a nEEdle\nin text, 100%' })
       await create({ title: 'S3', free: 'needle where nobody looks' })
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('q=%25needle'), [])
     })
 
-    it('200 with pages that neither skip nor repeat, by each sort', async () => {
+    it('200 with pages that neither skip nor repeat rows, by each sort', async () => {
       for (const sort of ['title', '-count', 'state,-title', '-createdAt', 'id']) {
         const all: number[] = []
         for (let next: string | undefined = `${url}?limit=2&sort=${sort}`; next; ) {
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       ['a wrong member of an object', { place: { street: 1 } }, 400, 'place.street'],
     ]
     for (const [what, change, status, field] of broken) {
-      it(`${status} for ${what}, and nothing is kept (T-API-06)`, async () => {
+      it(`${status} for ${what}, and nothing is stored (T-API-06)`, async () => {
         const before = (await send({ url: `${url}?limit=200` })).json().length
         const answer = await post(fresh(change))
         assert.deepEqual([answer.statusCode, answer.json().errors?.[0].field], [status, field], answer.body)
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('409 naming the unique field that is taken, whatever its case', async () => {
+    it('409 naming the unique field in use, whatever its case', async () => {
       await create({ code: 'Unique', owner: 'one@example.com' })
       const taken = async (more: object) => (await post(fresh(more))).json()
       assert.deepEqual((await taken({ code: 'uNIQUE' })).errors[0].field, 'code')
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'POST', url, payload: fresh(), scopes: 'line-items:read' })).statusCode, 403)
     })
 
-    it('404 for the resources that this definition does not have', async () => {
+    it('404 for resources that this definition does not have', async () => {
       for (const path of ['/products', '/users', '/v1/books']) assert.equal((await send({ url: path })).statusCode, 404)
     })
 
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       assert.ok(!document.paths['/products'])
     })
 
-    it('has a report with its truth and its objects in each format', async () => {
+    it('has a report with its booleans and its objects in each format', async () => {
       const [kind] = reportKinds(definition) as [ReportKind]
       assert.deepEqual(
         (await send({ url: '/api/report-types' })).json().map((type: { reportType: string }) => type.reportType),

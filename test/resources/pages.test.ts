@@ -11,8 +11,8 @@ const page = (characters: number): Page => ({
   generation: null,
 })
 
-describe('pagesKept', () => {
-  it('gives back what was kept under its URL, the newest of several', () => {
+describe('pageCache', () => {
+  it('returns what was cached for a URL, the newest of several', () => {
     const pages = pageCache()
     const [first, second] = [page(1), page(2)]
     assert.equal(pages.keep('/a', first), first)
@@ -22,7 +22,7 @@ describe('pagesKept', () => {
     assert.equal(pages.of('/a'), second)
   })
 
-  it('drops the page not asked for the longest when there are more than two million characters', () => {
+  it('evicts the least recently used page beyond two million characters', () => {
     const pages = pageCache()
     for (const name of ['/a', '/b', '/c']) pages.keep(name, page(600_000))
     pages.of('/a')
@@ -33,7 +33,7 @@ describe('pagesKept', () => {
     )
   })
 
-  it('counts a page once however often it is kept, and the URL too', () => {
+  it('counts a page once however often it is cached, including its URL', () => {
     const pages = pageCache()
     pages.keep('/other', page(600_000))
     for (let turn = 0; turn < 10; turn++) pages.keep('/same', page(600_000))
@@ -42,7 +42,7 @@ describe('pagesKept', () => {
     assert.equal(pages.of('/other'), undefined)
   })
 
-  it('keeps nothing that is larger than all pages together', () => {
+  it('does not cache a page larger than the whole cache', () => {
     const pages = pageCache()
     const large = page(2_100_000)
     assert.equal(pages.keep('/large', large), large)

@@ -34,7 +34,7 @@ forEachEngine((engine) => {
         headers: { ...(prefer !== undefined && { prefer }), ...headers },
       } as InjectOptions)
     const applied = ({ headers }: Response) => headers['preference-applied']
-    /** The fields that a refusal names, with what it says of each. */
+    /** The fields named in a 400 response, with their messages. */
     const named = (answer: Response) => {
       assert.equal(answer.statusCode, 400, answer.body)
       assert.equal(answer.json().errorCode, 'INVALID_INPUT')
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
         assert.equal(applied(answer), 'return=minimal')
       }
 
-      it('201 without a body but with Location and ETag under minimal', async () => {
+      it('return=minimal: 201 without a body but with Location and ETag', async () => {
         const answer = await send('POST', '/products', lamp, 'return=minimal')
         assert.equal(answer.statusCode, 201)
         empty(answer)
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
         assert.equal((await send('GET', answer.headers.location as string)).json().name, 'Lamp')
       })
 
-      it('202 without a body but with Location and Retry-After under minimal', async () => {
+      it('return=minimal: 202 without a body but with Location and Retry-After', async () => {
         const answer = await send('POST', '/api/reports', report, 'return=minimal')
         assert.equal(answer.statusCode, 202)
         empty(answer)
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       })
 
       for (const method of ['PUT', 'PATCH']) {
-        it(`204 with the new ETag to a ${method} under minimal`, async () => {
+        it(`return=minimal: 204 with the new ETag for ${method}`, async () => {
           const { etag } = (await send('GET', product)).headers
           const answer = await send(method, product, { name: method, price: 2 }, 'return=minimal')
           assert.equal(answer.statusCode, 204)
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('the whole under representation, and without a preference', async () => {
+      it('return=representation, and no preference: the whole representation', async () => {
         const asked = await send('PUT', product, lamp, 'return=representation, return=minimal')
         assert.deepEqual([asked.statusCode, asked.json().name], [200, 'Lamp'])
         assert.equal(applied(asked), 'return=representation')
@@ -88,14 +88,14 @@ forEachEngine((engine) => {
         assert.deepEqual([plain.statusCode, applied(plain)], [200, undefined])
       })
 
-      it('201 with its secret to a webhook under minimal: it is shown nowhere else', async () => {
+      it('return=minimal: 201 with its secret for a webhook, because no other response contains it', async () => {
         const answer = await send('POST', '/api/webhooks', hook, 'return=minimal')
         assert.equal(answer.statusCode, 201)
         assert.match(answer.json().secret, /^whsec_/)
         assert.equal(applied(answer), undefined)
       })
 
-      it('refusals keep their body under minimal', async () => {
+      it('return=minimal: error responses keep their body', async () => {
         const invalid = await send('POST', '/products', { name: 'Lamp', price: -1 }, 'return=minimal')
         assert.deepEqual([invalid.statusCode, invalid.json().errorCode], [422, 'VALIDATION_ERROR'])
         const outdated = await send('PUT', product, lamp, 'return=minimal', { 'if-match': '"999"' })
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
         assert.equal(applied(outdated), undefined)
       })
 
-      it('a repeated request is answered in the form it prefers', async () => {
+      it('a repeated request gets the response in its preferred form', async () => {
         const headers = { 'idempotency-key': 'prefer-1' }
         const first = await send('POST', '/products', lamp, 'return=minimal', headers)
         const again = await send('POST', '/products', lamp, 'return=minimal', headers)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
         ['DELETE', '/api/webhooks/whk_0000000000000000000000?x=1', undefined, { x: parameter }],
       ]
       for (const [method, url, payload, errors] of refused) {
-        it(`400 naming all that would be ignored of ${method} ${url} under strict`, async () => {
+        it(`400 with handling=strict naming everything that ${method} ${url} would ignore`, async () => {
           const answer = await send(method, url, payload, 'handling=strict')
           assert.deepEqual(named(answer), errors)
           assert.equal(applied(answer), 'handling=strict')
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       }
 
       for (const method of ['PUT', 'PATCH']) {
-        it(`400 to a ${method} with unknown and read-only fields under strict; nothing is changed`, async () => {
+        it(`400 with handling=strict for ${method} with unknown and read-only fields; nothing changes`, async () => {
           const { etag } = (await send('GET', product)).headers
           const payload = { ...lamp, id: 7, updatedAt: 'x', color: 'red' }
           const answer = await send(method, `${product}?x=1`, payload, 'handling=strict')
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('200 and 201 to what has nothing unknown under strict', async () => {
+      it('200/201 with handling=strict when every member is known', async () => {
         const accepted: [string, string, object?][] = [
           ['POST', '/products', lamp],
           ['PUT', product, lamp],
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('unknown parts are ignored under lenient and without a preference', async () => {
+      it('ignores unknown members with handling=lenient and without a preference', async () => {
         for (const prefer of ['handling=lenient', 'handling=severe', undefined]) {
           const answer = await send('PUT', `${product}?x=1`, { ...lamp, id: 7, color: 'red' }, prefer)
           assert.equal(answer.statusCode, 200)
@@ -180,12 +180,12 @@ forEachEngine((engine) => {
         }
       })
 
-      it('a name of the prototype is unknown like any other', async () => {
+      it('treats a name of the prototype as unknown', async () => {
         const answer = await send('GET', '/products?toString=1&hasOwnProperty=2', undefined, 'handling=strict')
         assert.deepEqual(Object.keys(named(answer)), ['toString', 'hasOwnProperty'])
       })
 
-      it('401 and 403 come before', async () => {
+      it('401 and 403 take precedence', async () => {
         const headers = { prefer: 'handling=strict' }
         for (const [scopes, status] of [
           [null, 401],
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
     })
 
     describe('count', () => {
-      it('200 with X-Total-Count and what was honoured, among other preferences', async () => {
+      it('200 with X-Total-Count and Preference-Applied, among other preferences', async () => {
         const answer = await send(
           'GET',
           '/products?limit=1',
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
         assert.equal(applied(answer), 'handling=strict, count=exact')
       })
 
-      it('200 without a count, under Vary: Prefer all the same, so that caches keep both', async () => {
+      it('200 without a count, but with Vary: Prefer, so that caches store both', async () => {
         const answer = await send('GET', '/products?limit=1')
         assert.equal(answer.headers['x-total-count'], undefined)
         assert.match(String(answer.headers.vary), /^Prefer\b/)

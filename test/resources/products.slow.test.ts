@@ -22,7 +22,7 @@ forEachEngine((engine) => {
   const fieldsOf = (answer: { json: () => { errors: { field: string }[] } }) => [
     ...new Set(answer.json().errors.map(({ field }) => field)),
   ]
-  /** Another app on the same database, with other settings. */
+  /** Runs `use` with another app on the same database with other settings. */
   const withSettings = async (settings: Parameters<typeof testApp>[1], use: (other: TestApp) => Promise<void>) => {
     const other = await testApp(service.db, settings)
     await use(other).finally(() => other.app.close())
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
     }
   }
   const refusesWrongCallers = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: () => string) => {
-    it('401 without a token and with a wrong one, 403 without the scope', async () => {
+    it('401 without a token and with an invalid one, 403 without the scope', async () => {
       const request = { method, url: url(), ...(method !== 'DELETE' && { payload: { name: 'Pen', price: 1 } }) }
       await is({ ...request, scopes: null }, 401, 'AUTH_REQUIRED')
       await is({ ...request, token: 'expired' }, 401, 'AUTH_TOKEN_EXPIRED')
@@ -83,12 +83,12 @@ forEachEngine((engine) => {
       assert.deepEqual(await stored(product.id), product)
     })
 
-    it('201 with a Location under the prefix that was used', async () => {
+    it('201 with a Location under the prefix of the request', async () => {
       const answer = await send({ method: 'POST', url: '/v1/products', payload: { name: 'Pen', price: 1 } })
       assert.equal(answer.headers.location, `/v1/products/${answer.json().id}`)
     })
 
-    it('201 with unknown and read-only fields ignored (T-API-03)', async () => {
+    it('201 ignoring unknown and read-only fields (T-API-03)', async () => {
       const extra = {
         id: 4_711,
         revision: 9,
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal(product.createdAt, new Date(service.clock.now).toISOString())
     })
 
-    it('201 with every price of up to two decimals, kept exactly', async () => {
+    it('201 with any price of up to two decimals, stored exactly', async () => {
       for (const price of [
         0, 0.01, 0.07, 0.29, 1.1, 4.35, 1_234_567.89, 6_213_230.18, 459_405_344.18, 999_999_999.99,
       ]) {
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('201 with any text that has no control characters, kept exactly', async () => {
+    it('201 with any text without control characters, stored exactly', async () => {
       for (const name of [
         'x'.repeat(200),
         'Füller ✒️ 🖋',
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('409 never: two products may share a name', async () => {
+    it('201 for two products with the same name', async () => {
       const [first, second] = [await create(), await create()]
       assert.equal(second.id, first.id + 1)
     })
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /products/{id}', () => {
-    it('200 for everybody, kept by every cache for a minute', async () => {
+    it('200 without a token, cacheable by any cache for a minute', async () => {
       const { id } = await create()
       const answer = await send({ url: `/products/${id}`, scopes: null })
       assert.equal(answer.statusCode, 200)
@@ -173,14 +173,14 @@ forEachEngine((engine) => {
       assert.deepEqual([changed.statusCode, changed.headers.etag, changed.json().name], [200, '"2"', 'Pencil'])
     })
 
-    it('304 and 200 by If-Modified-Since', async () => {
+    it('304 and 200 depending on If-Modified-Since', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-modified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await send({ url: `/products/${id}`, headers: since(0) })).statusCode, 304)
       assert.equal((await send({ url: `/products/${id}`, headers: since(-1_000) })).statusCode, 200)
     })
 
-    it('200 and 304 to HEAD, without a body', async () => {
+    it('200 and 304 for HEAD, without a body', async () => {
       const { id } = await create()
       const answer = await send({ method: 'HEAD', url: `/products/${id}` })
       assert.deepEqual([answer.statusCode, answer.body, answer.headers.etag], [200, '', '"1"'])
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'HEAD', url: `/products/${id}`, headers })).statusCode, 304)
     })
 
-    it('200 with the asked fields only, and a weak tag of their own', async () => {
+    it('200 with only the requested fields, and their own weak tag', async () => {
       const { id } = await create()
       const answer = await send({ url: `/products/${id}?fields=price,secret,id` })
       assert.deepEqual(answer.json(), { price: 1.5, id })
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send({ url: `/products/${id}?fields=` })).json(), await stored(id))
     })
 
-    it('400 for fields given twice or more than 50', async () => {
+    it('400 for a repeated fields parameter or more than 50 fields', async () => {
       await is({ url: '/products/1?fields=id&fields=name' }, 400, 'INVALID_INPUT')
       await is({ url: `/products/1?fields=${'a,'.repeat(51)}` }, 400, 'INVALID_INPUT')
     })
@@ -208,18 +208,18 @@ forEachEngine((engine) => {
       }
     })
 
-    it('404 when there is none, with or without conditions', async () => {
+    it('404 when there is no such product, with or without preconditions', async () => {
       await is({ url: '/products/2147483647' }, 404, 'RESOURCE_NOT_FOUND')
       await is({ url: '/products/2147483647', headers: { 'if-none-match': '*' } }, 404, 'RESOURCE_NOT_FOUND')
       await is({ url: '/v2147483647/products/1' }, 404, 'RESOURCE_NOT_FOUND')
     })
 
-    it('401 with a wrong token, although the path is public', async () => {
+    it('401 with an invalid token, although the path is public', async () => {
       await is({ url: '/products/1', token: 'expired' }, 401, 'AUTH_TOKEN_EXPIRED')
       await is({ url: '/products', token: 'forged' }, 401, 'AUTH_TOKEN_INVALID')
     })
 
-    it('401 without a token and private with one where the catalogue is closed', async () => {
+    it('401 without a token, and private with one, when reading is not public', async () => {
       const { id } = await create()
       await withSettings({ publicRead: false }, async (closed) => {
         for (const url of [`/products/${id}`, '/products']) {
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       assert.equal((await put(product.id, { 'if-match': '"2"' })).headers.etag, '"3"')
     })
 
-    it('412 by If-None-Match with the current tag, weak too, or * (T-RACE-02)', async () => {
+    it('412 for If-None-Match with the current tag, even weak, or * (T-RACE-02)', async () => {
       const { id } = await create()
       for (const tag of ['"1"', 'W/"1"', '*', '"7", W/"1"']) {
         assert.equal((await put(id, { 'if-none-match': tag })).statusCode, 412, tag)
@@ -283,7 +283,7 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-match': '"2"', 'if-none-match': '"2"' })).statusCode, 412)
     })
 
-    it('412 by If-Unmodified-Since when changed later, 200 within the same second, ignored next to If-Match', async () => {
+    it('412 for If-Unmodified-Since when changed later, 200 within the same second, ignored next to If-Match', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-unmodified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await put(id, since(-1_000))).statusCode, 412)
@@ -292,14 +292,14 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-unmodified-since': 'no date' })).statusCode, 200)
     })
 
-    it('404 when there is none: PUT creates nothing, whatever the condition', async () => {
+    it('404 when there is no such product: PUT never creates, whatever the precondition', async () => {
       const payload = { name: 'Pen', price: 1 }
       for (const headers of [{}, { 'if-match': '"1"' }, { 'if-none-match': '*' }, { 'if-match': '*' }]) {
         await is({ method: 'PUT', url: '/products/2147483647', payload, headers }, 404, 'RESOURCE_NOT_FOUND')
       }
     })
 
-    it('404 for any positive integer that no product has, however long', async () => {
+    it("404 for any positive integer that is no product's id, however long", async () => {
       const payload = { name: 'Pen', price: 1 }
       for (const id of ['2147483648', '9999999999', '9007199254740993', '9'.repeat(30)]) {
         const url = `/products/${id}`
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('428 without If-Match where the service demands it', async () => {
+    it('428 without If-Match when the service requires it', async () => {
       const { id } = await create()
       await withSettings({ requireIfMatch: true }, async (strict) => {
         const write = async (method: 'PUT' | 'PATCH' | 'DELETE', headers: Record<string, string> = {}) => {
@@ -331,7 +331,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('400 for an id that no product can have, before the body is judged', async () => {
+    it('400 for an id that no product can have, before the body is validated', async () => {
       await is({ method: 'PUT', url: '/products/1e3', payload: { name: 'Pen', price: 1 } }, 400, 'INVALID_INPUT')
     })
 
@@ -350,7 +350,7 @@ forEachEngine((engine) => {
       })
 
     for (const type of [mergePatch, 'application/json', 'application/merge-patch+json; charset=utf-8']) {
-      it(`200 with only the sent members changed, as ${type}`, async () => {
+      it(`200 changing only the sent members, as ${type}`, async () => {
         const product = await create()
         const answer = await patch(product.id, { price: 2 }, {}, type)
         assert.deepEqual([answer.statusCode, answer.headers.etag], [200, '"2"'])
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with read-only and unknown members ignored (T-API-03)', async () => {
+    it('200 ignoring read-only and unknown members (T-API-03)', async () => {
       const product = await create()
       const answer = await patch(product.id, { id: 1, revision: 70, createdAt: null, nameKey: 'x', extra: { a: null } })
       assert.deepEqual(answer.json(), { ...product, updatedAt: answer.json().updatedAt })
@@ -383,7 +383,7 @@ forEachEngine((engine) => {
       ['a broken rule', { price: -1 }, 422, 'VALIDATION_ERROR'],
     ]
     for (const [note, body, status, code] of wrong) {
-      it(`${status} ${code} for ${note}, and nothing is changed`, async () => {
+      it(`${status} ${code} for ${note}, and nothing changes`, async () => {
         const product = await create()
         const answer = await patch(product.id, body)
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code], answer.body)
@@ -407,7 +407,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { price: 2 }, { 'if-match': '*' })).statusCode, 200)
     })
 
-    it('404 when there is none, 415 as another media type', async () => {
+    it('404 when there is no such product, 415 for another media type', async () => {
       const missing = await patch(2_147_483_647, { price: 2 })
       assert.deepEqual([missing.statusCode, missing.json().errorCode], [404, 'RESOURCE_NOT_FOUND'])
       for (const type of ['application/json-patch+json', 'text/plain']) {
@@ -415,7 +415,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for each of two patches at once, and neither is lost', async () => {
+    it('200 for both of two concurrent patches, and neither is lost', async () => {
       const { id } = await create()
       const answers = await Promise.all([patch(id, { name: 'Both' }), patch(id, { price: 42 })])
       assert.deepEqual(
@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       await is({ method: 'PUT', url: `/products/${id}`, payload: { name: 'Pen', price: 1 } }, 404, 'RESOURCE_NOT_FOUND')
     })
 
-    it('412 when the tag is outdated or weak, and the product stays; 204 with the current one', async () => {
+    it('412 when the tag is outdated or weak, and the product remains; 204 with the current one', async () => {
       const product = await create()
       const outdated: Record<string, string>[] = [
         { 'if-match': '"7"' },
@@ -456,14 +456,14 @@ forEachEngine((engine) => {
       assert.equal((await remove(product.id, { 'if-match': '"1"' })).statusCode, 404)
     })
 
-    it('204 to one of ten at once, 404 to the others', async () => {
+    it('204 for one of ten concurrent requests, 404 for the others', async () => {
       const { id } = await create()
       const answers = await Promise.all(Array.from({ length: 10 }, () => remove(id)))
       const statuses = answers.map(({ statusCode }) => statusCode).sort()
       assert.deepEqual(statuses, [204, ...Array(9).fill(404)])
     })
 
-    it('ids are never given out again', async () => {
+    it('never reuses ids', async () => {
       const { id } = await create()
       await remove(id)
       const next = await create()
@@ -480,7 +480,7 @@ forEachEngine((engine) => {
   })
 
   describe('other methods', () => {
-    it('405 with Allow, 204 to OPTIONS with Allow', async () => {
+    it('405 with Allow, 204 for OPTIONS with Allow', async () => {
       const collection = 'GET, HEAD, OPTIONS, POST'
       const single = 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'
       for (const prefix of ['', '/v1']) {

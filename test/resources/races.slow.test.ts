@@ -7,7 +7,7 @@ const clients = 20
 const increments = 10
 
 forEachEngine((engine) => {
-  describe('writers of one product at once (T-RACE-01)', () => {
+  describe('concurrent writers of one product (T-RACE-01)', () => {
     const service = appOn(engine)
     let url: string
 
@@ -21,7 +21,7 @@ forEachEngine((engine) => {
       return { price: answer.json().price as number, tag: String(answer.headers.etag) }
     }
 
-    /** Reads, adds one and writes with what was read as the condition; tells how that ended. */
+    /** Reads, increments and writes with the read tag as precondition; returns the status. */
     const increment = async (method: 'PUT' | 'PATCH') => {
       const { price, tag } = await read()
       const payload = { name: 'Counter', price: price + 1 }
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     }
 
     for (const method of ['PUT', 'PATCH'] as const) {
-      it(`412 to every loser of ${clients} × ${increments} ${method}s: the counter is the number of 200s`, async () => {
+      it(`412 for every loser of ${clients} × ${increments} ${method}s: the counter equals the number of 200s`, async () => {
         await start()
         const client = async () => {
           const statuses: number[] = []
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 to each in the end when every loser reads again', async () => {
+    it('200 for each writer in the end when every loser reads again', async () => {
       await start()
       const client = async () => {
         while ((await increment('PUT')) !== 200);
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await read(), { price: clients, tag: `"${clients + 1}"` })
     })
 
-    it('exactly one 200 where all hold the same tag, and one 204 or 412s where some delete (T-RACE-02)', async () => {
+    it('exactly one 200 when all use the same tag, and one 204 or 412s when some delete (T-RACE-02)', async () => {
       await start()
       const headers = { 'if-match': '"1"' }
       const answers = await Promise.all(
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       assert.equal(exists, statuses.includes(200))
     })
 
-    it('200 to each of 20 unconditional PUTs, one revision each', async () => {
+    it('200 for each of 20 unconditional PUTs, one revision each', async () => {
       await start()
       const payload = { name: 'Counter', price: 1 }
       const answers = await Promise.all(Array.from({ length: clients }, () => send({ method: 'PUT', url, payload })))

@@ -20,7 +20,7 @@ function refusalOf(answer: Answer): Record<string, string> {
 }
 
 forEachEngine((engine) => {
-  describe('a query parameter that the operation does not have', () => {
+  describe('an unknown query parameter', () => {
     const app = appOn(engine)
     const send: TestApp['send'] = (request) => app.send({ scopes, ...request })
     const none = 'is not a parameter: this operation has none'
@@ -39,25 +39,25 @@ forEachEngine((engine) => {
       ['GET', '/v2/books?__proto__=1', { ['__proto__']: `is not a parameter: expected ${ofBooks}` }],
     ]
     for (const [method, url, errors] of refused) {
-      it(`400 naming the nearest one, or all there are: ${method} ${url}`, async () => {
+      it(`400 naming the nearest parameter, or all of them: ${method} ${url}`, async () => {
         const answer = await send({ method, url, ...(method === 'POST' && { payload: { name: 'N', price: 1 } }) })
         assert.deepEqual(Object.entries(refusalOf(answer)), Object.entries(errors))
       })
     }
 
-    it('400 to HEAD as to GET', async () => {
+    it('400 for HEAD as for GET', async () => {
       assert.equal((await send({ method: 'HEAD', url: '/v2/books?limt=5' })).statusCode, 400)
     })
 
     for (const prefix of ['', '/v1']) {
-      it(`200 as if it were not there, under ${prefix || 'the bare paths'}`, async () => {
+      it(`200 ignoring the parameter under ${prefix || 'the bare paths'}`, async () => {
         for (const url of ['/books?limt=5&_=1', '/products?x', '/api/reports?stauts=failed', '/api/usage?x=1']) {
           assert.equal((await send({ url: prefix + url })).statusCode, 200, url)
         }
       })
     }
 
-    it('200 to every parameter of a list of v2, its next page included', async () => {
+    it('200 for every parameter of a list of v2, including its next page', async () => {
       for (const title of ['A', 'B'])
         await send({ method: 'POST', url: '/v2/books', payload: { title, author: 'Ada', genre: 'Novel' } })
       const query = 'limit=1&sort=genre,-title&fields=id,title&author=ada&genre=novel&updatedAfter=2026-01-01'
@@ -66,13 +66,13 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: first.json().next })).json().items[0].title, 'A')
     })
 
-    it('what belongs to no version ignores it', async () => {
+    it('paths outside the versions ignore it', async () => {
       for (const url of ['/openapi.json?x=1', '/docs?x=1', '/problems/auth-required?x=1', '/livez?x=1']) {
         assert.equal((await send({ url })).statusCode, 200, url)
       }
     })
 
-    it('401, 403, 404 and 405 come before', async () => {
+    it('401, 403, 404 and 405 take precedence', async () => {
       assert.equal((await send({ url: '/v2/users?x=1', scopes: null })).statusCode, 401)
       assert.equal((await send({ url: '/v2/users?x=1', scopes: 'books:write' })).statusCode, 403)
       assert.equal((await send({ url: '/v2/nothing?x=1' })).statusCode, 404)
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a query parameter that a definition of its own does not have', () => {
+  describe("an unknown query parameter in an author's definition", () => {
     const cases: [what: string, unknownParameters: 'refuse' | 'ignore' | undefined, statuses: number[]][] = [
       ['400 under every prefix', undefined, [400, 400, 400]],
       ['200 where its first version ignores them', 'ignore', [200, 200, 400]],

@@ -38,7 +38,7 @@ forEachEngine((engine) => {
   ]
 
   describe('POST /users', () => {
-    it('201 with the user, Location and ETag; the full set for users:read:full', async () => {
+    it('201 with the user, Location and ETag; all fields for users:read:full', async () => {
       const payload = { name: 'Ada', email: fresh(), address: '1 Main St', phone: '+49 30' }
       const answer = await send({ ...post(payload), scopes: full })
       assert.equal(answer.statusCode, 201)
@@ -50,12 +50,12 @@ forEachEngine((engine) => {
       assert.equal(answer.headers.etag, '"1"')
     })
 
-    it('201 with name and email alone', async () => {
+    it('201 with only name and email', async () => {
       const answer = await send(post({ name: 'Ada', email: fresh() }))
       assert.deepEqual(Object.keys(answer.json()), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
 
-    it('201 for addresses of the HTML pattern, stored as given', async () => {
+    it('201 for addresses that match the HTML pattern, stored as given', async () => {
       const local = fresh().split('@')[0]
       const long = `${'a'.repeat(243)}${String(++count).padStart(3, '0')}@plinth`
       assert.equal(long.length, 253)
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for anything else', async () => {
+    it('422 for other addresses', async () => {
       const wrong = [
         '',
         'ada',
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 naming every broken field at once', async () => {
+    it('422 naming every invalid field at once', async () => {
       const payload = { name: '', email: 'x', address: 'a\u0000', phone: 'call me' }
       assert.deepEqual(fieldsOf(await is(post(payload), 422, 'VALIDATION_ERROR')), [
         'name',
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for other Unicode forms of it, which the pattern does not know', async () => {
+    it('422 for other Unicode forms of it, which do not match the pattern', async () => {
       const email = fresh()
       await create({ email })
       const forms = [
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       for (const form of forms) await is(post({ name: 'Eve', email: form }), 422, 'VALIDATION_ERROR', form)
     })
 
-    it('201 to exactly one of 30 at once, 409 to the others', async () => {
+    it('201 for exactly one of 30 concurrent requests, 409 for the others', async () => {
       for (let round = 0; round < 3; round++) {
         const forms = spellings(fresh())
         const answers = await Promise.all(
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('409 to PUT and PATCH that would take it, 200 where it is one’s own', async () => {
+    it("409 for PUT and PATCH to an address in use, 200 for the user's own", async () => {
       const [ada, eve] = [await create(), await create({ name: 'Eve' })]
       const taken = { name: 'Eve', email: ada.email.toUpperCase() }
       await is({ method: 'PUT', url: `/users/${eve.id}`, payload: taken }, 409, 'DUPLICATE_RESOURCE')
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.deepEqual([own.statusCode, own.json().email], [200, eve.email.toUpperCase()])
     })
 
-    it('201 again once the user who had it is gone or has another one', async () => {
+    it('201 again once its user was deleted or has another address', async () => {
       const [first, second] = [await create(), await create()]
       await send({ method: 'DELETE', url: `/users/${first.id}` })
       await send({ method: 'PATCH', url: `/users/${second.id}`, payload: { email: fresh() } })
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
     const read = (id: number, bearer: string, headers = {}, query = '') =>
       send({ url: `/users/${id}${query}`, token: bearer, headers })
 
-    it('200 with the full set to that user and to users:read:full, reduced to others', async () => {
+    it('200 with all fields for that user and for users:read:full, reduced for others', async () => {
       const { id } = await create()
       const seen = async (bearer: string) => Object.keys((await read(id, bearer)).json())
       assert.deepEqual(await seen(token('users:read', 'cli_web', 'usr_other')), reduced)
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await seen(token('users:read users:read:full')), whole)
     })
 
-    it('200 with a tag of its own for each view (T-HTTP-16)', async () => {
+    it('200 with a separate tag for each view (T-HTTP-16)', async () => {
       const { id } = await create()
       const [other, all] = [token('users:read'), token('users:read users:read:full')]
       const [small, large] = [await read(id, other), await read(id, all)]
@@ -201,14 +201,14 @@ forEachEngine((engine) => {
       assert.equal((await read(id, all, unchanged)).statusCode, 200)
     })
 
-    it('200 private, to be asked for again', async () => {
+    it('200 with Cache-Control: private, no-cache', async () => {
       const { id } = await create()
       const answer = await read(id, token('users:read'))
       assert.equal(answer.headers['cache-control'], 'private, no-cache')
       assert.equal(answer.headers.expires, undefined)
     })
 
-    it('200 with nothing hidden by way of `fields` (T-API-04)', async () => {
+    it('200 without hidden fields even when `fields` names them (T-API-04)', async () => {
       const { id } = await create()
       const query = '?fields=address,phone,emailKey,view,revision,id'
       assert.deepEqual((await read(id, token('users:read'), {}, query)).json(), { id })
@@ -216,7 +216,7 @@ forEachEngine((engine) => {
       assert.deepEqual(answer.json(), { phone: '+49 30 (1)-2' })
     })
 
-    it('200 with the same tag whether a hidden field changes or not, for `fields` (T-API-04)', async () => {
+    it('200 with the same tag whether or not a hidden field changes, with `fields` (T-API-04)', async () => {
       const { id } = await create()
       const tag = async () => (await read(id, token('users:read'), {}, '?fields=name,phone')).headers.etag
       const before = await tag()
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       assert.equal(await tag(), before)
     })
 
-    it('404 when there is none, 401 without a token, 403 without users:read', async () => {
+    it('404 when there is no such user, 401 without a token, 403 without users:read', async () => {
       await is({ url: '/users/2147483647' }, 404, 'RESOURCE_NOT_FOUND')
       await is({ url: '/users/1', scopes: null }, 401, 'AUTH_REQUIRED')
       await is({ url: '/users/1', scopes: 'users:write users:read:full' }, 403, 'ACCESS_DENIED')
@@ -234,7 +234,7 @@ forEachEngine((engine) => {
   })
 
   describe('PUT /users/{id}', () => {
-    it('200 with either view’s tag as If-Match, 412 with an outdated one', async () => {
+    it('200 with the tag of either view as If-Match, 412 with an outdated one', async () => {
       const { id } = await create()
       const put = (tag: string) =>
         send({
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
       assert.equal((await put('"2.reduced"')).statusCode, 412)
     })
 
-    it('200 for GET → change → PUT by one who sees everything', async () => {
+    it('200 for GET → change → PUT by a caller who sees every field', async () => {
       const user = await create()
       const answer = await send({
         method: 'PUT',
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       assert.deepEqual(answer.json(), { ...user, name: 'Bo', updatedAt: answer.json().updatedAt })
     })
 
-    it('404 when there is none, 403 without users:write', async () => {
+    it('404 when there is no such user, 403 without users:write', async () => {
       const payload = { name: 'Ada', email: fresh() }
       await is({ method: 'PUT', url: '/users/2147483647', payload }, 404, 'RESOURCE_NOT_FOUND')
       await is({ method: 'PUT', url: '/users/1', payload, scopes: 'users:read' }, 403, 'ACCESS_DENIED')
@@ -269,13 +269,13 @@ forEachEngine((engine) => {
   describe('PATCH /users/{id}', () => {
     const patch = (id: number, payload: object) => send({ method: 'PATCH', url: `/users/${id}`, payload, scopes: full })
 
-    it('200 with null removing optional fields, others kept', async () => {
+    it('200 and null removes optional fields; other fields are unchanged', async () => {
       const { id, name, email } = await create()
       const { address, phone, ...rest } = (await patch(id, { address: null, phone: null })).json()
       assert.deepEqual([address, phone, rest.name, rest.email], [undefined, undefined, name, email])
     })
 
-    it('200 keeps what the caller cannot see', async () => {
+    it('200 and hidden fields keep their values', async () => {
       const { id } = await create()
       const answer = await send({
         method: 'PATCH',
@@ -287,13 +287,13 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/users/${id}`, scopes: full })).json().address, '1 Main St')
     })
 
-    it('400 for null at a required field, 422 for a broken rule', async () => {
+    it('400 for null in a required field, 422 for a broken rule', async () => {
       const { id } = await create()
       assert.equal((await patch(id, { email: null })).json().errorCode, 'MISSING_REQUIRED_FIELD')
       assert.equal((await patch(id, { email: 'x', phone: 'y' })).json().errorCode, 'VALIDATION_ERROR')
     })
 
-    it('400 and 422 for what the patch breaks by itself, before 404 and 412', async () => {
+    it('400 and 422 for invalid members of the patch, before 404 and 412', async () => {
       const { id } = await create()
       for (const [payload, status] of [
         [{ email: null }, 400],
@@ -319,7 +319,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /users', () => {
-    it('200 with id, name and email of each, to whoever may read', async () => {
+    it('200 with id, name and email of each user, for any caller who may read', async () => {
       const { id, name, email } = await create({ name: 'Listed Once' })
       for (const scopes of ['users:read', full]) {
         const answer = await send({ url: '/users?name=listed%20once', scopes })
@@ -328,7 +328,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with nothing hidden by way of `fields` or filters (T-API-04)', async () => {
+    it('200 without hidden fields even when `fields` or filters name them (T-API-04)', async () => {
       const { id } = await create({ name: 'Hidden Once', phone: '999' })
       const query = 'name=hidden%20once&fields=id,phone,address,emailKey'
       assert.deepEqual((await send({ url: `/users?${query}`, scopes: full })).json(), [{ id }])
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       await is({ url: '/users?sort=phone' }, 400, 'INVALID_INPUT')
     })
 
-    it('200 with the one who has an address, without regard to case', async () => {
+    it('200 with the user who has an address, ignoring case', async () => {
       const { id, email } = await create()
       const found = await send({ url: `/users?email=${encodeURIComponent(email.toUpperCase())}` })
       assert.deepEqual(

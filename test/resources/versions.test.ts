@@ -20,7 +20,7 @@ const notes = collection({
   hides: { fields: ['secret'], unless: ({ scopes }) => scopes.has('notes:read:full') },
 })
 
-/** Counts the notes: a report type that no resource has by itself. */
+/** A report type that counts the notes, in addition to the resources' own. */
 const totals: ReportKind = {
   ...{ name: 'totals', scope: 'notes:read', from: '(select count(*) as notes from resource_notes) as totals' },
   columns: [{ name: 'notes', type: 'integer', sql: 'notes' }],
@@ -35,7 +35,7 @@ const definition = service({
 const scopes = 'notes:read notes:write products:write reports:read reports:write'
 
 forEachEngine((engine) => {
-  describe('a definition of several versions', () => {
+  describe('a definition with several versions', () => {
     let db: Database
     let app: TestApp
     before(async () => {
@@ -58,14 +58,14 @@ forEachEngine((engine) => {
         assert.equal((await send({ ...note, url })).statusCode, 404)
     })
 
-    it('200 with the same row under each prefix of a resource that all versions have', async () => {
+    it('200 with the same row under each prefix for a resource in all versions', async () => {
       const { id } = (await send({ method: 'POST', url: '/products', payload: { name: 'P', price: 1 } })).json()
       for (const prefix of ['', '/v1', '/v2']) {
         assert.equal((await send({ url: `${prefix}/products/${id}` })).json().name, 'P', prefix)
       }
     })
 
-    it('200 with hidden fields for those with the scope of its own, in a single note only (T-API-04)', async () => {
+    it('200 with hidden fields for callers with the extra scope, in a single note only (T-API-04)', async () => {
       const full = `${scopes} notes:read:full`
       const { items } = (await send({ url: '/v2/notes', scopes: full })).json()
       const [{ id, secret }] = items
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/v2/notes/${id}`, scopes: full })).json().secret, 's')
     })
 
-    it('has the declared report type among those of its resources, under its scope', async () => {
+    it('lists the declared report type among those of its resources, under its scope', async () => {
       const types = (await send({ url: '/api/report-types' })).json()
       assert.deepEqual(
         types.map(({ reportType }: { reportType: string }) => reportType),
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       await snapshot.close()
     })
 
-    it('documents each version in a document of its own, with an operationId for each route', async () => {
+    it('documents each version in its own document, with an operationId for each route', async () => {
       const served = { '/openapi.json': false, '/v1/openapi.json': false, '/v2/openapi.json': true }
       for (const [url, hasNotes] of Object.entries(served)) {
         const { paths, webhooks } = (await send({ url })).json()

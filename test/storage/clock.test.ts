@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe("a node's clock", () => {
-    /** This machine's clock is `off` ms ahead; `passed` ms have gone by besides the real ones. */
+    /** This machine's clock is `off` ms ahead; `passed` ms have elapsed in addition to real time. */
     function node(off: number) {
       const state = { off, passed: 0, notices: [] as DriftNotice[], moved: 0 }
       const clock = sharedClock({
@@ -35,19 +35,19 @@ forEachEngine((engine) => {
       })
       return Object.assign(state, { clock })
     }
-    /** That a clock was measured rightly: it is off by no more than the longest of the round trips. */
+    /** Asserts a correct measurement: the clock is off by at most the longest round trip. */
     async function isRight({ measure, now }: SharedClock): Promise<void> {
       const begun = performance.now()
       await measure()
       const before = await databaseTime(db)()
       const shown = now()
       const after = await databaseTime(db)()
-      // Three milliseconds for what is cut off.
+      // Three milliseconds for rounding.
       const margin = performance.now() - begun + 3
       assert.ok(shown >= before - margin && shown <= after + margin, `${shown} is not from ${before} to ${after}`)
     }
 
-    it("is that of the database, however far this machine's is off", async () => {
+    it("follows the database, however far this machine's clock is off", async () => {
       for (const off of [0, 20 * minuteMs, -20 * minuteMs, 4_000]) {
         const { clock } = node(off)
         await isRight(clock)
@@ -55,9 +55,9 @@ forEachEngine((engine) => {
       }
     })
 
-    it("is just this machine's where the two agree", async () => {
+    it("equals this machine's clock where the two agree", async () => {
       const { clock } = node(0)
-      // Both are read on one machine here.
+      // Both are on the same machine here.
       for (let n = 0; n < 5; n++) await clock.measure()
       assert.ok(Math.abs(clock.now() - Date.now()) <= 2)
     })
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       [-31_000, 'unusable', false],
     ]
     for (const [off, drift, isUsable] of steps) {
-      it(`${off} ms off is ${drift ?? 'nothing to tell'}, and ${isUsable ? 'usable' : 'not usable'}`, async () => {
+      it(`${off} ms off reports ${drift ?? 'nothing'}, and is ${isUsable ? 'usable' : 'not usable'}`, async () => {
         const { clock, notices } = node(off)
         for (let n = 0; n < 3; n++) await clock.measure()
         assert.deepEqual(
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is not held to be wrong because of an answer that takes 40 s', async () => {
+    it('is not considered wrong because of a response that takes 40 s', async () => {
       const state = { passed: 0 }
       const slow = {
         ...db,
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       const notices: DriftNotice[] = []
       const clock = sharedClock({
         db: slow,
-        // The database's clock stays the real one: seen from it this node is up to 40 s ahead.
+        // The database's clock remains the real one; compared with it this node is up to 40 s ahead.
         wall: () => begun + state.passed,
         monotonic: () => state.passed,
         onDrift: (notice) => void notices.push(notice),
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.deepEqual([notices, clock.isUsable()], [[], true])
     })
 
-    it('tells of a change once, and of the return; of one that comes and goes once a minute at most', async () => {
+    it('reports a change once, and the return; a flapping clock at most once a minute', async () => {
       const state = node(40_000)
       const tick = async (off: number) => {
         state.off = off
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       assert.ok(told >= 1 && told <= 11, `${told} notices in ten minutes`)
     })
 
-    it('notices that it was moved, in both directions, and nothing while it goes on', async () => {
+    it('detects that it was set, in both directions, but not the normal passage of time', async () => {
       const state = node(0)
       await state.clock.measure()
       state.off = -20 * minuteMs
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       await isRight(state.clock)
     })
 
-    it('keeps what it knew while the database does not answer', async () => {
+    it('keeps its correction while the database does not respond', async () => {
       let isAway = false
       const flaky = {
         ...db,
@@ -169,9 +169,9 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the clock of the sweeps', () => {
+  describe('sweepClock', () => {
     const start = Date.parse('2026-03-01T12:00:00.000Z')
-    /** The database's clock is a row of it that the test writes. */
+    /** The database's clock is a row that the test writes. */
     const shown = sql`(select cast(value as double precision) from settings where name = 'clock')` as RawBuilder<number>
     let passed = 0
     let jumps: ClockJumped[]
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
           .values({ name: 'clock', value: String(at) })
           .execute()
       })
-    /** What it shows after this time, when the database's clock shows `at`. */
+    /** What it returns after `ms`, when the database's clock shows `at`. */
     const after = async (ms: number, at: number) => {
       passed += ms
       await set(at)
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it("is the database's as time goes on, and when it is put back", async () => {
+    it("follows the database's clock as time passes, and when it is set back", async () => {
       assert.equal(await after(0, start), 0)
       assert.equal(await after(minuteMs, start + minuteMs), minuteMs)
       assert.equal(await after(minuteMs, start + minuteMs + 64_000), minuteMs + 64_000)
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual(jumps, [])
     })
 
-    it('goes no further than time does when that jumps 20 minutes ahead, and is it again when it comes back', async () => {
+    it("advances only by real time when the database's clock jumps 20 minutes ahead, and follows it again when it returns", async () => {
       await after(0, start)
       for (let n = 1; n <= 3; n++) assert.equal(await after(minuteMs, start + (20 + n) * minuteMs), n * minuteMs)
       assert.deepEqual([jumps.length, jumps[0] instanceof ClockJumped], [1, true])
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.equal(jumps.length, 2)
     })
 
-    it('believes a clock that stays ahead for longer than any token lives', async () => {
+    it('trusts a clock that stays ahead for longer than the lifetime of any token', async () => {
       await after(0, start)
       const ahead = start + 20 * minuteMs
       for (let n = 1; n <= 25; n++) assert.equal(await after(hourMs, ahead + n * hourMs), n * hourMs)

@@ -36,8 +36,8 @@ forEachEngine((engine) => {
     )
   const names = (rows: { name: string }[]) => rows.map(({ name }) => name)
 
-  describe('a unit of work', () => {
-    it('is there as a whole or not at all', async () => {
+  describe('a write unit', () => {
+    it('is atomic', async () => {
       const failing = db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
         throw new Error('no')
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('products').select('name').execute(), [])
     })
 
-    it('is not seen by others before it ends', async () => {
+    it('is invisible to others until it ends', async () => {
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
         assert.equal((await tx.selectFrom('products').select('name').execute()).length, 1)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.equal((await db.read.selectFrom('products').select('name').execute()).length, 1)
     })
 
-    it('500 at once are all done', async () => {
+    it('500 concurrent units all complete', async () => {
       await Promise.all(Array.from({ length: 500 }, (_, at) => add(`P${at}`)))
       const count = db.read.selectFrom('products').select((products) => products.fn.countAll<number>().as('count'))
       assert.equal(Number((await count.executeTakeFirstOrThrow()).count), 500)
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await all(prepared, ["' or 1=1 --"]), [])
     })
 
-    it('keeps several statements apart, run together', async () => {
+    it('does not mix up several statements that run concurrently', async () => {
       await add('a', 'b')
       const byPrice = db.prepare<Product>(db.read.selectFrom('products').select('name').where('price', '>=', 0))
       const prepared = byName()
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       for (const [at, rows] of found.entries()) assert.equal(rows.length, at % 2 ? 1 : 2)
     })
 
-    it('reads in a unit what the unit has written', async () => {
+    it('reads within a unit what the unit has written', async () => {
       const prepared = byName()
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('changes in a unit, tells how many rows, and is undone with it', async () => {
+    it('changes rows in a unit, returns their number, and is rolled back with it', async () => {
       await add('a', 'b', 'c')
       const reprice = db.prepare(db.read.updateTable('products').set({ price: 0 }).where('price', '>=', 0))
       const returning = db.prepare<Product>(db.read.deleteFrom('products').where('name', '=', '').returning('name'))
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('takes undefined as null', async () => {
+    it('stores undefined as null', async () => {
       const settings = db.read.insertInto('settings').values({ name: '', value: '' })
       await assert.rejects(db.write((tx) => db.prepare(settings).in(tx, ['null', undefined])))
       await assert.rejects(db.write((tx) => db.prepare(settings).in(tx, ['null', null])))
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
   })
 
   describe('ping', () => {
-    it('resolves while the store answers and rejects once it is closed', async () => {
+    it('resolves while the database responds, and rejects once it is closed', async () => {
       const closing = await engine.database()
       await closing.ping()
       await closing.close()
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
   })
 
   describe('values', () => {
-    it('come back as they were given: numbers, text, null', async () => {
+    it('numbers, text and null read back unchanged', async () => {
       for (const price of [0, 0.1, 0.29, 999_999_999.99, 1e-7]) {
         await db.write((tx) => tx.insertInto('products').values(row('n', price)).execute())
         const found = await db.read.selectFrom('products').select('price').where('price', '=', price).executeTakeFirst()

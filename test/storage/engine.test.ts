@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  /** Neither a conflict nor an outage: a fault of ours, to be told as 500. */
+  /** Neither a conflict nor an outage, but a fault of the service (500). */
   const isFault = (error: unknown) => !db.engine.isDuplicate(error) && !db.engine.isUnavailable(error)
   const setting = (tx: Queryable, name: string, value: string | null = 'x') =>
     tx
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       .execute()
 
   describe('isDuplicate', () => {
-    it('is true for a taken primary key and a taken unique column', async () => {
+    it('is true for a duplicate primary key and a duplicate unique column', async () => {
       await db.write((tx) => setting(tx, 'a'))
       const taken = await failureOf(db.write((tx) => setting(tx, 'a')))
       assert.ok(db.engine.isDuplicate(taken) && !db.engine.isUnavailable(taken))
@@ -58,14 +58,14 @@ forEachEngine((engine) => {
       assert.ok(db.engine.isDuplicate(email) && !db.engine.isUnavailable(email))
     })
 
-    it('is false for other broken constraints and wrong statements', async () => {
+    it('is false for other violated constraints and invalid statements', async () => {
       assert.ok(isFault(await failureOf(db.write((tx) => setting(tx, 'b', null)))))
       assert.ok(isFault(await failureOf(sql`select nothing from nowhere`.execute(db.read))))
       assert.ok(isFault(await failureOf(sql`selec`.execute(db.read))))
     })
   })
 
-  it('neither is true for what is no error of a database', () => {
+  it('both are false for values that are not database errors', () => {
     for (const error of [
       undefined,
       null,
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       await place.remove()
     })
 
-    it('is true by the primary code of an extended one, false for constraints and misuse', () => {
+    it('goes by the primary code of an extended one: false for constraints and misuse', () => {
       const of = (errcode: number) => sqlite.isUnavailable(Object.assign(new Error(), { errcode }))
       // BUSY_SNAPSHOT, IOERR_READ, IOERR_FSYNC, CANTOPEN_FULLPATH, FULL, READONLY_DBMOVED
       for (const code of [517, 266, 1_034, 782, 13, 1_032]) assert.equal(of(code), true, String(code))
@@ -107,12 +107,12 @@ onSqlite((engine) => {
     })
   })
 
-  it('an instant given as Date is refused, since SQLite would store NULL', () => {
+  it('rejects an instant given as Date, because SQLite would store NULL', () => {
     assert.throws(() => sqliteValues([new Date()]), /ISO text/)
     assert.deepEqual(sqliteValues([undefined, null, true, false, 7, 'x']), [null, null, 1, 0, 7, 'x'])
   })
 
-  it('a file is opened durable: WAL, synchronous=FULL, foreign keys; read-only handles cannot write', async () => {
+  it('opens a durable file: WAL, synchronous=FULL, foreign keys; read-only handles cannot write', async () => {
     const place = await engine.place()
     const { db } = openSqliteFile(place.url.slice('file:'.length))
     const pragma = (name: string) => Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]
@@ -135,7 +135,7 @@ onPostgres((engine) => {
       assert.equal(postgres.isDuplicate(error), false)
     }
 
-    it('is true when a statement runs out of time', async () => {
+    it('is true when a statement times out', async () => {
       await unavailable(
         db.write(async (tx) => {
           await sql`set local statement_timeout = 1`.execute(tx)
@@ -144,7 +144,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('is true when the server says nothing in time to one who is in a hurry', async () => {
+    it('is true when the server does not respond in time to a hasty connection', async () => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
@@ -172,7 +172,7 @@ onPostgres((engine) => {
       })
     })
 
-    it('is true for one of two that lock each other out', async () => {
+    it('is true for one of two deadlocked transactions', async () => {
       const add = (name: string) => db.write((tx) => tx.insertInto('settings').values({ name, value: 'x' }).execute())
       await add('one')
       await add('two')
@@ -190,7 +190,7 @@ onPostgres((engine) => {
       assert.ok(postgres.isUnavailable(failed[0]?.reason), String(failed[0]?.reason))
     })
 
-    /** Ends a connection and waits until it is gone. */
+    /** Terminates a connection and waits until it is gone. */
     const end = async (pid: unknown) => {
       await sql`select pg_terminate_backend(${pid})`.execute(db.read)
       const isAlive = async () =>
@@ -198,7 +198,7 @@ onPostgres((engine) => {
       while ((await isAlive()) > 0);
       await db.ping()
     }
-    /** Runs work in which connections break; an error that nobody listens to would end the process. */
+    /** Runs work in which connections break; an error without a listener would end the process. */
     const survives = async (work: () => Promise<void>) => {
       const uncaught: unknown[] = []
       const note = (error: unknown) => void uncaught.push(error)
@@ -209,7 +209,7 @@ onPostgres((engine) => {
     }
     const ownPid = 'select pg_backend_pid() as pid'
 
-    it('is true when the connection is cut between two statements, and the process lives on (F-PG-02)', () =>
+    it('is true when the connection is cut between two statements, and the process survives (F-PG-02)', () =>
       survives(async () => {
         const errors: unknown[] = []
         for (let time = 0; time < 12; time++) {
@@ -222,7 +222,8 @@ onPostgres((engine) => {
         for (const error of errors) assert.ok(postgres.isUnavailable(error), String(error))
       }))
 
-    it('is true when nobody listens there', () => unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
+    it('is true when the connection is refused', () =>
+      unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
     it('is true by class: connection, resources, shutdown; false for data and syntax', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))

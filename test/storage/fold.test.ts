@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { caseFold } from '../../src/storage/rows/page-query.ts'
 
-describe('fold', () => {
-  it('is the same for texts that differ in case or Unicode form only', () => {
+describe('caseFold', () => {
+  it('is equal for texts that differ only in case or Unicode form', () => {
     for (const [one, other] of [
       ['Füller', 'FU\u0308LLER'],
       ['ＰＥＮ', 'pen'],
@@ -16,7 +16,7 @@ describe('fold', () => {
     }
   })
 
-  it('is another one for texts that differ otherwise', () => {
+  it('differs for texts that differ otherwise', () => {
     for (const [one, other] of [
       ['a', 'ä'],
       ['pen', 'pens'],
@@ -26,7 +26,7 @@ describe('fold', () => {
     }
   })
 
-  it('is stable: folding twice changes nothing', () => {
+  it('is idempotent', () => {
     for (const text of ['Straße', 'İstanbul', 'ΣΑΣ', '㎒', 'ǅ', 'ﷺ', '\u1e9e'])
       assert.equal(caseFold(caseFold(text)), caseFold(text), text)
   })

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
         ({ name }) => name,
       )
 
-    it('brings an empty database up to date and says what was run', async () => {
+    it('brings an empty database up to date and returns what was run', async () => {
       const db = await open()
       const run = await migrate(db)
       assert.ok(run.length > 0)
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(db), run)
     })
 
-    it('runs each once: nothing at the next start, and the rows stay', async () => {
+    it('runs each migration once: none at the next start, and the rows remain', async () => {
       const db = await open()
       await migrate(db)
       await db.write((tx) => tx.insertInto('settings').values({ name: 'kept', value: 'x' }).execute())
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('settings').select('name').execute(), [{ name: 'kept' }])
     })
 
-    it('runs each once when several nodes start together', async () => {
+    it('runs each migration once when several nodes start together', async () => {
       const nodes = await Promise.all([open(), open(), open()])
       const runs = await Promise.all(nodes.map((node) => migrate(node)))
       const all = runs.flat()
@@ -53,13 +53,13 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(nodes[0] as Database), all.toSorted())
     })
 
-    it('runs only what is due', async () => {
+    it('runs only pending migrations', async () => {
       const db = await open()
       const all = await migrate(db)
       const last = all.at(-1) as string
       const before = await names(db)
       await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
-      // Its tables are there already, so it fails; that it was tried, and alone, is the point.
+      // Its tables already exist, so it fails; the test is about which migration runs.
       await assert.rejects(migrate(db), /already exists|duplicate column/)
       assert.deepEqual(
         await names(db),
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gives deliveries that were there before the owner of their registration, else of an event that is its own', async () => {
+    it('gives existing deliveries the owner of their webhook, else of their own event', async () => {
       const db = await open()
       await migrate(db)
       const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('tells of rows that were there before whether their first revision is of the same second', async () => {
+    it('records for existing rows whether their first revision is of the same second', async () => {
       const db = await open()
       const column = { kind: 'text', required: false, folded: false, unique: false, indexed: false } as const
       await migrate(db, {
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('refuses a schema made by a newer release and changes nothing', async () => {
+    it('rejects a schema made by a newer release and changes nothing', async () => {
       const db = await open()
       await db.write(async (tx) => {
         await sql`create table migrations (name text primary key)`.execute(tx)
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       await assert.rejects(db.read.selectFrom('users').selectAll().execute())
     })
 
-    it('leaves nothing behind when it fails half-way', async () => {
+    it('leaves nothing behind when it fails midway', async () => {
       const db = await open()
       await db.write((tx) => sql`create table tasks (id integer)`.execute(tx))
       await assert.rejects(migrate(db), /already exists|duplicate column/)

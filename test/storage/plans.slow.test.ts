@@ -21,7 +21,7 @@ import { judge, noteStatements, type Statement } from '../support/statements.ts'
 const rows = 20_000
 const owner = 'cli_large'
 
-/** Statements that sort, or look through, a number of rows that something else bounds. */
+/** Statements that sort or scan rows whose number is bounded otherwise. */
 const bounded: [text: RegExp, reason: string][] = [
   [/from "attempts".* order by "attempt"/, 'the tries of one page of deliveries'],
   [
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
         (await make('/api/clients', { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] })).id,
       key: async () => (await make('/api/keys', { name: 'Made' })).id,
     }
-    /** The first page, the one behind it, and back. */
+    /** Requests the first page, the next one, and the previous one. */
     const walk = async (url: string, by = admin) => {
       const targetOf = (link: unknown, rel: string) => new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(link))?.[1]
       const first = await send('GET', url, undefined, by)
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual(wrong, [])
     }
 
-    it('meet a bounded number of rows, whatever a list is filtered and sorted by', async () => {
+    it('read a bounded number of rows, whatever the filters and the order of a list', async () => {
       const log = `/api/webhooks/${webhookId}/deliveries?limit=3`
       const times = ['', '&since=2020-01-01T00:00:00Z', '&until=2100-01-01T00:00:00Z']
       for (const sort of ['', '&sort=createdAt', '&sort=-createdAt']) {
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       await noneIsUnbounded()
     })
 
-    it('meet a bounded number of rows on every live route', async () => {
+    it('read a bounded number of rows on every live route', async () => {
       for (const { method, url } of liveRoutes(service.app)) {
         if (method === 'HEAD' || /^\/v\d+\//.test(url)) continue
         const row = matrix[`${method} ${url}`]
@@ -163,14 +163,14 @@ forEachEngine((engine) => {
       await noneIsUnbounded()
     })
 
-    it('meet a bounded number of rows once the engine knows how many there are', async () => {
+    it('read a bounded number of rows once the engine has statistics', async () => {
       await db.write(async (tx) => {
         for (const statement of db.engine.statistics.gather) await sql.raw(statement).execute(tx)
       })
       await noneIsUnbounded()
     })
 
-    it('meet a bounded number of rows when a webhook with many deliveries moves, pauses and goes', async () => {
+    it('read a bounded number of rows when a webhook with many deliveries is moved, paused and deleted', async () => {
       const patch = { 'content-type': 'application/merge-patch+json' }
       for (const payload of [{ callbackUrl: 'http://127.0.0.1:9/moved' }, { status: 'paused' }, { status: 'active' }]) {
         const url = `/api/webhooks/${webhookId}`
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** Many rows of one client in each table that grows, and one webhook with many deliveries, whose id is returned. */
+/** Adds many rows of one client to each growing table, and a webhook with many deliveries; returns its id. */
 async function fill(db: Database): Promise<string> {
   const store = { db, sealer, now: Date.now, random: randomBytes }
   const caller = { clientId: owner, subject: owner, scopes: new Set(Object.keys(builtIn.scopes)) }
@@ -203,7 +203,7 @@ async function fill(db: Database): Promise<string> {
   return webhook.id
 }
 
-/** Webhooks of other owners, and clients and keys of which most were revoked. */
+/** Adds webhooks of other owners, and clients and keys, the majority of them revoked. */
 async function addOthers(db: Database): Promise<void> {
   const instant = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()
   const revised = (n: number) => ({ revision: 1, sharesSecond: 0, createdAt: instant(n), updatedAt: instant(n) })

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { pooledRandom } from '../../src/storage/ids.ts'
 
-describe('pooled random bytes', () => {
-  it('are those of the source, each handed out once', () => {
+describe('pooledRandom', () => {
+  it('returns the bytes of the source, each once', () => {
     const given: Buffer[] = []
     const random = pooledRandom((size) => {
       const bytes = randomBytes(size)
@@ -17,12 +17,12 @@ describe('pooled random bytes', () => {
     assert.equal(given.length, Math.ceil((10_000 * 16) / 4_096))
   })
 
-  it('never reach over the end of what the source gave', () => {
+  it('never reads beyond the end of the pool', () => {
     const random = pooledRandom(randomBytes)
     for (let n = 0; n < 5_000; n++) assert.equal(random((n % 16) + 1).length, (n % 16) + 1)
   })
 
-  it('leave what was handed out alone', () => {
+  it('does not change bytes that were returned before', () => {
     const random = pooledRandom(randomBytes)
     const first = random(16)
     const before = first.toString('hex')
@@ -30,7 +30,7 @@ describe('pooled random bytes', () => {
     assert.equal(first.toString('hex'), before)
   })
 
-  it('come from the source itself where they are long enough for a secret', () => {
+  it('reads from the source directly for the length of a secret', () => {
     const asked: number[] = []
     const random = pooledRandom((size) => {
       asked.push(size)

@@ -15,7 +15,7 @@ const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-describe('quotas whose Redis goes away', { skip: redisMissing }, () => {
+describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
   onSqlite((engine) => {
     let server: RedisUnderTest
     let redis: RedisCounters
@@ -38,7 +38,7 @@ describe('quotas whose Redis goes away', { skip: redisMissing }, () => {
       return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, told }
     }
 
-    it('is waited for no longer than 50 ms, by nobody once that is known, and asked again after 500 ms', async () => {
+    it('waits at most 50 ms for Redis, not at all once it is known to be down, and retries after 500 ms', async () => {
       const timers = drivenTimers()
       const told: string[] = []
       const usual = await openRedis({
@@ -61,7 +61,7 @@ describe('quotas whose Redis goes away', { skip: redisMissing }, () => {
       usual.close()
     })
 
-    it('what cannot be saved is told, tried again each second, and left when the service stops', async () => {
+    it('reports what cannot be saved, retries each second, and gives up when the service stops', async () => {
       const saves: string[] = []
       const raise = async () => {
         saves.push('tried')
@@ -78,7 +78,7 @@ describe('quotas whose Redis goes away', { skip: redisMissing }, () => {
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 
-    it('each call makes the database know of its own key alone, once', async () => {
+    it('each call stores only its own key in the database, once', async () => {
       const raised: string[][] = []
       const { quotas, close } = counting((uses) => ({
         raise: (all) => {

@@ -30,7 +30,7 @@ forEachEngine((engine) => {
     const bring = (...columns: ResourceColumn[]) => migrate(db, { tables: [table(...columns)] })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
     let looks = 0
-    // On the connection that changes the table, and a statement of its own: others learn of a change when they run.
+    // Uses the connection that changes the table, and a new statement: other connections notice changes only when they run.
     const rows = async () => {
       const look = sql.raw<Record<string, unknown>>(`select * from resource_notes order by id -- ${++looks}`)
       return (await db.write((tx) => look.execute(tx))).rows
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     const add = (values: Record<string, unknown>, ...given: ResourceColumn[]) =>
       db.write((tx) => rowsOf(db, fields(...given)).insert(tx, values, '2026-03-01T12:00:00.000Z'))
 
-    /** The message of a refusal, which must have changed nothing. */
+    /** The error message of a rejected change, which must have changed nothing. */
     const refusal = async (...given: ResourceColumn[]): Promise<string> => {
       const before = [await columns(), await indexes(), await rows()]
       const error = await bring(...given).then(
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await columns(), await indexes(), await rows()], before)
       return error.message
     }
-    /** Runs the statements that a refusal advises, as its reader would. */
+    /** Runs the statements that the error message recommends, as its reader would. */
     const obey = async (message: string, value = "'x'") => {
       const statements = [...message.matchAll(/^ {4}(.*);$/gm)].map(([, text]) =>
         String(text).replace('<value>', value),
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       for (const statement of statements) await run(statement)
     }
 
-    it('a new table is made with an index behind each filter and sort; a second start does nothing', async () => {
+    it('creates a new table with an index behind each filter and sort; a second start does nothing', async () => {
       const statements = await bring(title, rating, column('code', { kind: 'exact', unique: true }))
       assert.match(String(statements[0]), /^create table "resource_notes" /)
       assert.deepEqual(await indexes(), ['code unique', 'created_at', 'rating', 'title_key', 'updated_at'])
@@ -79,18 +79,18 @@ forEachEngine((engine) => {
       assert.deepEqual(await bring(title, rating, column('code', { kind: 'exact', unique: true })), [])
     })
 
-    it('nodes that start together make it once', async () => {
+    it('nodes that start together create it once', async () => {
       const all = await Promise.all([bring(title), bring(title), bring(title)])
       assert.equal(all.filter((done) => done.length > 0).length, 1)
     })
 
-    it('a plan says what would be done and does nothing', async () => {
+    it('a plan returns what would be done and does nothing', async () => {
       const plan = await migrate(db, { tables: [table(title)], plan: true })
       assert.deepEqual(await columns(), [])
       assert.deepEqual(await bring(title), plan)
     })
 
-    it('the tables of the first release are taken as they are, and users of it start unchanged', async () => {
+    it('accepts the tables of the first release, and existing users do not change', async () => {
       const at = '2026-03-01T12:00:00.000Z'
       const user = { name: 'A', nameKey: 'a', email: 'a@b', emailKey: 'a@b', revision: 1, createdAt: at, updatedAt: at }
       await db.write((tx) => tx.insertInto('users').values(user).execute())
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       assert.deepEqual(recorded, [{ name: 'books' }, { name: 'products' }, { name: 'users' }])
     })
 
-    it('an optional field, an index and the folded text of what is there are added; the rows stay', async () => {
+    it('adds an optional field, an index and the case-folded text of existing rows; the rows remain', async () => {
       await bring(column('title', { required: true }), rating)
       for (let n = 0; n < 3; n++) await add({ title: `Ä ${n}`, rating: n }, column('title'), rating)
       const text = column('text', { folded: true })
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('rows without a value get the empty companion they are sorted by, at the next start too', async () => {
+    it('rows without a value get the empty companion they sort by, at the next start too', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await bring(title, genre)
       await add({ title: 'T' }, title, genre)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('another type is refused with what to run; then the old values are aside and the new column is there', async () => {
+    it('rejects another type with the statements to run; they preserve the old values and allow the new column', async () => {
       await bring(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)
       const changed = column('rating', { folded: true, indexed: true })
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       await bring(title, changed)
       const [row] = await rows()
       assert.deepEqual([row?.rating, row?.rating_old ?? row?.ratingOld], [null, 5])
-      // And back again, now that the folded companion is in the way.
+      // And back again, with the case-folded companion in place.
       await run('alter table resource_notes drop column rating_old')
       const back = await refusal(title, rating)
       await obey(back)
@@ -153,13 +153,13 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('kinds that share a column type are told apart', async () => {
+    it('distinguishes kinds that share a column type', async () => {
       await bring(column('tags', { kind: 'json' }))
       assert.match(await refusal(column('tags')), /tags is declared as text, and resource_notes has it as json/)
       await bring(column('tags', { kind: 'json' }))
     })
 
-    it('a field that is not declared any more is refused, and its data kept', async () => {
+    it('rejects a field that is no longer declared, and preserves its data', async () => {
       await bring(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)
       const message = await refusal(title)
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
       assert.equal((await rows())[0]?.rating_old ?? (await rows())[0]?.ratingOld, 5)
     })
 
-    it('a new required field is refused where there are rows, and added where there are none', async () => {
+    it('rejects a new required field if there are rows, and adds it if there are none', async () => {
       await bring(title)
       const color = column('color', { required: true, folded: true, indexed: true })
       await add({ title: 'T' }, title)
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       await bring(title, color, column('size', { kind: 'number', required: true }))
     })
 
-    it('an optional field becomes required once every row has it', async () => {
+    it('an optional field may become required once every row has a value', async () => {
       await bring(title, rating)
       await add({ title: 'T' }, title)
       const required = { ...rating, required: true }
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await bring(title, rating), [], 'and optional again')
     })
 
-    it('new uniqueness is refused with the index to make, and lost uniqueness with the one to drop', async () => {
+    it('rejects new uniqueness with the index to create, and removed uniqueness with the one to drop', async () => {
       await bring(title)
       await add({ title: 'T' }, title)
       const unique = { ...title, unique: true }
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'title_key', 'updated_at'])
     })
 
-    it('every field that does not fit is named at once, over all tables', async () => {
+    it('names every mismatch of all tables at once', async () => {
       const other: ResourceTable = { path: '/tags', name: 'resource_tags', columns: [title], search: [] }
       await migrate(db, { tables: [table(title, rating), other] })
       const wrong = { ...other, columns: [{ ...title, kind: 'number', folded: false } as ResourceColumn] }
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
       assert.match(String(error), /^\/notes: the field rating[\s\S]*^\/tags: the field title/m)
     })
 
-    it('tables of resources that are not declared any more are left alone', async () => {
+    it('does not touch tables of resources that are no longer declared', async () => {
       await bring(title)
       await add({ title: 'T' }, title)
       assert.deepEqual(await migrate(db, { tables: [] }), [])

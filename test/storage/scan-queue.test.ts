@@ -5,7 +5,7 @@ import { ScanRefused } from '../../src/storage/scans/scan.ts'
 import { scanQueue } from '../../src/storage/scans/scan-queue.ts'
 import { drivenTimers } from '../support/timers.ts'
 
-/** A queue whose work ends when the test says so. */
+/** A queue whose work ends when the test decides. */
 function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
   const timers = drivenTimers()
   const options = { running: 2, runningPerAccount: 1, waiting: 100, waitingPerAccount: 50, limitMs: 5_000 }
@@ -31,8 +31,8 @@ function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
   return { queue, timers, run, started, running, endNext }
 }
 
-describe('the queue of scans', () => {
-  it('runs one scan of an account at a time, and as many as there are places', async () => {
+describe('scanQueue', () => {
+  it('runs one scan per account at a time, and as many as there are slots', async () => {
     const { run, started, endNext } = queueOf()
     const answers = [run('a', 'a1'), run('a', 'a2'), run('b', 'b1'), run('c', 'c1')]
     assert.deepEqual(started, ['a1', 'b1'])
@@ -40,7 +40,7 @@ describe('the queue of scans', () => {
     assert.deepEqual(await Promise.all(answers), ['a1', 'a2', 'b1', 'c1'])
   })
 
-  it('lets accounts take turns: fifty scans of one delay those of another by one each', async () => {
+  it('schedules accounts round-robin: fifty scans of one delay those of another by one each', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const many = Array.from({ length: 50 }, (_, at) => run('a', `a${at}`))
     const few = [run('b', 'b0'), run('b', 'b1'), run('c', 'c0')]
@@ -49,7 +49,7 @@ describe('the queue of scans', () => {
     assert.equal((await Promise.all([...many, ...few])).length, 53)
   })
 
-  it('refuses what an account has too many of, and what are too many in all', async () => {
+  it('rejects scans beyond the limit of an account, and beyond the total limit', async () => {
     const { run, endNext } = queueOf({ running: 1, waitingPerAccount: 2, waiting: 4 })
     const a = [run('a'), run('a'), run('a'), run('a')]
     assert.match(await (a[3] as Promise<string>), /^refused: The account has too many/)
@@ -59,7 +59,7 @@ describe('the queue of scans', () => {
     assert.deepEqual(await Promise.all([...a.slice(0, 3), ...others.slice(0, 2)]), ['a', 'a', 'a', 'b', 'c'])
   })
 
-  it('refuses at the time limit what waits and what runs, whose place stays taken until it has ended', async () => {
+  it('rejects waiting and running scans at the time limit; a running one holds its slot until it has ended', async () => {
     const { run, timers, started, running, endNext } = queueOf({ running: 1 })
     const [first, second] = [run('a'), run('b')]
     timers.pass(4_999)
@@ -78,7 +78,7 @@ describe('the queue of scans', () => {
     assert.deepEqual(timers.pending(), [])
   })
 
-  it('does not run what nobody waits for any more', async () => {
+  it('does not run a scan whose client is gone', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const closed = new AbortController()
     const answers = [run('a'), run('b', 'b', closed.signal), run('c')]
@@ -91,7 +91,7 @@ describe('the queue of scans', () => {
     assert.deepEqual(started, ['a', 'c'])
   })
 
-  it('refuses everything when it is closed, and waits for what still runs', async () => {
+  it('rejects everything when it is closed, and waits for running scans', async () => {
     const { queue, run, running } = queueOf({ running: 1 })
     const answers = [run('a'), run('b')]
     let isClosed = false

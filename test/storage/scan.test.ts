@@ -36,12 +36,12 @@ forEachEngine((engine) => {
       by.scan({ compile: () => query }, { account })
     const product = () => db.read.selectFrom('products').select(['nameKey', 'createdAt'])
 
-    it('resolves with rows in the names of the service', async () => {
+    it('resolves with rows in camelCase', async () => {
       const query = product().where('name', '=', 'N7').where(db.engine.interruptible('products'))
       assert.deepEqual(await db.scan(query, { account: 'a' }), [{ nameKey: 'n7', createdAt: '2026-01-01' }])
     })
 
-    it('sees every write that was answered before', async () => {
+    it('sees every write acknowledged before', async () => {
       const named = product().where('name', 'like', 'Fresh%')
       for (let count = 1; count <= 20; count++) {
         const row = { name: `Fresh ${count}`, nameKey: `fresh ${count}`, price: 1, revision: 1 }
@@ -57,13 +57,13 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('products').where('name', 'like', 'Fresh%').execute())
     })
 
-    it('rejects with the error of the engine, and goes on', async () => {
+    it("rejects with the engine's error, and continues to work", async () => {
       const wrong = sql`select * from nowhere`.compile(db.read)
       await assert.rejects(scan(wrong as ReturnType<typeof long>, 'a'), /nowhere/)
       assert.equal((await db.scan(product().where('name', '=', 'N8'), { account: 'a' })).length, 1)
     })
 
-    it('lets the event loop turn and other reads be answered while it runs', async () => {
+    it('does not block the event loop or other reads while it runs', async () => {
       let ended = false
       const scanned = scan(long('pairs'), 'a').finally(() => {
         ended = true
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
         answered++
       }
       assert.ok(Number((await scanned)[0]?.lengths) > 0)
-      // Read on the thread that serves, it would have let nobody else be answered but whoever came before it.
+      // On the serving thread it would have blocked all later reads.
       assert.ok(answered > 20, `${answered} reads were answered meanwhile`)
     })
 
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       await scanned
     })
 
-    it('refuses a scan at the time limit, frees its place, and runs the next one', async () => {
+    it('rejects a scan at the time limit, frees its slot, and runs the next one', async () => {
       const timers = drivenTimers()
       const other = await openDatabase(db.url, { later: timers.later })
       const one = other.read.selectFrom('products').select('id').limit(1)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       timers.pass(5_000)
       await Promise.all(refused)
       assert.ok(db.engine.isUnavailable(await scans[0]?.catch((error) => error)))
-      // The time of this one does not pass.
+      // The timer of this one does not advance.
       assert.equal((await other.scan(one, { account: 'b' })).length, 1)
       await other.close()
     })
@@ -114,7 +114,7 @@ onPostgres((engine) => {
     const sleep = (seconds: number) => sql`select pg_sleep(${sql.lit(seconds)})`.compile(db.read)
     const alive = sql<{ alive: number }>`select 1 as alive`
 
-    it('of what lets requests in are free while all others are taken, and so are those of everything else by scans', async () => {
+    it('reserved ones are free while all others are in use, and the others are free while scans use theirs', async () => {
       const order: string[] = []
       const slow = [
         ...Array.from({ length: 30 }, () => db.read.executeQuery(sleep(0.5))),
@@ -137,7 +137,7 @@ onPostgres((engine) => {
       await Promise.all(scans)
     })
 
-    it('of one account are two at most for its scans', async () => {
+    it('one account uses at most two for its scans', async () => {
       const scans = Array.from({ length: 6 }, () => db.scan({ compile: () => sleep(0.2) }, { account: 'a' }))
       const most = sql<{ count: number }>`select count(*) as count from pg_stat_activity
         where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`
@@ -149,7 +149,7 @@ onPostgres((engine) => {
       await all
     })
 
-    it('end a statement of a scan after five seconds by themselves: the store is unavailable', async () => {
+    it('end a statement of a scan after five seconds on the server: the database is unavailable', async () => {
       const error = await db.scan({ compile: () => sleep(60) }, { account: 'a' }).catch((caught) => caught)
       assert.equal(error.code, '57014')
       assert.ok(db.engine.isUnavailable(error))

@@ -7,18 +7,18 @@ const key = Buffer.alloc(32, 7)
 const { seal, open, digest } = sealer(key, randomBytes)
 
 describe('seal', () => {
-  it('comes back at the place it was sealed for', () => {
+  it('decrypts at the location it was sealed for', () => {
     for (const text of ['hunter2', '', 'ä🖋\0', 'x'.repeat(10_000)]) assert.equal(open(seal(text, 'a:1'), 'a:1'), text)
   })
 
-  it('shows nothing of the text and differs each time', () => {
+  it('does not reveal the text and differs each time', () => {
     const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
     assert.notEqual(first, second)
     assert.match(first, /^v1\.[\w-]+$/)
     assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
   })
 
-  it('is refused at another place, under another key, altered or cut', () => {
+  it('is rejected at another location, under another key, altered or truncated', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))
@@ -33,7 +33,7 @@ describe('seal', () => {
 })
 
 describe('digest', () => {
-  it('is the same for the same secret at the same place under the same key only', () => {
+  it('is equal only for the same secret at the same location under the same key', () => {
     assert.equal(digest('hunter2', 'a:1'), digest('hunter2', 'a:1'))
     const others = [
       digest('hunter3', 'a:1'),

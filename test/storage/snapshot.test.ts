@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       return rows
     }
 
-    it('has no page without rows', async () => {
+    it('yields no page without rows', async () => {
       const snapshot = await snapshotOf()
       assert.equal(await snapshot.count(products()), 0)
       assert.deepEqual(await rowsOf(snapshot, products()), [])
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('shows one moment, however much is written meanwhile', async () => {
+    it('shows one point in time, whatever is written meanwhile', async () => {
       await add(Array.from({ length: 2_500 }, (_, n) => [`p${n}`, n]))
       const snapshot = await snapshotOf()
       assert.equal(await snapshot.count(products()), 2_500)
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       assert.deepEqual([rows.length, rows[2]?.[1], rows[2_399]?.[1]], [2_500, 'p2', 'p2399'])
     })
 
-    it('reads any text as it was stored, and null as null', async () => {
+    it('reads any text as stored, and null as null', async () => {
       const names = [
         'tab\there',
         'line\nfeed',
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf(await snapshotOf(), { ...books, keyAt: [1] }), [[null]])
     })
 
-    it('takes values as values, never as SQL (T-API-05)', async () => {
+    it('treats values as values, never as SQL (T-API-05)', async () => {
       const hostile = "x' or 1=1 --"
       await add([
         ['a', 1],
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('does not keep writers waiting, and cannot write itself', async () => {
+    it('does not block writers, and cannot write itself', async () => {
       await add(Array.from({ length: 1_500 }, (_, n) => [`p${n}`, n]))
       const snapshot = await snapshotOf()
       const pages = snapshot.pages(products())[Symbol.asyncIterator]()
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.equal((await db.read.selectFrom('products').select('id').execute()).length, 1_520)
     })
 
-    it('is closed in the middle of its pages', async () => {
+    it('can be closed in the middle of its pages', async () => {
       await add(Array.from({ length: 5_000 }, (_, n) => [`p${n}`, n]))
       const snapshot = await openSnapshot(db.url)
       for await (const page of snapshot.pages(products())) {
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('a snapshot whose connection is cut', () => {
-    it('rejects, and the process lives on (F-PG-02)', async () => {
+    it('rejects, and the process survives (F-PG-02)', async () => {
       const db = await engine.database()
       const snapshot = await openSnapshot(db.url)
       const endless = longRead(db, {

@@ -17,7 +17,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that is sure in a page, and text that makes a page come as rows. */
+/** Text that allows CSV records, and text that makes a page come as rows. */
 const sure = [
   '',
   ' ',
@@ -81,7 +81,7 @@ const columns: Record<string, CellType> = {
 
 type Row = [string: string | null, number: number | null]
 
-describe('CSV that SQLite writes page by page', () => {
+describe('CSV written by SQLite page by page', () => {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-sqlite-csv-'))
   const url = `file:${join(folder, 'cells.db')}`
   let db: Database
@@ -143,7 +143,7 @@ describe('CSV that SQLite writes page by page', () => {
     return text
   }
 
-  /** The file is the one that the format makes of the rows; tells how many pages came as records, and how many as rows. */
+  /** Asserts that the file equals the format's own; returns how many pages came as records, and how many as rows. */
   async function samePages(of = columns, descending?: boolean) {
     const snapshot = await openSnapshot(url)
     const pages = { records: 0, rows: 0 }
@@ -172,7 +172,7 @@ describe('CSV that SQLite writes page by page', () => {
   const among = <Value>(values: readonly Value[], n: number) => values[n % values.length] as Value
 
   for (const count of [0, 1, 249, 250, 251, 500, 1_001]) {
-    it(`has the bytes of the format for ${count} rows, up and down`, async () => {
+    it(`has the same bytes as the format for ${count} rows, ascending and descending`, async () => {
       fill(times(count, (n) => [among([...sure, null], n), among([...decimals, null], n)]))
       const records = Math.ceil(count / 250)
       assert.deepEqual(await samePages(), { records, rows: 0 })
@@ -180,7 +180,7 @@ describe('CSV that SQLite writes page by page', () => {
     })
   }
 
-  it('has them for each text and each number alone, whatever SQLite makes of it', async () => {
+  it('has the same bytes for each text and each number alone, whatever SQLite makes of it', async () => {
     for (const text of [...sure, ...unsure, ...strange, null]) {
       file.exec('delete from cells')
       fill([[text, 1]])
@@ -194,7 +194,7 @@ describe('CSV that SQLite writes page by page', () => {
     }
   })
 
-  it('reads pages as rows where the records might be wrong, seldom trying where most are', async () => {
+  it('reads pages as rows where the records might be wrong, and rarely tries records where they often are', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')
@@ -202,14 +202,14 @@ describe('CSV that SQLite writes page by page', () => {
     assert.deepEqual(await samePages(), { records: 0, rows: 40 })
   })
 
-  it('is left to the format for JSON, and for an order of several terms', async () => {
+  it('leaves JSON, and an order of several terms, to the format', async () => {
     assert.equal(readOf({ json: 'json' }).csvPages, undefined)
     const order = ['number', 'n'].map((column) => ({ term: sql.raw(column), descending: false }))
     const cells = [{ term: sql.raw('n'), type: 'integer' as const }]
     assert.equal(longRead(db, { cells, from: sql.raw('cells'), where: [], order }).csvPages, undefined)
   })
 
-  it(`has the bytes of the format for all that can be kept (SEED=${seed})`, async () => {
+  it(`has the same bytes as the format for everything that can be stored (SEED=${seed})`, async () => {
     const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
     const plain = fc.constantFrom(..."=+-@\t,'\\NAé€ 0")
     const text = fc.oneof(

@@ -22,7 +22,7 @@ describe('the lock of a served SQLite file', () => {
     return true
   }
 
-  it('refuses a second owner with the process and its start, by every path to the file, until it is unlocked', async () => {
+  it('rejects a second owner, naming process and start time, by every path to the file, until it is unlocked', async () => {
     const db = await openDatabase(url)
     await migrate(db)
     symlinkSync(folder, `${folder}-link`)
@@ -32,7 +32,7 @@ describe('the lock of a served SQLite file', () => {
     for (const same of [url, join(folder, 'plinth.db'), `file:${folder}-link/plinth.db`, join(folder, 'other.db')]) {
       assert.throws(() => lockSqlite(same, now), inUse)
     }
-    // The refusals have not weakened it, and the database itself is not locked.
+    // The rejections have not weakened the lock, and the database itself is not locked.
     assert.throws(() => lockSqlite(url, now), inUse)
     await db.write((tx) => tx.deleteFrom('products').execute())
     await db.close()
@@ -40,13 +40,13 @@ describe('the lock of a served SQLite file', () => {
     lockSqlite(url, now)?.()
   })
 
-  it('holds for one file, and leaves others of the folder free', () => {
+  it('locks one file, and not others in the folder', () => {
     const [one, other] = [lockSqlite(join(folder, 'one.db'), now), lockSqlite(join(folder, 'two.db'), now)]
     one?.()
     other?.()
   })
 
-  it('keeps its files from others', () => {
+  it('creates its files with mode 0600', () => {
     const unlock = lockSqlite(url, now)
     for (const name of ['plinth.db.lock', 'plinth.db.pid'])
       assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600)
@@ -54,7 +54,7 @@ describe('the lock of a served SQLite file', () => {
     unlock?.()
   })
 
-  it('is none on a server, which many processes share', () => {
+  it('is null for a server, which many processes share', () => {
     assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
   })
 })

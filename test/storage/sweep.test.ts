@@ -16,7 +16,7 @@ const rows = maxSwept * 2 + 100
 const old = '2020-01-01T00:00:00.000Z'
 const now = () => Date.parse('2026-03-01T12:00:00.000Z')
 
-/** What is over and what is not, by table: the columns of a row, in SQL, with `n` as its number. */
+/** Expired and current rows by table: the columns of a row, in SQL, with `n` as its number. */
 const cases: [
   table: string,
   columns: string,
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     }
 
     for (const [table, columns, over, lasting, sweep] of cases) {
-      it(`of ${table} removes at most ${maxSwept} in a transaction, and only what is over`, async () => {
+      it(`of ${table} removes at most ${maxSwept} per transaction, and only expired rows`, async () => {
         await insert(table, columns, over, rows)
         await insert(table, columns, lasting, 1)
         if (table === 'delivery_lanes')

@@ -31,7 +31,7 @@ const rename = (db: Database, id: number, title: string) =>
       .where('id', '=', id as never)
       .execute(),
   )
-/** The ids of the books that a search finds. */
+/** The ids of the books found by a search. */
 const found = async (db: Database, value: string) => {
   const { page } = rowsOf(db, { table: 'books', fields: ['title'], folded: ['title'] })
   const order = [{ field: 'id', descending: false }]
@@ -41,13 +41,13 @@ const found = async (db: Database, value: string) => {
 }
 
 describe('trigramQuery', () => {
-  it('asks for each part of three code points once, with quotes made literal', () => {
+  it('queries each trigram of code points once, with quotes escaped', () => {
     assert.equal(trigramQuery('abcd'), '"abc" AND "bcd"')
     assert.equal(trigramQuery('aaaaa'), '"aaa"')
     assert.equal(trigramQuery('𝒜"b'), '"𝒜""b"')
   })
 
-  it('has nothing to ask for of shorter text, and asks for a sample of long text', () => {
+  it('is undefined for shorter text, and queries a sample of long text', () => {
     assert.equal(trigramQuery('𝒜𝓑'), undefined)
     const long = trigramQuery(Array.from({ length: 300 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join(''))
     assert.ok((long?.split(' AND ').length ?? 0) <= 24)
@@ -55,7 +55,7 @@ describe('trigramQuery', () => {
 })
 
 onSqlite((engine) => {
-  describe('the index of text', () => {
+  describe('the text index', () => {
     let place: Place
     let db: Database
     let path: string
@@ -81,12 +81,12 @@ onSqlite((engine) => {
       assert.deepEqual(errors.splice(0), [])
     })
     const needles = ['Needle one', 'Hay', 'Needle two', 'More hay', 'Needles']
-    /** Searches until the index finds the rows. */
+    /** Searches until the index returns candidates. */
     const indexed = async () => {
       while ((await db.textIndex.candidates(searched, 'needle', asked)) === undefined) await found(db, 'needle')
     }
 
-    it('is not made for a table whose rows are soon looked at', async () => {
+    it('is not built for a short table', async () => {
       await add(db, 'Needle', 'Hay', 'Hay')
       assert.deepEqual(await found(db, 'needle'), [1])
       assert.equal(await db.textIndex.candidates(searched, 'needle', asked), undefined)
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       assert.equal((await sql`select 1 from search_indexes`.execute(db.read)).rows.length, 0)
     })
 
-    it('finds rows once it is made, also those that were added, changed or removed since', async () => {
+    it('finds rows once it is built, including those added, changed or removed since', async () => {
       await add(db, ...needles)
       await indexed()
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
@@ -111,14 +111,14 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [2, 5, 6])
     })
 
-    it('is left out for text without three letters in a row, which every row is compared with', async () => {
+    it('is not used for text of fewer than three letters, which is compared with every row', async () => {
       await add(db, ...needles)
       await indexed()
       assert.equal(await db.textIndex.candidates(searched, 'ne', asked), undefined)
       assert.deepEqual(await found(db, 'ne'), [1, 3, 5])
     })
 
-    it('is made anew when its file is gone', async () => {
+    it('is rebuilt when its file is missing', async () => {
       await add(db, ...needles)
       await indexed()
       await db.close()
@@ -129,7 +129,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
     })
 
-    it('is made anew when the database was put back to what it was before', async () => {
+    it('is rebuilt when the database was restored from a copy', async () => {
       await add(db, ...needles)
       await indexed()
       await db.close()
@@ -137,7 +137,7 @@ onSqlite((engine) => {
       db = await open()
       for (let id = 1; id <= 5; id++) await rename(db, id, 'Other')
       await add(db, 'x1', 'x2', 'x3', 'x4', 'x5', 'x6')
-      // Until the index has followed: what it holds then is not what the copy has.
+      // Until the index has caught up: it then differs from the copy.
       for (let token = await tokenOf(db), now = token; now === token; now = await tokenOf(db)) await found(db, 'other')
       await db.close()
       copyFileSync(`${path}-copy`, path)
@@ -148,7 +148,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5, 6])
     })
 
-    it('is made anew when its table was, whose ids begin again', async () => {
+    it('is rebuilt when its table was recreated and its ids start again', async () => {
       await add(db, ...needles)
       await indexed()
       await db.close()
@@ -181,7 +181,7 @@ const tokenOf = async (db: Database) => {
 }
 
 onPostgres((engine) => {
-  describe('the index of text', () => {
+  describe('the text index', () => {
     const books = { path: '/books', name: 'books', columns: [], search: ['title'] }
     const definitionOf = async (db: Database) => {
       const query = sql<{ indexdef: string }>`select indexdef from pg_indexes where indexname = 'books_search'`
@@ -195,7 +195,7 @@ onPostgres((engine) => {
       return errors
     }
 
-    it('is made in the background, again for other fields, and finds rows by parts of their text', async () => {
+    it('is built in the background, again for other fields, and finds rows by substrings', async () => {
       const db = await engine.database()
       try {
         await add(db, ...Array.from({ length: 200 }, (_, n) => `Hay ${n}`), 'One needle')
@@ -217,7 +217,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('cannot be made without the extension: the start names it and what to run', async () => {
+    it('cannot be built without the extension: startup fails naming it and the statement to run', async () => {
       const { url, remove } = await engine.place()
       const admin = await openDatabase(url)
       await sql

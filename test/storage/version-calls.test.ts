@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return (await call(url, { scopes: 'admin' })).json()
     }
 
-    it('are counted by client, whatever they are answered, and those without one together', async () => {
+    it('are counted by client, whatever the response, and anonymous ones together', async () => {
       await call('/v1/products', { token: tokenOf('alpha') })
       await call('/users/99', { token: tokenOf('alpha') })
       await call('/v1/nothing', { token: tokenOf('alpha'), method: 'DELETE' })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are not counted of other versions, nor of what belongs to none', async () => {
+    it('are not counted for other versions, or for paths outside the versions', async () => {
       const before = await versions('/v2/api/versions')
       for (const url of ['/v0/products', '/v2/products', '/v3/products', '/livez', '/openapi.json']) {
         await call(url, { token: tokenOf('gamma') })
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('of several nodes are added up, and the latest is the last', async () => {
+    it('of several nodes are added up, and the latest time is kept', async () => {
       const other = counterOn(db)
       now = start + dayMs
       counter.count('v1', 'a node')
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are kept until the database takes them', async () => {
+    it('are retained until the database stores them', async () => {
       errors = []
       let isDown = true
       const write: Database['write'] = (unit) => (isDown ? Promise.reject(new Error('down')) : db.write(unit))
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.equal(found?.calls, 2)
     })
 
-    it('are forgotten 400 days after the last one', async () => {
+    it('are deleted 400 days after the last one', async () => {
       const late = start + 401 * dayMs
       now = late
       counter.count('v1', 'beta')

@@ -1,11 +1,11 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks in blocks of one size and hands on each full one; the chunk that filled it waits for that. Two blocks
- * take turns: the one handed on is filled again after the next one was handed on.
+ * Gathers chunks in blocks of one size and passes on each full one; the write that filled it waits for `onFull`. Two blocks
+ * alternate: a block is refilled after the next one was passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
-  // Two for the whole result: a buffer for each chunk would fill the memory faster than it is collected.
+  // Two for the whole result: a buffer per chunk would fill the memory faster than the garbage collector frees it.
   let block = Buffer.allocUnsafeSlow(blockBytes)
   let spare = Buffer.allocUnsafeSlow(blockBytes)
   let filled = 0
@@ -24,12 +24,12 @@ export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<vo
 
   return {
     write: (chunk: Uint8Array | string) => add(typeof chunk === 'string' ? textFiller(chunk) : byteFiller(chunk)),
-    /** What no full block holds yet. */
+    /** The bytes of the last, incomplete block. */
     rest: () => block.subarray(0, filled),
   }
 }
 
-/** Puts what is left of a text into a block, whole characters only. */
+/** Writes the remaining text into a block, whole characters only. */
 function textFiller(text: string) {
   let left = text
   return (into: Buffer) => {

@@ -7,17 +7,17 @@ import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
-/** Small: what has been sent stays in memory until it is collected, which its bytes do not hasten. */
+/** Small, because sent buffers stay in memory until garbage collection, which their size does not trigger. */
 const readBytes = 16_384
 
-/** Keeps results in a folder of its own (0700, files 0600), which it creates. */
+/** Stores results in its own folder (0700, files 0600), which it creates. */
 export function folderResults(folder: string): ResultStore {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const pathOf = (key: string) => {
     checkKey(key)
     return join(folder, key)
   }
-  // No key begins with a dot, so a temporary name can neither be opened nor meet a result.
+  // No key starts with a dot, so a temporary name can neither be opened nor collide with a result.
   const temporaryOf = (key: string) => join(folder, `.${key}.part`)
   return {
     create: async (key) => {
@@ -41,7 +41,7 @@ interface Names {
   folder: string
 }
 
-/** Hashes blocks, and keeps one block's write under way while the next one fills. */
+/** Hashes blocks, and writes one block while the next one fills. */
 function fileWriter(file: FileHandle, { temporary, path, folder }: Names): ResultWriter {
   const hash = createHash('sha256')
   let sizeBytes = 0
@@ -53,7 +53,7 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
     sizeBytes += full.length
     await writing
     writing = file.writeFile(full)
-    // Its failure is met by whoever waits for it next.
+    // The next await of `writing` reports the failure.
     writing.catch(() => {})
   }
   const gathered = blocks(blockBytes, flush)
@@ -82,19 +82,19 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
   }
 }
 
-/** A file system that lost a write without a word must not turn into a completed report. */
+/** A file system that silently lost a write must not result in a completed report. */
 async function expectSize(file: FileHandle, sizeBytes: number): Promise<void> {
   const { size } = await file.stat()
   if (size !== sizeBytes) throw new Error(`The file has ${size} bytes of ${sizeBytes} written`)
 }
 
-/** A new name survives a power cut only once its folder is on disk too. */
+/** A new name survives a power failure only once its folder is synced too. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
   await handle.sync().finally(() => handle.close())
 }
 
-/** Its writer may finish or discard a file meanwhile; any other failure is one. */
+/** Ignores a missing file, which its writer may just have finished or discarded; rethrows other errors. */
 function unlessGone(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }

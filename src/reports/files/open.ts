@@ -1,14 +1,14 @@
 import { folderResults } from './folder.ts'
 import type { ResultStore } from './store.ts'
 
-/** The folder that a `file:` URL names; null for a bucket. */
+/** The folder that a `file:` URL names; null for a bucket URL. */
 export const resultsFolder = (url: string): string | null =>
   url.startsWith('s3:') ? null : url.replace(/^file:(\/\/(?=\/))?/, '')
 
-/** Opens the store that `file:/folder` or `s3://bucket/prefix` names. */
+/** Opens the result store at `file:/folder` or `s3://bucket/prefix`. */
 export async function openResults(url: string): Promise<ResultStore> {
   const folder = resultsFolder(url)
   if (folder !== null) return folderResults(folder)
-  // Loaded where it is used: the client is by far the largest of all packages.
+  // Loaded on demand: the S3 client is by far the largest package.
   return (await import('./s3.ts')).s3Results(new URL(url))
 }

@@ -3,15 +3,15 @@ import { Agent as HttpsAgent } from 'node:https'
 import { S3Client } from '@aws-sdk/client-s3'
 import { maxDownloadsInAll, ResultsUnavailable } from './store.ts'
 
-/** How long the store may take, and how many connections to it there may be. */
+/** Timeouts and connection limits for the store. */
 export interface S3Limits {
-  /** Until a connection is established, in ms. */
+  /** Timeout for establishing a connection, in ms. */
   connectMs: number
-  /** Until a request is answered, and then between two bytes, in ms. */
+  /** Timeout for the response, and then between two bytes, in ms. */
   silentMs: number
-  /** Connections for requests and uploads. */
+  /** Maximum connections for requests and uploads. */
   requestSockets: number
-  /** Connections for downloads, which hold theirs for as long as a client reads. */
+  /** Maximum connections for downloads, each occupied for as long as a client reads. */
   downloadSockets: number
 }
 
@@ -21,19 +21,19 @@ export const s3Limits: S3Limits = {
 }
 
 export interface S3Clients {
-  /** For uploads of any length: fails when nothing was sent or received for a while. */
+  /** For uploads of any length: fails when nothing was sent or received for `silentMs`. */
   uploads: S3Client
-  /** For short requests, by `within`. */
+  /** For short requests, limited by `within`. */
   requests: S3Client
-  /** On connections of its own, so that downloads that stall hold up nothing else. */
+  /** On separate connections, so that stalled downloads delay nothing else. */
   downloads: S3Client
 }
 
-/** Clients with the credentials, region and endpoint of the usual `AWS_…` variables. */
+/** Clients with the credentials, region and endpoint of the standard `AWS_…` variables. */
 export function s3Clients(limits: S3Limits): S3Clients {
   const { requestSockets, downloadSockets, silentMs } = limits
   const requests = client(limits, requestSockets, silentMs)
-  // A download that its client does not read is silent too: `timedReads` tells the two apart.
+  // A download whose client does not read is silent too; `timedReads` distinguishes the two cases.
   return { uploads: requests, requests, downloads: client(limits, downloadSockets, 0) }
 }
 
@@ -41,13 +41,13 @@ function client({ connectMs }: S3Limits, maxSockets: number, socketTimeout: numb
   const agent = { keepAlive: true, maxSockets }
   return new S3Client({
     region: process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? 'us-east-1',
-    // Servers of one's own seldom have a host name for each bucket.
+    // Self-hosted servers seldom have a host name per bucket.
     forcePathStyle: process.env.AWS_ENDPOINT_URL_S3 !== undefined || process.env.AWS_ENDPOINT_URL !== undefined,
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     maxAttempts: 3,
     requestHandler: {
-      // Agents made by the client itself do not bound large uploads.
+      // Without explicit agents, the client does not limit connections of large uploads.
       ...{ httpAgent: new HttpAgent(agent), httpsAgent: new HttpsAgent(agent) },
       ...{ connectionTimeout: connectMs, socketTimeout },
     },
@@ -55,8 +55,8 @@ function client({ connectMs }: S3Limits, maxSockets: number, socketTimeout: numb
 }
 
 /**
- * Runs a request of the store, attempts and pauses included, within so many ms. Throws `ResultsUnavailable` when that is
- * not enough, or when the store cannot take requests now.
+ * Runs a request to the store, including retries and pauses, with a timeout in ms. Throws `ResultsUnavailable` on timeout,
+ * or when the store cannot accept requests now.
  */
 export async function within<T>(
   ms: number,
@@ -73,7 +73,7 @@ export async function within<T>(
   } catch (error) {
     throw isAway(error) ? new ResultsUnavailable('The store of results does not answer', { cause: error }) : error
   } finally {
-    // The signal would end a body that is still being read.
+    // Otherwise the timer would abort a body that is still being read.
     clearTimeout(limit)
     signal?.removeEventListener('abort', end)
   }

@@ -22,12 +22,12 @@ interface Part {
   ChecksumSHA256: string
 }
 
-/** 5 GiB take 640 of the 10,000 parts that an upload may have. */
+/** Enough: 5 GiB take 640 of the 10,000 parts that an upload may have. */
 const partBytes = 8 * 1_024 * 1_024
 
 /**
- * Uploads parts while the next one fills, each with its SHA-256, which the store compares before it takes the part. A
- * result of one part is sent at once.
+ * Uploads each part while the next one fills, with its SHA-256, which the store verifies. A result of one part is sent in a
+ * single request.
  */
 export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
   const whole = createHash('sha256')
@@ -50,7 +50,7 @@ export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
     sizeBytes += full.length
     await uploading
     uploading = upload(full, parts.length + 1)
-    // Its failure is met by whoever waits for it next.
+    // The next await of `uploading` reports the failure.
     uploading.catch(() => {})
   })
 
@@ -81,7 +81,7 @@ export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
   }
 }
 
-/** The store's own word for how much of the result it has. */
+/** Compares the object's size in the store with the bytes sent. */
 async function expectSize(client: S3Client, place: S3Place, sizeBytes: number): Promise<void> {
   const { ContentLength } = await client.send(new HeadObjectCommand(place))
   if (ContentLength !== sizeBytes) throw new Error(`The store has ${ContentLength} bytes of ${sizeBytes} sent`)

@@ -11,9 +11,10 @@ import { checkKey, type ResultStore } from './store.ts'
 import { timedReads } from './timed-reads.ts'
 
 /**
- * Results in a bucket: `s3://bucket/prefix`, with credentials, region and endpoint from the usual `AWS_…` variables. An
- * upload is invisible until it is completed, and completed only when the store holds every byte of it. A store that does
- * not answer in time is `ResultsUnavailable`.
+ * Stores results in a bucket: `s3://bucket/prefix`, with credentials, region and endpoint from the standard `AWS_…`
+ * variables.
+ * An upload is invisible until it is completed, and completed only when the store holds every byte. Timeouts throw
+ * `ResultsUnavailable`.
  */
 export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
   const clients = s3Clients(limits)
@@ -46,7 +47,7 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
 
 type IsMeant = (upload: { Key: string; startedMs: number }) => boolean
 
-/** Aborts those of the unfinished uploads that are meant; returns how many. */
+/** Aborts the unfinished uploads that match; returns how many. */
 async function abortUploads(
   { requests }: S3Clients,
   limitMs: number,

@@ -2,8 +2,8 @@ import { Readable } from 'node:stream'
 import { ResultsUnavailable } from './store.ts'
 
 /**
- * The bytes of a stream. Fails with `ResultsUnavailable` when the next ones take longer than so many ms to come; time in
- * which nobody wants any does not count. Destroying it destroys the source.
+ * The bytes of a stream with a read timeout: fails with `ResultsUnavailable` when the next chunk takes longer than `ms`.
+ * Time in which the consumer does not read does not count. Destroying it destroys the source.
  */
 export function timedReads(source: Readable, ms: number): Readable {
   const chunks = source[Symbol.asyncIterator]()

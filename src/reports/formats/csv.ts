@@ -1,12 +1,12 @@
 import type { CsvBlock } from '../../storage/snapshots/snapshot.ts'
 import type { ReportColumn, ReportFormat } from './format.ts'
 
-/** What a cell must not hold bare: separators and quotes, or a start that spreadsheets take for a formula. */
+/** Content that needs escaping: separators and quotes, or a start that spreadsheets take for a formula. */
 const special = /[",\r\n]|^[=+\-@\t\r]/
 const formula = /^[=+\-@\t\r]/
 const separator = /[",\r\n]/
 
-/** RFC 4180 with a header line and CRLF; null is an empty cell, and text that looks like a formula starts with `'`. */
+/** RFC 4180 with a header line and CRLF. Null is an empty cell, and text that looks like a formula gets the prefix `'`. */
 export const csv: ReportFormat = {
   name: 'csv',
   mediaType: 'text/csv; charset=utf-8; header=present',
@@ -18,7 +18,7 @@ export const csv: ReportFormat = {
   },
 }
 
-/** The same file, of records that the database wrote, and of rows where it did not. */
+/** The same file, made of records that the database wrote, or of rows where it did not. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
   blocks: AsyncIterable<CsvBlock | unknown[][]>,
@@ -40,7 +40,7 @@ function escaped(text: string): string {
   return separator.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }
 
-/** Measured: one growing string and no call for cells that are no text is the fastest way. */
+/** Measured: one growing string without a call for non-text cells is the fastest way. */
 function lines(rows: unknown[][], isText: boolean[]): string {
   const width = isText.length
   let text = ''

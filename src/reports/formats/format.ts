@@ -6,19 +6,19 @@ export interface ReportColumn {
   type: CellType
 }
 
-/** What a file is made of, besides its rows. */
+/** Properties of a report file besides its rows. */
 export interface Sheet {
   title: string
   columns: readonly ReportColumn[]
-  /** How many rows will come. */
+  /** The number of rows that will follow. */
   rowCount: number
-  /** When the report was made, ISO 8601. */
+  /** When the report was generated, ISO 8601. */
   madeAt: string
-  /** A font file of many scripts, for formats that show text themselves. */
+  /** Path of a font file that covers many scripts, for formats that render text. */
   font: string | null
 }
 
-/** Rows as arrays of cells, in the order of the columns; a row may carry more cells behind them. */
+/** Rows as arrays of cells, in the order of the columns; a row may have additional cells after them. */
 export type Pages = AsyncIterable<unknown[][]>
 
 /** An output format of reports. */
@@ -26,9 +26,9 @@ export interface ReportFormat {
   name: string
   mediaType: string
   extension: string
-  /** A report of more rows is refused. */
+  /** Reports with more rows are rejected. */
   maxRows?: number
-  /** The file in pieces; the next page of rows is taken when the pieces of the last one have been stored. */
+  /** Yields the file in chunks; requests the next page of rows when the chunks of the last one have been stored. */
   render: (sheet: Sheet, pages: Pages) => AsyncIterable<string | Uint8Array>
 }
 

@@ -5,7 +5,7 @@ import { ndjson } from './ndjson.ts'
 import { pdf } from './pdf.ts'
 import { xlsx } from './xlsx.ts'
 
-/** Every format, by the name that a report request gives. A new one is a file and a word here. */
+/** All formats, by the name used in report requests. To add one, add its file and list it here. */
 export const formats: ReadonlyMap<string, ReportFormat> = new Map(
   [json, csv, ndjson, xlsx, pdf].map((format) => [format.name, format]),
 )

@@ -1,6 +1,6 @@
 import { isNumeric, type ReportColumn, type ReportFormat } from './format.ts'
 
-/** An array with an object a line; a field that is null is left out. */
+/** An array with one object per line; null fields are omitted. */
 export const json: ReportFormat = {
   name: 'json',
   mediaType: 'application/json',
@@ -22,11 +22,11 @@ export const json: ReportFormat = {
   },
 }
 
-/** Makes rows into JSON objects: a field that is null, or a number that JSON does not know, is left out. */
+/** Converts rows to JSON objects; null fields, and numbers that JSON cannot represent, are omitted. */
 export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[]) => string {
   const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
   const isNumber = columns.map(isNumeric)
-  // Truth, and JSON as its text, stand as they are.
+  // Booleans, and JSON text, are written unquoted.
   const isBare = columns.map((column) => isNumeric(column) || column.type === 'boolean' || column.type === 'json')
   return (row) => {
     let text = '{'
@@ -41,7 +41,7 @@ export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[])
   }
 }
 
-/** What may not stand bare in a JSON string (RFC 8259 §7), and surrogates, which may be without their other half. */
+/** Characters that need escaping in a JSON string (RFC 8259 §7), and surrogates, which may be unpaired. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const special = /["\\\u0000-\u001f\ud800-\udfff]/
 

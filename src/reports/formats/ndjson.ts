@@ -1,7 +1,7 @@
 import type { ReportFormat } from './format.ts'
 import { objectWriter } from './json.ts'
 
-/** An object a line, each ended by a line feed; a field that is null is left out. */
+/** One object per line, each ended by a line feed; null fields are omitted. */
 export const ndjson: ReportFormat = {
   name: 'ndjson',
   mediaType: 'application/x-ndjson',

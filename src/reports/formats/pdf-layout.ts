@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { isNumeric, type Sheet } from './format.ts'
 
-/** A4, the long side across; all lengths in points. */
+/** A4 landscape; all lengths in points. */
 export const page = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
 
 export const textSize = 8
 
-/** Where the columns stand, and how the rows divide into pages. */
+/** The positions of the columns, and the division of the rows into pages. */
 export interface Layout {
   fonts: Fonts
   columns: { name: string; x: number; width: number; alignRight: boolean }[]
@@ -20,7 +20,7 @@ const sampleRows = 200
 const narrowest = 24
 const maxSlack = 60
 
-/** Gives each column what its header and its first rows take; where that is too much, the widest give way. */
+/** Gives each column the width of its header and first rows; if the total is too much, the widest columns shrink. */
 export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown[][]): Layout {
   const fonts = openFonts(document, sheet.font)
   const { columns, rowCount } = sheet
@@ -41,7 +41,7 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
   return { fonts, columns: placed, ...division(rowCount) }
 }
 
-/** Cuts the widest down to one common width, so that all fit; what is left over is shared. */
+/** Cuts the widest columns to one common width, so that all fit; spare room is shared. */
 function fitted(wanted: number[], room: number): number[] {
   const total = wanted.reduce((sum, width) => sum + width, 0)
   if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, maxSlack))
@@ -63,22 +63,22 @@ function division(rowCount: number) {
   return { rowsOnPage, rowsOnFirstPage, pageCount }
 }
 
-/** A cell as people read it: instants without the T, the Z and the milliseconds. */
+/** A cell as displayed: instants without T, Z and milliseconds. */
 export function shownCell(cell: unknown, type: string): string {
   if (cell === null) return ''
   return type === 'instant' ? String(cell).slice(0, 19).replace('T', ' ') : String(cell)
 }
 
-/** The fonts of one document, and how to measure and cut text in them. */
+/** The fonts of one document, with functions to measure and truncate text. */
 export interface Fonts {
-  /** Chooses the font for a text, and returns the text as that font can show it. */
+  /** Selects the font for a text, and returns the text as that font can render it. */
   choose: (text: string, bold?: boolean) => string
   widthOf: (text: string, size: number, bold?: boolean) => number
-  /** The longest start of a text that fits, with an ellipsis where it had to be cut. */
+  /** The longest prefix of a text that fits, with an ellipsis if it was truncated. */
   cut: (text: string, size: number, room: number) => string
 }
 
-/** Fonts of many scripts at the places where systems keep them; the first one that is there is used. */
+/** Fonts that cover many scripts, at their usual system paths; the first existing one is used. */
 const places = [
   '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf',
   '/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf',
@@ -88,15 +88,15 @@ const places = [
   'C:\\Windows\\Fonts\\arial.ttf',
 ]
 
-/** Helvetica, which needs no file, shows the characters of Windows-1252. */
+/** The characters of Windows-1252, which Helvetica (built into PDF) can render. */
 const western = /^[\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]*$/
 const outside = /[^\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]/gu
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
 /**
- * Helvetica for western text; for other text the wanted font file, or a font of the system. Where there
- * is none, `?` stands for what cannot be shown.
+ * Uses Helvetica for western text; for other text the given font file, or a font of the system. Without one, `?` replaces
+ * characters that cannot be rendered.
  */
 export function openFonts(document: PDFKit.PDFDocument, wanted: string | null): Fonts {
   const file = [wanted, ...places].find((path) => path && existsSync(path))

@@ -4,12 +4,12 @@ import { type Layout, page, shownCell, textSize } from './pdf-layout.ts'
 const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
 const titleSize = 16
 const smallSize = 8
-/** From the top of a line to the foot of its text, on which all fonts stand. */
+/** From the top of a line to the baseline, which all fonts share. */
 const baseline = 10
-/** How far the coloured lines reach beyond their text. */
+/** How far the coloured bands extend beyond their text. */
 const overhang = 4
 
-/** The document being drawn, and where in it the next line goes. */
+/** The document being drawn, and the position of the next line. */
 interface Drawing {
   document: PDFKit.PDFDocument
   sheet: Sheet
@@ -19,7 +19,7 @@ interface Drawing {
   y: number
 }
 
-/** Draws rows one after the other, and a new page with its header line whenever one is full. */
+/** Draws rows one after the other, and starts a new page with its header line whenever one is full. */
 export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, place: Layout) {
   const drawing: Drawing = { document, sheet, place, pages: 0, rowsLeft: 0, y: 0 }
   return {
@@ -74,7 +74,7 @@ function drawFooter(drawing: Drawing): void {
   write(drawing, place.fonts.choose(sheet.title), page.margin, y, smallSize, colours.muted)
 }
 
-/** One line of text in a column; numbers end at its right edge. */
+/** Draws one line of text in a column; numbers are right-aligned. */
 function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): void {
   const { document, place, y } = drawing
   const { x, width, alignRight } = place.columns[at] as Layout['columns'][number]
@@ -88,7 +88,7 @@ function band({ document, y }: Drawing, height: number, colour: string): void {
   document.rect(page.margin - overhang, y, width, height).fill(colour)
 }
 
-/** Writes a text in the font that was chosen for it last. */
+/** Writes a text in the font selected last. */
 function write({ document }: Drawing, text: string, x: number, y: number, size: number, colour: string): void {
   document.fontSize(size).fillColor(colour).text(text, x, y, { lineBreak: false, baseline: 'alphabetic' })
 }

@@ -3,21 +3,21 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { type Layout, layout, page } from './pdf-layout.ts'
 import { pageDrawer } from './pdf-page.ts'
 
-/** A table over as many A4 pages as it takes, each with the header line and its number. */
+/** A table on as many A4 pages as needed, each with the header line and its page number. */
 export const pdf: ReportFormat = {
   name: 'pdf',
   mediaType: 'application/pdf',
   extension: 'pdf',
   maxRows: 20_000,
   render: async function* (sheet, pages) {
-    // Loaded where it is used: other reports do not carry it in memory.
+    // Loaded on demand: other reports do not hold it in memory.
     const { default: PdfDocument } = await import('pdfkit')
     const { title, madeAt } = sheet
     const info = { Title: title, Creator: 'Plinth', CreationDate: new Date(madeAt) }
     const { width, height } = page
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
     const output = document as unknown as Readable
-    // Whoever reads the output gets the error; until then it must not end the process.
+    // The reader of the output gets the error; until then it must not end the process.
     output.on('error', () => {})
     const drawn = draw(document, sheet, pages)
     drawn.catch((error) => output.destroy(error))

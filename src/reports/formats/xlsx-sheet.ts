@@ -1,12 +1,12 @@
 import { isNumeric, type Pages, type ReportColumn } from './format.ts'
 
-/** Which entry of the workbook's style table a cell names. */
+/** Indexes into the workbook's style table. */
 export const styles = { header: 1, instant: 2, date: 3, numberHeader: 4 } as const
 
-/** 1,048,576 lines are the most that a sheet can have, and one is the header. */
+/** A sheet can have at most 1,048,576 lines, and one is the header. */
 export const rowsPerSheet = 1_048_575
 
-/** One worksheet as XML; columns are as wide as the text of the first rows. */
+/** One worksheet as XML; column widths follow the text of the first rows. */
 export async function* worksheet(columns: readonly ReportColumn[], pages: Pages): AsyncIterable<string> {
   const cells = columns.map(cellWriter)
   let begun = false
@@ -61,19 +61,19 @@ function widthOf({ name, type }: ReportColumn, at: number, sample: unknown[][]):
 }
 
 const dayMs = 86_400_000
-/** Day 0 is the last but one of 1899, since the format counts a 29th of February 1900 that never was. */
+/** The serial number of 1970-01-01. Day 0 is 1899-12-30, because the format counts a 29 February 1900 that never existed. */
 const epochDays = 25_569
 
-/** An instant (UTC) as days since 1900, the form in which sheets keep time. */
+/** An instant (UTC) as days since 1900, as spreadsheets store time. */
 const serialOf = (iso: string): number => Date.parse(iso) / dayMs + epochDays
 
-/** Markup, and what no XML 1.0 document can hold even escaped. */
+/** Markup characters, and characters that XML 1.0 cannot contain even escaped. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const special = /[&<>\u0000-\u001f\ud800-\udfff\ufffe\uffff]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const forbidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g
 
-/** Text for an element; what XML cannot hold becomes U+FFFD. */
+/** Escapes text for an element; characters that XML cannot contain become U+FFFD. */
 export function xmlText(text: string): string {
   if (!special.test(text)) return text
   const held = text.toWellFormed().replace(forbidden, '\ufffd')

@@ -9,7 +9,7 @@ const packages = 'http://schemas.openxmlformats.org/package/2006'
 const relations = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships'
 const types = 'application/vnd.openxmlformats-officedocument.spreadsheetml'
 
-/** The parts of a workbook besides its sheets, by their path (ECMA-376 part 1 §12). */
+/** The parts of a workbook other than its sheets, by path (ECMA-376 part 1 §12). */
 export function parts(sheet: Sheet, sheets: number): [path: string, text: string][] {
   return [
     ['[Content_Types].xml', declaration + contentTypes(sheets)],
@@ -55,10 +55,10 @@ function workbook({ title }: Sheet, sheets: number): string {
   return `<workbook xmlns="${main}" xmlns:r="${relations}"><sheets>${named.join('')}</sheets></workbook>`
 }
 
-/** A name of a sheet has 31 characters at most, and some that it may not have. */
+/** A sheet name has at most 31 characters, and some are forbidden. */
 const sheetName = (title: string) => title.replace(/[\\/*?:[\]]/g, ' ').slice(0, 26) || 'report'
 
-/** Formats of cells: plain; the header, bold on grey; an instant; a day; the header of numbers. */
+/** Cell formats: plain; header, bold on grey; instant; date; header of numbers. */
 const styleSheet = [
   `<styleSheet xmlns="${main}">`,
   '<numFmts count="2"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/>',

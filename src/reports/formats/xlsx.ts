@@ -3,7 +3,7 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { rowsPerSheet, worksheet } from './xlsx-sheet.ts'
 import { parts, sheetPath } from './xlsx-workbook.ts'
 
-/** Deflate's quickest level: half the size of none, and a third of the time of the usual one. */
+/** Deflate's fastest level: half the size of no compression, and a third of the default level's time. */
 const compressionLevel = 1
 
 /** An Office Open XML workbook (ECMA-376): real numbers and dates, a frozen header line, sheets of a million rows. */
@@ -12,13 +12,13 @@ export const xlsx: ReportFormat = {
   mediaType: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
   extension: 'xlsx',
   render: async function* (sheet, pages) {
-    // Loaded where it is used: other reports do not carry it in memory.
+    // Loaded on demand: other reports do not hold it in memory.
     const { ZipFile } = await import('yazl')
     const zip = new ZipFile()
     const output = zip.outputStream as Readable
     const fail = (error: unknown) => void output.destroy(error as Error)
     zip.on('error', fail)
-    // Whoever reads the output gets the error; until then it must not end the process.
+    // The reader of the output gets the error; until then it must not end the process.
     output.on('error', () => {})
     const options = { mtime: new Date(sheet.madeAt), compressionLevel }
     const sheets = Math.max(Math.ceil(sheet.rowCount / rowsPerSheet), 1)
@@ -33,7 +33,7 @@ export const xlsx: ReportFormat = {
 
 const blockBytes = 65_536
 
-/** Text as a stream of blocks of one size, whose memory is used again by the system's allocator. */
+/** Text as a stream of equally sized blocks, whose memory the system's allocator reuses. */
 function blocks(texts: AsyncIterable<string>): Readable {
   return Readable.from(encoded(texts), { objectMode: false, highWaterMark: blockBytes })
 }
@@ -42,7 +42,7 @@ async function* encoded(texts: AsyncIterable<string>): AsyncIterable<Buffer> {
   for await (const text of texts) yield Buffer.from(text)
 }
 
-/** The worksheets one after the other: each takes as many rows from the same pages as fit into it. */
+/** The worksheets in order: each takes as many rows from the shared pages as fit. */
 function split(sheet: Sheet, pages: Pages, sheets: number): AsyncIterable<string>[] {
   const rows = pages[Symbol.asyncIterator]()
   let rest: unknown[][] = []

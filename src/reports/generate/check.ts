@@ -3,7 +3,7 @@ import type { Database } from '../../storage/database.ts'
 import { openSnapshot } from '../../storage/snapshots/open-snapshot.ts'
 import { type FilterValue, type ReportFilter, type ReportKind, type ReportQuery, readOf } from '../report-types.ts'
 
-/** One part of a report type: its words in a message, its SQL, and the smallest report that holds it. */
+/** One part of a report type: its name in messages, its SQL, and the smallest report that contains it. */
 interface Part {
   name: string
   text: string
@@ -41,7 +41,7 @@ async function mistakesOf(db: Database, kinds: readonly ReportKind[]): Promise<s
         const wrong: string[] = []
         for (const part of parts) wrong.push(...(await mistakeOf(kind, part)))
         mistakes.push(...wrong)
-        // What stands on a wrong part is wrong too, and says nothing new.
+        // Parts that depend on a wrong part fail too, without new information.
         if (wrong.length > 0) break
       }
     }
@@ -51,7 +51,7 @@ async function mistakesOf(db: Database, kinds: readonly ReportKind[]): Promise<s
   }
 }
 
-/** The rows alone, of which nothing is read. */
+/** The report's rows without its columns. */
 const bare = ({ name, from, scope }: ReportKind): ReportKind => ({
   ...{ name, from, scope, key: ['1'] },
   columns: [{ name: 'one', type: 'integer', sql: '1' }],
@@ -59,7 +59,7 @@ const bare = ({ name, from, scope }: ReportKind): ReportKind => ({
 
 const sourceOf = (kind: ReportKind): Part => ({ name: 'from', text: oneLine(kind.from), kind: bare(kind) })
 
-/** Every part that stands on `from`. */
+/** All parts that depend on `from`. */
 function partsOf(report: ReportKind): Part[] {
   const { columns, key, time, owned, filters = [], sorts = {} } = report
   const kind = bare(report)
@@ -80,7 +80,7 @@ function partsOf(report: ReportKind): Part[] {
   ]
 }
 
-/** The report as it is made, with every condition and every order. */
+/** The complete report, with all conditions and all sorts. */
 const wholeOf = (kind: ReportKind): Part => ({
   ...{ name: 'all of its parts together', text: oneLine(kind.from), kind },
   asked: {

@@ -1,19 +1,20 @@
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 
-/** How many tasks one client may have waiting. */
+/** Maximum number of waiting tasks per client. */
 export const maxWaiting = 100
 
-/** How many all clients together may have waiting: an accepted task is a promise, and this many take hours. */
+/** Maximum number of waiting tasks of all clients: an accepted task is a promise, and this many take hours. */
 export const maxBacklog = 10_000
 
 const retrySeconds = '15'
 
 /**
- * The turn of a client's next task, by start-time fair queueing: behind the client's own tasks, but not behind what
- * other clients have lined up. So each of the waiting clients gets every n-th place, however many tasks one of them has,
- * and nobody's last task is overtaken for ever. Throws RATE_LIMIT_EXCEEDED beyond the client's share of waiting tasks, and
- * SERVICE_UNAVAILABLE when too many are waiting altogether.
+ * The queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but not after the
+ * backlog of other clients. So each of n waiting clients gets every n-th position, however many tasks one of them has, and
+ * no
+ * task is overtaken forever. Throws RATE_LIMIT_EXCEEDED beyond the client's maximum of waiting tasks, and
+ * SERVICE_UNAVAILABLE when too many are waiting in total.
  */
 export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
   const own = await tx
@@ -36,7 +37,7 @@ export async function nextPosition(tx: Queryable, ownerClient: string): Promise<
   return Math.max(next, front?.turn ?? 0)
 }
 
-/** One look along the index, which ends where the bound is. */
+/** A single index scan that ends at the limit. */
 async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
   const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
   const beyond = await pending

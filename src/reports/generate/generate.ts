@@ -14,31 +14,31 @@ export interface GenerateOptions extends Transitions {
   results: ResultStore
   kinds: readonly ReportKind[]
   produce: Produce
-  /** How long a result is kept after it was made. */
+  /** How long a result is retained after it was generated, in seconds. */
   resultSeconds: number
-  /** A font file for PDF. */
+  /** Path of a font file for PDF. */
   pdfFont?: string | null
-  /** How long an attempt may take. */
+  /** Maximum time of an attempt, in ms. */
   limitMs?: number
-  /** Told what made a task fail for good, and which leftovers could not be removed; the queue hears of the rest. */
+  /** Called with the error that made a task fail for good, and with failed cleanups; other errors go to the queue. */
   onError?: (error: unknown, taskId: string) => void
 }
 
 const maxAttemptMs = 15 * 60_000
 const lookEveryMs = 400
 
-/** The task was cancelled or removed while it was worked on: nothing is to be recorded of this attempt. */
+/** The task was cancelled or deleted while it was being processed: nothing of this attempt is recorded. */
 class Ended extends Error {
   override name = 'Ended'
 }
 
-/** The job `report.generate`: one attempt at a task, which ends it, or leaves it to the next attempt by throwing. */
+/** The job `report.generate`: one attempt at a task, which finishes it, or throws to leave it to the next attempt. */
 export const generate =
   (options: GenerateOptions): Work =>
   async (job) => {
     const { taskId } = job.payload as { taskId: string }
     const task = await begin(options, taskId)
-    // Ended or gone, or each attempt was cut short together with its process.
+    // The task is finished or gone, or each attempt was cut short by the end of its process.
     if (!task) return fail(options, job, taskId, new Error('The attempts ended without an outcome'))
     try {
       await attempt(options, job, task)
@@ -64,14 +64,14 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
   const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
   const completed = await finish(options, job, task.id, ending).catch(async (error) => {
-    // After any other failure the commit may have happened all the same, and the result be the task's.
+    // After any other error the transaction may still have committed, and the result may belong to the task.
     if (error instanceof LeaseLost) await results.remove(resultKey)
     throw error
   })
   await removeResults(options, task.id, completed ? job.attempt - 1 : job.attempt)
 }
 
-/** Claims of a job are numbered, so no two workers ever write the same result. */
+/** Claims of a job are numbered, so two workers never write the same result. */
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
 
 function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): Order {
@@ -88,7 +88,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   }
 }
 
-/** Lets the report be made, for as long as it may take and somebody waits for it. */
+/** Generates the report within its time limit, and aborts when the task has been cancelled, deleted or taken over. */
 async function supervised(options: GenerateOptions, job: Job, task: Task, order: Order) {
   const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
@@ -102,7 +102,7 @@ async function supervised(options: GenerateOptions, job: Job, task: Task, order:
   const looking = setInterval(() => look().catch(report), lookEveryMs)
   const showProgress = progressOf(options, task)
   try {
-    // Progress that cannot be shown is no reason to give up.
+    // A failed progress update does not abort the report.
     return await produce(order, signal, (share) => showProgress(share).catch(report))
   } finally {
     clearTimeout(limit)
@@ -126,7 +126,7 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
   await results.remove(resultKey).catch((error) => onError?.(error, taskId))
 }
 
-/** Removes what claims up to this one may have left behind, such as the result of a crash before its commit. */
+/** Removes results that claims up to this one may have left, such as after a crash before the commit. */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
   for (let claim = 1; claim <= upTo; claim++) {
     await results.remove(keyOf(taskId, claim)).catch((error) => onError?.(error, taskId))

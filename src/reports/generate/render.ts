@@ -6,17 +6,17 @@ import { csv, csvFile } from '../formats/csv.ts'
 import type { ReportColumn, ReportFormat } from '../formats/format.ts'
 import { formats } from '../formats/formats.ts'
 
-/** What a report is made of, as plain data: it can be sent to a thread. */
+/** The input of a report as plain data, so that it can be sent to a thread. */
 export interface Order {
-  /** The key that the result gets. */
+  /** The key under which the result is stored. */
   resultKey: string
   format: string
   title: string
   columns: readonly ReportColumn[]
   read: LongRead
-  /** When the report is made, ISO 8601. */
+  /** When the report is generated, ISO 8601. */
   madeAt: string
-  /** A TrueType or OpenType file for what the standard fonts of PDF cannot show. */
+  /** Path of a TrueType or OpenType file for characters that PDF's standard fonts cannot render. */
   pdfFont: string | null
 }
 
@@ -31,13 +31,13 @@ export interface Bounds {
 
 export const bounds: Bounds = { rows: 10_000_000, bytes: 5 * 1_024 ** 3 }
 
-/** Told, now and then, which share of the rows is done: 0 to 1. */
+/** Called from time to time with the share of rows processed: 0 to 1. */
 export type OnProgress = (share: number) => void | Promise<void>
 
 /**
- * Makes one report: rows flow from the snapshot through the format into the store, each page when the one before it was
- * taken; CSV comes as it is from a database that writes it. Throws a `Problem` for what trying again would not change,
- * and leaves no result then.
+ * Generates one report: rows flow from the snapshot through the format into the store with backpressure; a database that
+ * writes CSV itself provides the records. Throws a `Problem` for errors that a retry would not change, and then leaves no
+ * result.
  */
 export async function produce(
   order: Order,
@@ -72,7 +72,7 @@ interface Source {
   onProgress: OnProgress
 }
 
-/** The file in pieces, each made when the one before it was taken. */
+/** The file in chunks, each produced when the previous one was consumed. */
 function rendered(order: Order, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
   const { title, columns, madeAt, pdfFont, read } = order
   const { snapshot, rowCount } = source
@@ -82,7 +82,7 @@ function rendered(order: Order, format: ReportFormat, source: Source): AsyncIter
   return format.render(sheet, counted(snapshot.pages(read), source))
 }
 
-/** Tells of the progress after each part of the rows. */
+/** Reports progress after each part of the rows. */
 async function* counted<Part extends unknown[][] | CsvBlock>(
   parts: AsyncIterable<Part>,
   { rowCount, onProgress }: Source,

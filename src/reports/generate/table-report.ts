@@ -2,27 +2,27 @@ import { snake } from '../../storage/rows/page-query.ts'
 import type { ReportColumn } from '../formats/format.ts'
 import type { ReportFilter, ReportKind } from '../report-types.ts'
 
-/** The report of all rows of one table with an integer `id` and `createdAt`. */
+/** Options for a report of all rows of one table with an integer `id` and `createdAt`. */
 export interface TableReport {
   name: string
   scope: string | null
   table: string
-  /** The fields that everybody who may ask may see. */
+  /** The fields that every requester may see. */
   columns: readonly ReportColumn[]
-  /** Fields found by equality. */
+  /** Fields to filter by equality. */
   filters?: readonly string[]
-  /** Numbers that can be bounded as `minX` and `maxX`; days and instants as `xAfter` and `xBefore`. */
+  /** Numbers get `minX` and `maxX` filters; dates and instants `xAfter` and `xBefore`. */
   ranges?: readonly string[]
-  /** Text fields with a folded companion column. */
+  /** Text fields with a case-folded companion column. */
   folded?: readonly string[]
   sorts?: readonly string[]
 }
 
-/** A table as a report type, with the filters and sorts of its list: an index stands behind each. */
+/** A table as a report type, with the filters and sorts of its list, each backed by an index. */
 export function tableReport(report: TableReport): ReportKind {
   const { name, scope, table, columns, filters = [], ranges = [], folded = [], sorts = [] } = report
   const types = new Map(columns.map((column) => [column.name, column.type]))
-  // A field that the report does not show cannot be probed by filtering or sorting either.
+  // A field that the report does not contain must not be probed by filtering or sorting either.
   const shown = (field: string) => types.has(field)
   const found = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
   const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])

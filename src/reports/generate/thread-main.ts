@@ -5,7 +5,7 @@ import { openResults } from '../files/open.ts'
 import { produce } from './render.ts'
 import type { FromThread, ThreadData } from './worker-thread.ts'
 
-/** The thread of one report: makes what its data order, tells of its progress, and ends. */
+/** The thread of one report: generates it, posts its progress, and ends. */
 const progressEveryMs = 200
 
 const { order, databaseUrl, resultsUrl } = workerData as ThreadData

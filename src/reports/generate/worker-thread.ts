@@ -3,16 +3,16 @@ import { Worker } from 'node:worker_threads'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
 import type { OnProgress, Order, Produced } from './render.ts'
 
-/** Makes a report somewhere; stops at once, and rejects with the signal's reason, when the signal is aborted. */
+/** Generates a report; when the signal is aborted it stops immediately and rejects with the signal's reason. */
 export type Produce = (order: Order, signal: AbortSignal, onProgress: OnProgress) => Promise<Produced>
 
-/** Where a thread finds the rows and puts the result. */
+/** The URLs of the database and of the result store. */
 export interface Places {
   databaseUrl: string
   resultsUrl: string
 }
 
-/** What a thread is started with, and what it tells. */
+/** A thread's input, and its messages. */
 export type ThreadData = Places & { order: Order }
 export type FromThread =
   | { progress: number }
@@ -22,12 +22,12 @@ export type FromThread =
 
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 
-/** Small, so that garbage goes early: a report keeps nothing but the page it is at. A thread above it dies alone. */
+/** Small, so that garbage is collected early: a report needs only its current page. Exceeding it ends only the thread. */
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
 /**
- * Makes each report in a thread of its own, so that requests never wait for it; the thread and all it holds are gone
- * when it ends. What an aborted one has left in the store is for the caller to remove.
+ * Generates each report in its own thread, so that requests never wait for it; ending the thread frees all its memory.
+ * After an abort the caller must remove what the thread left in the store.
  */
 export const inThread =
   (places: Places): Produce =>

@@ -1,6 +1,6 @@
 import type { ReportKind } from '../report-types.ts'
 
-/** Requests per client and day; a client sees its own, `admin` everybody's. */
+/** Requests per client and day; a client sees its own, `admin` sees all. */
 export const activity: ReportKind = {
   name: 'activity',
   title: 'Activity',

@@ -1,6 +1,6 @@
 import type { ReportKind } from '../report-types.ts'
 
-/** Every attempt to call a webhook of the asker, whoever caused the event, or an address of its requests. */
+/** All delivery attempts to the requester's webhooks, whoever caused the event, or to callback URLs of its requests. */
 export const deliveries: ReportKind = {
   name: 'deliveries',
   title: 'Webhook deliveries',

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
-/** Writes a file whole or not at all, synced; `replace: false` keeps a file that is there, so the first writer wins. */
+/** Writes a file atomically and synced; with `replace: false` an existing file stays, so the first writer wins. */
 export function writeFileAtomically(file: string, text: string, options: { mode: number; replace: boolean }): void {
   const temporary = `${file}.${randomUUID()}.tmp`
   try {

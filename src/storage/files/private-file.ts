@@ -1,7 +1,8 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 
 /**
- * Makes an empty file (0600) where none is. One that is there is not even opened: to close it would release the locks that
+ * Creates an empty file (0600) if there is none. An existing file is not even opened: closing it would release the locks
+ * that
  * SQLite holds on it for this process (POSIX fcntl).
  */
 export function createPrivateFile(path: string): void {
@@ -9,7 +10,7 @@ export function createPrivateFile(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
-    // Two processes may create it at once: both then use the same file.
+    // Two processes may create it at the same time; both then use the same file.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }

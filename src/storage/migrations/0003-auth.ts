@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Clients, signing keys and everything else the authorization server remembers. */
+/** Clients, signing keys and the other records of the authorization server. */
 export async function auth(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('clients')

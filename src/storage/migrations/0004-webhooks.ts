@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Registrations, events, their deliveries and every attempt made. */
+/** Webhooks, events, their deliveries and every attempt. */
 export async function webhooks(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('webhooks')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Answers to requests with an Idempotency-Key, kept for their repetition. */
+/** Stored responses to requests with an Idempotency-Key, replayed when the request is repeated. */
 export async function answers(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('answers')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** What the tables of declared resources were made of, and what resource events need to find their listeners. */
+/** The recorded columns of declared resources' tables, and what resource events need to find their subscribers. */
 export async function resourceTables(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('resource_tables')

@@ -1,7 +1,7 @@
 import type { ColumnDefinitionBuilder, Kysely } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** People who may log in, apart from the users they are; all of it goes when the user does. */
+/** Login accounts of users; all rows of an account are deleted with its user. */
 export async function accounts(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const ofUser = (column: ColumnDefinitionBuilder) => column.references('users.id').onDelete('cascade')
   await db.schema

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** What administrators work with: settings of clients, API keys, the audit log, the rotation of signing keys. */
+/** Administration: client settings, API keys, the audit log, rotation of signing keys. */
 export async function administration(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await apiKeys(db, engine)
   await clients(db)
@@ -41,7 +41,7 @@ async function apiKeys(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema.createIndex('api_keys_age').on('api_keys').columns(['created_at', 'id']).execute()
 }
 
-/** Entries are numbered by the one row of `audit_head`, whose lock puts them in order; they are only ever added. */
+/** Entries are numbered by the one row of `audit_head`, whose lock orders them; they are only ever added. */
 async function audit(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema
     .createTable('audit_entries')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Fair turns of report tasks, repeated tasks, and the requests that each client sends in a day. */
+/** Fair queueing of report tasks, retried tasks, and daily request counts per client. */
 export async function reports(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   await schema.alterTable('jobs').addColumn('group_id', 'text').execute()

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Rotated secrets, redelivery and replay, tests of one registration, and events that one registration is not told. */
+/** Rotated secrets, redelivery and replay, test deliveries of a webhook, and events that one webhook does not receive. */
 export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   for (const table of ['webhooks', 'account_secrets']) {
@@ -15,6 +15,6 @@ export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
       .addColumn(column, 'integer', (c) => c.notNull().defaultTo(0))
       .execute()
   }
-  // What is looked for when something went wrong; deliveries that succeed at once never enter it.
+  // Serves the search for failures; deliveries that succeed at once never enter it.
   await sql`create index deliveries_failed on deliveries (webhook_id, created_at) where status = 'failed'`.execute(db)
 }

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Deliveries are claimed by endpoint: each has a lane, which knows when it is due and how it fared. */
+/** Deliveries are claimed per endpoint: each endpoint queue (lane) stores when it is due and its health. */
 export async function lanes(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   await schema.alterTable('webhooks').addColumn('failing_told', 'text').execute()
@@ -25,13 +25,13 @@ export async function lanes(db: Kysely<unknown>): Promise<void> {
     sql`update deliveries set lane = coalesce(webhook_id, url)`,
     sql`insert into delivery_lanes (lane, due_at)
       select lane, min(next_attempt_at) from deliveries where status = 'pending' group by lane`,
-    // Their jobs were the queue of the deliveries before.
+    // Before this migration, these jobs were the queue of deliveries.
     sql`delete from jobs where queue = 'delivery.send'`,
     sql`create index delivery_lanes_due on delivery_lanes (due_at) where due_at is not null`,
     sql`create index deliveries_waiting on deliveries (lane, next_attempt_at, id)
       where status = 'pending' and lease_until is null`,
     sql`create index deliveries_leased on deliveries (lane, lease_until) where lease_until is not null`,
-    // Smaller, and untouched while a delivery waits.
+    // Smaller, and not updated while a delivery waits.
     sql`drop index deliveries_ended`,
     sql`create index deliveries_ended on deliveries (completed_at) where completed_at is not null`,
     sql`drop index deliveries_webhook`,

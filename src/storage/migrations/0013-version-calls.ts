@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Who still calls versions of the interface that are deprecated. */
+/** Calls of deprecated API versions by client. */
 export async function versionCalls(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('version_calls')

@@ -1,8 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Every list is read from one index that serves its filter and its order together, and every sweep from one that begins
- * with what is due; so no request holds the database for longer because a client owns many rows.
+ * Gives every list one index that serves its filter and its order together, and every sweep one that starts with what is
+ * due,
+ * so the cost of a request does not grow with the number of rows a client owns.
  */
 export async function boundedReads(db: Kysely<unknown>): Promise<void> {
   await deliveries(db)
@@ -11,7 +12,7 @@ export async function boundedReads(db: Kysely<unknown>): Promise<void> {
     sql`create index tasks_owner_type on tasks (owner_client, owner_subject, report_type, created_at, id)`,
     sql`create index tasks_owner_type_status on tasks
       (owner_client, owner_subject, report_type, status, created_at, id)`,
-    // Most entries name no target.
+    // Null in the majority of entries.
     sql`create index audit_target on audit_entries (target, sequence) where target is not null`,
     sql`create index audit_event_client on audit_entries (event, client_id, sequence)`,
     sql`create index webhooks_owner on webhooks (owner_client, owner_subject, created_at, id)`,
@@ -47,7 +48,7 @@ async function deliveries(db: Kysely<unknown>): Promise<void> {
     sql`create index deliveries_failed on deliveries (webhook_id, created_at, id) where status = 'failed'`,
     sql`create index deliveries_failed_event on deliveries (webhook_id, event_type, created_at, id)
       where status = 'failed'`,
-    // There are few of them at a time: those of one type are found among them without a look at the rows.
+    // There are few at a time: those of one type are found within the index, without reading the rows.
     sql`create index deliveries_pending on deliveries (webhook_id, created_at, id, event_type)
       where status = 'pending'`,
   ]

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** What finding rows by parts of their text needs of the database (see `text-index.ts`). */
+/** What substring search requires of the database (see `storage/text-index`). */
 export async function textSearch(db: Kysely<unknown>, { textSearch: needed }: Engine): Promise<void> {
   for (const statement of needed.statements) {
     await sql

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Sending slots are shared between owners: each lane has an owner and a rank, and each owner with something to send has a
- * row per rank that says when the first of its lanes is due. Deliveries that are dropped are counted by owner.
+ * Sending slots are shared fairly between owners: each endpoint queue (lane) has an owner and a rank, and each owner with
+ * something to send has a row per rank with the time when its first lane is due. Dropped deliveries are counted per owner.
  */
 export async function fairSending(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
@@ -31,7 +31,7 @@ export async function fairSending(db: Kysely<unknown>): Promise<void> {
     .addColumn('reported_at', 'text')
     .execute()
   const statements = [
-    // An endpoint that was called before and does not fail counts as healthy.
+    // An endpoint that was called before and is not failing counts as healthy.
     sql`update delivery_lanes set rank = case when failures > 0 then 2 else 0 end, owner = coalesce((
       select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end
       from deliveries where deliveries.lane = delivery_lanes.lane and status = 'pending' order by next_attempt_at, id limit 1), '')`,

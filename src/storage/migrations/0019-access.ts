@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Which clients may introspect the tokens of others: none of those registered before. Who can log in as an administrator. */
+/**
+ * Whether a client may introspect other clients' tokens (existing clients may not), and an index of administrators who can
+ * log in.
+ */
 export async function access(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .alterTable('clients')

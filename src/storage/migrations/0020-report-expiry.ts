@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** What the sweep of reports reads: results in the order of their expiry, and tasks in the order of their end. */
+/** Indexes for the report sweep: results in order of expiry, and tasks in order of completion. */
 export async function reportExpiry({ schema }: Kysely<unknown>): Promise<void> {
   await schema.dropIndex('tasks_expiring').ifExists().execute()
   await schema.dropIndex('tasks_ended').ifExists().execute()

@@ -4,8 +4,9 @@ import type { CsvBlock } from '../snapshots/snapshot.ts'
 import { copying } from './copy.ts'
 
 /**
- * The rows of `copy … to stdout` in pages of 64 KiB. The server is held up, by not reading from its connection, while
- * nobody asks for the next page: one who stops asking has to close the client.
+ * Yields the rows of `copy … to stdout` in pages of 64 KiB. Backpressure: the connection is not read while the consumer has
+ * not
+ * requested the next page. A consumer that stops early must close the client.
  */
 export async function* copyRows(
   client: pg.Client,
@@ -17,7 +18,7 @@ export async function* copyRows(
   for (let block = await next(); block !== undefined; block = await next()) yield read(block.bytes.toString())
 }
 
-/** The records of `copy … to stdout (format csv)`, each ended by CRLF (RFC 4180), held up in the same way. */
+/** Yields the records of `copy … to stdout (format csv)`, each ended by CRLF (RFC 4180), with the same backpressure. */
 export async function* copyCsv(client: pg.Client, text: string): AsyncIterable<CsvBlock> {
   const next = copying(client, text, '\r\n')
   for (let block = await next(); block !== undefined; block = await next()) {
@@ -25,7 +26,7 @@ export async function* copyCsv(client: pg.Client, text: string): AsyncIterable<C
   }
 }
 
-/** Reads lines of the text format: cells between tabs, `\N` for null, backslashes before what would end a cell. */
+/** Parses lines of COPY's text format: cells separated by tabs, `\N` for null, backslash escapes. */
 export function rowReader(types: readonly CellType[]): (lines: string) => unknown[][] {
   const places = types.map((type, at) => ({ type, at }))
   const numbers = places.filter(({ type }) => type === 'integer' || type === 'number').map(({ at }) => at)

@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** What `pg` calls on a query that speaks the protocol by itself. */
+/** What `pg` calls on a query that speaks the protocol itself. */
 interface Submittable {
   submit: (connection: { query: (text: string) => void; stream: Socket }) => void
   handleCommandComplete: () => void
@@ -18,23 +18,23 @@ interface Socket {
   off: (event: 'data', listener: Bytes) => void
 }
 
-/** Whole rows, each with its line end, at the start of a buffer that is used again. */
+/** Whole rows with their line ends, at the start of a buffer that is reused. */
 export interface Block {
   rows: number
   bytes: Buffer
 }
 
-/** What ends a row: the server's line feed, or what it becomes. */
+/** What ends a row: the server's line feed, or the CRLF that replaces it. */
 export type LineEnd = '\n' | '\r\n'
 
 /**
- * Runs `copy … to stdout` and gives its rows in blocks, as they are asked for. It takes the connection's bytes until
- * the copy ends: `pg` would make an event of each row, which takes longer than the row. What is not a row goes to `pg`
- * as it came.
+ * Runs `copy … to stdout` and returns its rows in blocks on request. It takes over the connection's bytes until the copy
+ * ends:
+ * `pg` would emit an event for each row, which takes longer than the row itself. Other messages pass to `pg` unchanged.
  */
 export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []
-  // Buffers for each block would fill the memory faster than they are collected.
+  // Reused, because a new buffer per block would fill the memory faster than the garbage collector frees it.
   const spare: Buffer[] = []
   let taken: Block | undefined
   let ended = false
@@ -44,7 +44,7 @@ export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () =
   const end = (error?: Error) => {
     failure = error
     ended = true
-    // Whoever uses the connection next must hear of its answers.
+    // The next user of the connection must receive its messages.
     socket?.resume()
     wake()
   }
@@ -79,8 +79,8 @@ export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () =
 }
 
 /**
- * Gives the rows to `copied`, which may give a buffer back that is no longer used; other messages, and all after the
- * rows, to whoever listened before.
+ * Passes the rows to `copied`, which may return a buffer for reuse; other messages, and everything after the rows, go to
+ * the previous listeners.
  */
 function takeOver(socket: Socket, lineEnd: LineEnd, copied: (block: Block) => Buffer | undefined): void {
   const theirs = socket.listeners('data')
@@ -105,7 +105,7 @@ function takeOver(socket: Socket, lineEnd: LineEnd, copied: (block: Block) => Bu
   socket.on('data', ours)
 }
 
-/** Rows moved together up to `to`, then a gap, and from `at` to `filled` what has come of the next messages. */
+/** Rows moved together up to `to`, then a gap, and from `at` to `filled` the received part of the next messages. */
 interface Gathered {
   bytes: Buffer
   rows: number
@@ -116,7 +116,7 @@ interface Gathered {
 
 const blockBytes = 65_536
 
-/** With room for a block that lacks a byte and another read of the connection. */
+/** Holds one incomplete COPY block plus one socket read. */
 const emptied = (bytes: Buffer = Buffer.allocUnsafeSlow(2 * blockBytes)): Gathered => {
   return { bytes, rows: 0, to: 0, at: 0, filled: 0 }
 }
@@ -125,7 +125,7 @@ function append(gathered: Gathered, chunk: Buffer): Gathered {
   const { bytes, filled } = gathered
   const needed = filled + chunk.length
   if (needed > bytes.length) {
-    // Doubled, so that a row of any size is moved a few times only.
+    // Doubled, so that a row of any size is copied only a few times.
     gathered.bytes = Buffer.allocUnsafeSlow(2 * needed)
     gathered.bytes.set(bytes.subarray(0, filled))
   }
@@ -134,12 +134,12 @@ function append(gathered: Gathered, chunk: Buffer): Gathered {
   return gathered
 }
 
-/** First bytes of messages: a row, the end of the rows, and an error in their place. */
+/** First bytes of messages: a row, the end of the rows, and an error instead of it. */
 const [copyData, copyDone, errorResponse] = Buffer.from('dcE')
 const [carriageReturn, lineFeed] = Buffer.from('\r\n') as unknown as [number, number]
 const headBytes = 5
 
-/** Moves the whole rows that have come together in their place; true when they are over. */
+/** Moves the complete rows together in place; returns true when the copy is over. */
 function join(gathered: Gathered, lineEnd: LineEnd, give: Bytes): boolean {
   const { bytes, filled } = gathered
   let { rows, to, at } = gathered
@@ -152,7 +152,7 @@ function join(gathered: Gathered, lineEnd: LineEnd, give: Bytes): boolean {
     if (type === copyData) {
       bytes.copyWithin(to, at + headBytes, end)
       to += end - at - headBytes
-      // There is room: a message's head is longer.
+      // There is room: a message header is longer than the extra byte.
       if (lineEnd === '\r\n') {
         bytes[to - 1] = carriageReturn
         bytes[to++] = lineFeed

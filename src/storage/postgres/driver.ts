@@ -18,19 +18,19 @@ const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
 const hasty = {
   connectionTimeoutMillis: 500,
   statement_timeout: 500,
-  // For a server that says nothing at all: one that answers is given the time to say that the statement took too long.
+  // For a server that does not respond at all; one that responds has time to report the statement timeout.
   query_timeout: 700,
   options: '-c synchronous_commit=off',
 }
 
 export interface PostgresOptions {
-  /** Connections at most, besides those for scans and those that are reserved. */
+  /** Maximum number of connections, besides those for scans and the reserved ones. */
   poolSize: number
   isHasty: boolean
   later: Later
 }
 
-/** Connections at most of what lets requests in, and of scans: lists that take all of the latter delay nothing else. */
+/** Maximum connections for admission checks and for scans: lists that occupy all scan connections delay nothing else. */
 const reservedSize = 5
 const scanSize = 4
 const scansPerAccount = 2
@@ -44,7 +44,7 @@ export async function openPostgres(url: string, { poolSize, isHasty, later }: Po
   await main.query('select 1')
   const execute = interruptibly(scanned, main)
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, later, execute })
-  // It finds them by itself, where `postgres-text-index.ts` has made an index.
+  // PostgreSQL uses the indexes that `postgres/text-index.ts` creates without a list of candidates.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const surface = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
   const ping = async () => void (await gate.query('select 1'))
@@ -69,9 +69,9 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
     idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',
   })
-  // An idle connection that breaks is replaced on the next use; the failing query reports what matters.
+  // An idle connection that breaks is replaced on the next use; the failing query reports the error.
   pool.on('error', () => {})
-  // So does one that breaks while it is lent out; without a listener the process would end.
+  // The same for a connection that breaks while checked out; without a listener the process would end.
   pool.on('connect', (client) => {
     client.on('error', () => {})
     useNames(client, names)
@@ -79,20 +79,20 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
   return pool
 }
 
-/** Runs a statement on a connection of a pool, and cancels it over another one when the signal is aborted. */
+/** Runs a statement on a connection of a pool; when the signal is aborted, cancels it over a connection of another pool. */
 const interruptibly =
   (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
   async ({ sql: text, parameters }, signal) => {
     const client = (await pool.connect()) as pg.PoolClient & { processID: number }
     let [ended, cancelled] = [false, Promise.resolve()]
     const cancel = async () => {
-      // More than once, as one that comes before the statement has begun does nothing.
+      // Repeated, because a cancellation that arrives before the statement has started has no effect.
       for (; !ended; await wait(cancelEveryMs)) {
         await canceller.query('select pg_cancel_backend($1)', [client.processID])
       }
     }
     const stop = () => {
-      // Where that cannot be done, as behind a pooler, the time limit of the server ends the statement.
+      // Where cancelling is impossible, as behind a pooler, the server's statement timeout ends the statement.
       cancelled = cancel().catch(() => {})
     }
     signal.addEventListener('abort', stop)
@@ -102,7 +102,7 @@ const interruptibly =
     } finally {
       ended = true
       signal.removeEventListener('abort', stop)
-      // So that it does not meet the next statement of the connection.
+      // Awaited so that a late cancellation cannot hit the connection's next statement.
       await cancelled
       client.release()
     }
@@ -110,7 +110,7 @@ const interruptibly =
 
 const cancelEveryMs = 100
 
-/** What is read and written over the connections of a pool. */
+/** Reads and writes over the connections of a pool. */
 function over(pool: pg.Pool, names: Map<string, string>) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
@@ -133,7 +133,7 @@ function over(pool: pg.Pool, names: Map<string, string>) {
   return { read, write, prepare, prepareInsert }
 }
 
-/** Statements that were prepared are sent by name inside of transactions too: the server then plans them once. */
+/** Sends prepared statements by name inside transactions too, so that the server plans them once. */
 function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
   const query = client.query.bind(client) as (...given: unknown[]) => unknown
   const named = (text: unknown, given: unknown, ...rest: unknown[]) => {
@@ -147,8 +147,9 @@ function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): vo
 const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
 
 /**
- * PostgreSQL keeps U+0000 in no text, and refuses it in a question too. What a condition compares becomes null, which
- * equals nothing: no row is found, as none has it. What is to be written stays, to be refused.
+ * PostgreSQL cannot store U+0000 in text and rejects it in parameters. Values of conditions become null, which equals
+ * nothing,
+ * so no row is found. Values to be written stay, so that the server rejects them.
  */
 function findable(text: string, values: unknown[]): unknown[] {
   if (!values.some(hasNul)) return values

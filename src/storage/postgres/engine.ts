@@ -7,7 +7,7 @@ import { csvFields } from './csv.ts'
 const postgresUnavailable =
   /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
 
-/** Any number, the same on every node. */
+/** Arbitrary, but the same on every node. */
 const migrationLock = 5_470_112
 
 export const postgres: Engine = {
@@ -53,7 +53,7 @@ export const postgres: Engine = {
       'The PostgreSQL extension pg_trgm, which searches by text need, is missing and could not be created. ' +
       'Let a superuser, or the owner of the database, run in this database: create extension pg_trgm',
   },
-  // It has a time limit for statements.
+  // PostgreSQL has a statement timeout.
   interruptible: () => sql`true`,
   isUnavailable: (error) =>
     error instanceof ScanRefused ||

@@ -9,14 +9,14 @@ const settings = {
   application_name: 'plinth-report',
 }
 
-/** One moment of a PostgreSQL database: a repeatable-read transaction, read with COPY, the fastest way out of it. */
+/** A snapshot of a PostgreSQL database: a repeatable-read transaction, read with COPY, the fastest way to export rows. */
 export async function postgresSnapshot(url: string): Promise<Snapshot> {
   const client = new pg.Client({ connectionString: url, ...settings })
-  // The query under way reports a broken connection; without a listener the process would end.
+  // The running query reports a broken connection; without a listener the process would end.
   client.on('error', () => {})
   await client.connect()
   await client.query('begin isolation level repeatable read read only')
-  // Whatever the database's own settings are: as long as it takes, and numbers with all their digits.
+  // Overrides the database's own settings: no timeouts, and numbers with all their digits.
   await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
     set local extra_float_digits = 1`)
   return {
@@ -31,9 +31,9 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   }
 }
 
-/** Has the server plan the statements in the very form that they are run in. */
+/** Has the server plan the statements in exactly the form in which they will run. */
 async function explained(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
-  // A wrong statement would end the transaction.
+  // Without a savepoint an invalid statement would abort the transaction.
   await client.query('savepoint explained')
   try {
     await client.query(`explain ${count.sql}`, [...count.values])
@@ -53,7 +53,7 @@ async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvB
 }
 
 /**
- * COPY takes no parameters, and values never become part of a statement's text: they travel as settings of the
+ * COPY takes no parameters, and values must never become part of a statement's text: they are passed as settings of the
  * transaction, which the statement reads.
  */
 async function settled(client: pg.Client, { sql, values }: Statement): Promise<string> {

@@ -12,12 +12,12 @@ export interface TextIndexesOptions {
 }
 
 const cancelEveryMs = 100
-/** Any number, the same on every node. */
+/** Arbitrary, but the same on every node. */
 const indexingLock = 5_470_113
 
 /**
- * Makes the missing trigram indexes of searched tables on PostgreSQL, in the background and without a lock that writes wait
- * for; until one is there a search looks at every row. Returns how to stop.
+ * Creates the missing trigram indexes of searched tables on PostgreSQL, in the background and without blocking writes
+ * (`create index concurrently`). Until an index exists, a search reads every row. Returns a function that stops the work.
  */
 export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): () => Promise<void> {
   const searched = tables.filter(({ search }) => search.length > 0)
@@ -34,7 +34,7 @@ export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): 
     })
   return async () => {
     work.stopped = true
-    // More than once, as one that comes between two statements does nothing.
+    // Repeated, because a cancellation that arrives between two statements has no effect.
     for (; !work.ended; await wait(cancelEveryMs)) await sql`select pg_cancel_backend(${work.pid})`.execute(db.read)
     await done
   }
@@ -49,7 +49,7 @@ async function ensureAll(db: Kysely<Tables>, tables: readonly ResourceTable[], w
   const { rows } = await sql<{ pid: number; isOurs: boolean }>`
     select pg_backend_pid() as pid, pg_try_advisory_lock(${indexingLock}) as is_ours`.execute(db)
   const { pid = 0, isOurs = false } = rows[0] ?? {}
-  // Another node is at it.
+  // Another node is creating the indexes.
   if (!isOurs) return
   work.pid = pid
   await sql`set statement_timeout = 0`.execute(db)

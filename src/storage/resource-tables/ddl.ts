@@ -3,7 +3,7 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
 
-/** The SQL type of each kind, the same on both engines. Truth is 1 or 0, JSON is kept as its text. */
+/** The SQL type of each kind, the same on both engines. Booleans are stored as 1 or 0, JSON as its text. */
 export const sqlTypes = {
   text: 'text',
   exact: 'text',
@@ -14,15 +14,15 @@ export const sqlTypes = {
   json: 'text',
 } as const satisfies Record<ColumnKind, string>
 
-/** The column that search, sort and uniqueness look at. */
+/** The column used by search, sort and uniqueness. */
 export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | 'folded'>) =>
   folded ? `${name}_key` : name
 
-/** Text that is compared as it is sorts by its bytes on both engines. */
+/** Text that is compared exactly sorts by its bytes on both engines. */
 const typeOf = ({ kind }: ResourceColumn, engine: Engine): (typeof sqlTypes)[ColumnKind] | RawBuilder<unknown> =>
   kind === 'exact' || kind === 'instant' ? engine.keyType : sqlTypes[kind]
 
-/** The statements that make a table with its indexes. Whether a field must be there is the service's rule, not SQL's. */
+/** The statements that create a table with its indexes. Required fields are enforced by the service, not by SQL. */
 export function creationOf(tx: Queryable, engine: Engine, table: ResourceTable): string[] {
   let made = tx
     .withoutPlugins()
@@ -45,20 +45,20 @@ export function creationOf(tx: Queryable, engine: Engine, table: ResourceTable):
 export const additionOf = (tx: Queryable, engine: Engine, table: string, column: ResourceColumn): string =>
   tx.withoutPlugins().schema.alterTable(table).addColumn(column.name, typeOf(column, engine)).compile().sql
 
-/** The statement that adds the companion of a field's column. */
+/** The statement that adds the case-folded companion column of a field. */
 export const keyAdditionOf = (tx: Queryable, engine: Engine, table: string, { name }: ResourceColumn): string =>
   tx.withoutPlugins().schema.alterTable(table).addColumn(`${name}_key`, engine.keyType).compile().sql
 
 const plainIndex = (table: string, name: string) => `create index "${table}_${name}" on "${table}" ("${name}", "id")`
 
-/** The statement for the index of a column: none, a unique one, or one that pages of a list walk along. */
+/** The statement for the index of a column: none, a unique one, or one for the keyset pages of lists. */
 export function indexOf(table: string, column: ResourceColumn): string[] {
   const name = comparedColumn(column)
   if (column.unique) return [`create unique index "${table}_${name}" on "${table}" ("${name}")`]
   return column.indexed ? [plainIndex(table, name)] : []
 }
 
-/** The statements that put a column aside with its data, so that the service takes it for somebody else's. */
+/** The statements that rename a column and so preserve its data, outside the service's control. */
 export function asideOf(table: string, { name, folded }: Pick<ResourceColumn, 'name' | 'folded'>): string[] {
   const key = [`drop index if exists "${table}_${name}_key"`, `alter table "${table}" drop column "${name}_key"`]
   return [

@@ -1,4 +1,4 @@
-/** How the values of a field are kept; `exact` text is compared as it is, an `instant` is fixed-width ISO text. */
+/** How the values of a field are stored; `exact` text is compared byte by byte, an `instant` is fixed-width ISO text. */
 export type ColumnKind = 'text' | 'exact' | 'instant' | 'integer' | 'number' | 'boolean' | 'json'
 
 /** One field of a declared resource as a column of its table. */
@@ -7,14 +7,14 @@ export interface ResourceColumn {
   name: string
   kind: ColumnKind
   required: boolean
-  /** Has a companion `…_key` with the folded text (see `fold`). */
+  /** Has a companion column `…_key` with the case-folded text (see `caseFold`). */
   folded: boolean
   unique: boolean
   /** Lists are filtered or sorted by it. */
   indexed: boolean
-  /** Its companion is an empty text, and not null, where a row has no value. */
+  /** The companion is an empty text instead of null where a row has no value. */
   blank?: boolean
-  /** What rows without a value are given, as the column has it; never of a unique column. */
+  /** Stored value for rows without one; never set for a unique column. */
   default?: string | number
 }
 
@@ -24,11 +24,11 @@ export interface ResourceTable {
   path: string
   name: string
   columns: readonly ResourceColumn[]
-  /** The fields that a search looks into. */
+  /** The fields that a search covers. */
   search: readonly string[]
 }
 
-/** What the table of a declared resource was last brought in line with. */
+/** The recorded columns of a declared resource's table. */
 export interface ResourceTablesTable {
   name: string
   /** The JSON text of its `ResourceColumn`s. */

@@ -7,16 +7,16 @@ import { creationOf } from './ddl.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { type Changes, changesOf, type Found, type RecordedColumn } from './schema-diff.ts'
 
-/** A table is there in a form that the declaration does not fit; each line says what to do. Nothing was changed. */
+/** An existing table does not match its declaration; each line of the message states the remedy. Nothing was changed. */
 export class TableMismatch extends Error {
   override name = 'TableMismatch'
   readonly exitCode = 2
 }
 
 /**
- * Brings the tables in line with what is declared, and returns the statements that were run. Only what is safe is done:
+ * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes:
  * new tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else; rows are
- * never dropped. A row that is given a default has a new revision, made at `now`.
+ * never dropped. A row that receives a default gets a new revision, made at `now`.
  */
 export async function reconcile(
   tx: Queryable,
@@ -39,7 +39,7 @@ export async function reconcile(
         ? { ...noChanges, statements: creationOf(tx, engine, table) }
         : await changesOf(tx, engine, table, found)
     mismatches.push(...changes.refused)
-    // What is refused undoes everything, so all of it is looked at first.
+    // A mismatch rolls back everything, so all tables are checked first.
     if (mismatches.length > 0) continue
     run.push(...(await apply(tx, table.name, changes, now)), ...(await fillBlanks(tx, table)))
     await record(tx, table.name, wanted)
@@ -50,7 +50,7 @@ export async function reconcile(
 
 const noChanges: Changes = { statements: [], defaults: [], fills: [], refused: [] }
 
-/** Makes the changes of one table, and says which. */
+/** Applies the changes of one table; returns the statements and notes of filled columns. */
 async function apply(tx: Queryable, table: string, changes: Changes, now: string): Promise<string[]> {
   const { statements, defaults, fills } = changes
   for (const statement of statements) await sql.raw(statement).execute(tx)
@@ -63,12 +63,12 @@ async function apply(tx: Queryable, table: string, changes: Changes, now: string
   return [...statements, ...given, ...fills.map((column) => `-- fill ${table}.${column}_key with the folded ${column}`)]
 }
 
-/** Stores the default in the rows without a value, each with a new revision: what is served of them changes. */
+/** Stores the default in the rows without a value, each with a new revision, because their representation changes. */
 async function fillDefault(tx: Queryable, table: string, column: ResourceColumn, now: string): Promise<number> {
   const value = column.default
   const key = column.folded ? { [`${column.name}_key`]: caseFold(String(value)) } : {}
   const set = { [column.name]: value, ...key, ...nextRevision(table, now) }
-  // The type only names the columns every such table has.
+  // The type only names the columns that every such table has.
   const query = tx
     .updateTable(table as 'products')
     .set(set)
@@ -77,8 +77,9 @@ async function fillDefault(tx: Queryable, table: string, column: ResourceColumn,
 }
 
 /**
- * Gives rows without a value the empty companion by which they are sorted. At each start: a node of an earlier release may
- * have written some since the last one.
+ * Sets the companion column of rows without a value to the empty text by which they sort. Runs at each start, because a node
+ * of
+ * an earlier release may have written such rows since the last one.
  */
 async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Promise<string[]> {
   const filled: string[] = []
@@ -91,7 +92,7 @@ async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Prom
   return filled
 }
 
-/** What is remembered of a table, so that a later start tells what has changed. */
+/** The columns recorded for a table, so that a later start can detect changes. */
 const recordable = ({ columns }: ResourceTable): RecordedColumn[] => columns.map((column) => ({ ...column }))
 
 async function recordOf(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
@@ -122,7 +123,7 @@ async function look(tx: Queryable, engine: Engine, { name }: ResourceTable, reco
 
 const pageRows = 500
 
-/** Folds the text of every row into its companion, which no statement of either engine could. */
+/** Writes the case-folded text of every row into its companion column, which SQL on either engine could not compute. */
 async function fillKeys(tx: Queryable, table: string, column: string): Promise<void> {
   const [place, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
   for (let after = 0; ; ) {

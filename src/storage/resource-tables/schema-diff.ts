@@ -4,23 +4,23 @@ import type { Engine } from '../engine.ts'
 import { additionOf, asideOf, comparedColumn, indexOf, keyAdditionOf, sqlTypes } from './ddl.ts'
 import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
 
-/** A column as it was declared when its table was last brought in line. */
+/** A column as declared when its table was last reconciled. */
 export type RecordedColumn = ResourceColumn
 
-/** What is there of a table. */
+/** The existing columns and indexes of a table. */
 export interface Found {
   /** SQL types by column. */
   types: ReadonlyMap<string, string>
   /** Columns that an index starts with. */
   indexed: ReadonlySet<string>
-  /** Columns that are unique by themselves. */
+  /** Columns that are unique on their own. */
   unique: ReadonlySet<string>
   recorded: ReadonlyMap<string, RecordedColumn>
 }
 
 /**
- * What is to be run, which columns' defaults and companions are then to be filled in, and what nobody but the owner can
- * decide.
+ * The statements to run, the columns whose defaults and companions must then be filled, and the mismatches that only the
+ * owner can resolve.
  */
 export interface Changes {
   statements: string[]
@@ -37,7 +37,7 @@ interface Subject {
   isEmpty: boolean
 }
 
-/** Compares a table that is there with its declaration. */
+/** Compares an existing table with its declaration. */
 export async function changesOf(tx: Queryable, engine: Engine, table: ResourceTable, found: Found): Promise<Changes> {
   const isEmpty = (await countOf(tx, table.name, sql`true`)) === 0
   const subject = { tx, engine, table, found, isEmpty }
@@ -58,7 +58,7 @@ async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sq
   return Number((await query.execute(tx)).rows[0]?.count)
 }
 
-/** A new field: safe where no row must have it already, or every row is given its default. */
+/** A new field: safe if rows do not require a value, or every row receives its default. */
 function add({ tx, engine, table, isEmpty }: Subject, column: ResourceColumn, changes: Changes): void {
   const { statements, refused } = changes
   const addition = additionOf(tx, engine, table.name, column)
@@ -76,7 +76,7 @@ function add({ tx, engine, table, isEmpty }: Subject, column: ResourceColumn, ch
   statements.push(...indexOf(table.name, column))
 }
 
-/** A field whose column is there. */
+/** A field whose column exists. */
 async function adapt(subject: Subject, column: ResourceColumn, changes: Changes): Promise<void> {
   const { tx, engine, table, found, isEmpty } = subject
   const before = found.recorded.get(column.name)
@@ -97,7 +97,7 @@ async function adapt(subject: Subject, column: ResourceColumn, changes: Changes)
   if (!has.has(comparedColumn(column))) changes.statements.push(...indexOf(table.name, column))
 }
 
-/** Text stays text whether it is compared folded or as it is. */
+/** Text remains text whether it is compared case-folded or exactly. */
 const family = (kind: ColumnKind) => (kind === 'exact' ? 'text' : kind)
 
 function wrongType({ table, found }: Subject, column: ResourceColumn, before: RecordedColumn | undefined) {

@@ -1,4 +1,4 @@
-/** How a field is kept that no column of both engines can hold as it is: truth as 1 or 0, JSON as its text. */
+/** How a field is stored that no column type of both engines can hold: booleans as 1 or 0, JSON as its text. */
 export type Coding = 'boolean' | 'json'
 
 type Values = Record<string, unknown>
@@ -9,11 +9,11 @@ const codecs: Record<Coding, { encode: Code; decode: Code }> = {
   json: { encode: (value) => JSON.stringify(value), decode: (kept) => JSON.parse(String(kept)) },
 }
 
-/** A value as the column of its field has it; what needs no coding stays as it is. */
+/** A value as stored in its column; values that need no coding are returned unchanged. */
 export const encoded = (kind: string, value: unknown): unknown =>
   kind === 'boolean' || kind === 'json' ? codecs[kind].encode(value) : value
 
-/** Encodes into a copy, decodes in place; null stays null, and where no field is coded nothing is done. */
+/** Encodes into a copy, decodes in place. Null stays null; does nothing when no field is coded. */
 export function codecsOf(coded: Readonly<Record<string, Coding>>) {
   const entries = Object.entries(coded)
   const encode = (values: Values): Values => {
@@ -26,7 +26,7 @@ export function codecsOf(coded: Readonly<Record<string, Coding>>) {
   const decode = <R extends Values | undefined>(row: R): R => {
     for (const [field, coding] of row === undefined ? [] : entries) {
       const kept = (row as Values)[field]
-      // A page of a list has not every field.
+      // Pages of a list do not contain every field.
       if (kept !== null && kept !== undefined) (row as Values)[field] = codecs[coding].decode(kept)
     }
     return row

@@ -16,22 +16,23 @@ import {
   valuesOf,
 } from './page-query.ts'
 
-/** A row as a mark on a page: the two tell whether it has changed. */
+/** A row's id and revision, which together detect changes of a page. */
 export interface Mark {
   id: number
   revision: number
 }
 
-/** Who reads; looked up only for what has to wait for its turn. */
+/** The requester; evaluated only for reads that must queue. */
 export type RequesterOf = () => Requester
 
 /**
- * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read at once; all others, and
- * counts, are scans (`Database.scan`).
+ * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read immediately. All other
+ * pages,
+ * and counts, are scans (`Database.scan`).
  */
 export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
-  /** The rows of the same page as marks, for a third of the cost. */
+  /** The same page as marks, for a third of the cost. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
   count: (filters: readonly Filter[], requesterOf: RequesterOf) => Promise<number>
   /** See `Database.generation`. */
@@ -40,19 +41,19 @@ export interface Lists<Row> {
 
 interface Statement {
   prepared: Prepared<unknown>
-  /** For each parameter the place of its value. */
+  /** For each parameter, the position of its value. */
   places: readonly number[]
 }
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** More shapes than an index bounds for any list: a server keeps what is prepared. */
+/** More shapes than an index bounds for any list; limited because a server holds on to prepared statements. */
 const shapesKept = 200
-/** So many entries of an index are sorted in a millisecond or two. */
+/** Sorting this many index entries takes a millisecond or two. */
 const fewRows = 20_000
 const allRows = 2_147_483_647
 
-/** Lists of the `shown` fields; each shape of filter, order and direction that an index bounds is compiled once. */
+/** Lists of the `shown` fields; each combination of filter, order and direction that an index bounds is compiled once. */
 export function listsOf<Row>(db: Database, source: PageSource, shown: readonly string[]): Lists<Row> {
   const count = counter(db, source)
   const reader = (columns: readonly string[]): Run => {
@@ -68,8 +69,9 @@ export function listsOf<Row>(db: Database, source: PageSource, shown: readonly s
 }
 
 /**
- * Whether an index holds the rows of the page next to each other and in its order: all rows by one field, or those with one
- * value by id. Every field to filter or sort by has an index that ends with the id (`table-statements.ts`).
+ * Whether an index holds the rows of the page contiguously and in its order: all rows ordered by one field, or those with
+ * one
+ * value ordered by id. Every field to filter or sort by has an index that ends with the id (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, order }: ListQuery): boolean {
   const [filter] = filters
@@ -115,7 +117,7 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
   }
 }
 
-/** Counts the rows that pass the filters, `most` of them at most. */
+/** Counts at most `most` rows that match the filters. */
 function counter(db: Database, source: PageSource): Count {
   const plain = db.read.withoutPlugins()
   return async (filters, most, requester) => {
@@ -126,7 +128,9 @@ function counter(db: Database, source: PageSource): Count {
   }
 }
 
-/** Reads rows that hold a text where the index of text has found few; else as planned. Adds its value to those given. */
+/**
+ * Plans a scan: reads by id where the text index has found few candidates, else as planned. Appends its value to `given`.
+ */
 async function scanPlan(
   db: Database,
   source: PageSource,
@@ -145,7 +149,7 @@ async function scanPlan(
   return { plan: 'found', also: [sql<boolean>`id in (${found.ids(place)})`, goesOn] }
 }
 
-/** A statement whose parameters are the places of its values, with the values. */
+/** Replaces a statement's parameters, which are positions, with the values at these positions. */
 const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, given: readonly unknown[]): Compilable<Row> => ({
   compile: () =>
     CompiledQuery.raw(
@@ -154,7 +158,7 @@ const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, given: readonl
     ) as CompiledQuery<Row>,
 })
 
-/** The range that alone decides which rows there are, while the order by id asks for another index. */
+/** The range filters on one field, where they determine the rows while the order by id calls for another index. */
 function divertingRange({ filters, order }: ListQuery): Filter[] {
   if (order.length > 1 || filters.some(({ op }) => op === '=')) return []
   const first = filters.find(({ op }) => bindParameter(op))

@@ -7,29 +7,29 @@ export interface Sort {
 
 export type Filter =
   | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number }
-  /** Text anywhere in one of these fields, which are kept folded. */
+  /** Text anywhere in one of these fields, which are stored case-folded. */
   | { field: readonly string[]; op: 'contains'; value: string }
 
 /** One page of a list. */
 export interface ListQuery {
   filters: readonly Filter[]
-  /** As `orderOf` makes it. */
+  /** A total order made by `orderOf`. */
   order: readonly Sort[]
-  /** Values of the order's fields, folded where they are kept folded, of the row to start behind. */
+  /** Values of the order's fields in the row to continue after, case-folded where the field is stored so. */
   after: readonly (string | number)[] | null
   /** Walk towards the start of the list instead. */
   backwards: boolean
   limit: number
 }
 
-/** A whole order: the id decides between rows that are equal otherwise, in the direction of the field before it. */
+/** A total order: the id decides between otherwise equal rows, in the direction of the field before it. */
 export function orderOf(sort: readonly Sort[]): Sort[] {
   const id = sort.findIndex(({ field }) => field === 'id')
   if (id >= 0) return sort.slice(0, id + 1)
   return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
 }
 
-/** What a page is taken from. */
+/** The table that a page is read from. */
 export interface PageSource {
   table: string
   /** Fields with a folded companion column. */
@@ -37,15 +37,17 @@ export interface PageSource {
 }
 
 /**
- * How the index is chosen where a range and the order by id pull at different ones: `sort` the few rows of the range,
- * or `walk` by id until enough of many are met; `found` names the few rows by their ids. `free` leaves it to the engine.
+ * How the index is chosen where a range filter and the order by id call for different ones: `sort` the few rows of the
+ * range,
+ * or `walk` by id until enough of many match; `found` names the few rows by their ids. `free` leaves the choice to the
+ * engine.
  */
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
 
-/** Everything but the values: pages of one shape are one statement. */
+/** Identifies a page's statement: everything except the values. */
 export function planKey({ filters, order, after, backwards }: ListQuery): string {
   let shape = `${backwards} ${after !== null}`
   for (const { field, op } of filters) shape += ` ${field}${op}`
@@ -53,7 +55,7 @@ export function planKey({ filters, order, after, backwards }: ListQuery): string
   return shape
 }
 
-/** The values of a page, at the places that the parameters of its statement name. */
+/** The values of a page, at the positions that the parameters of its statement name. */
 export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageSource): unknown[] {
   const values: unknown[] = filters.map((filter) => {
     if (filter.op === 'contains') return likePattern(caseFold(filter.value))
@@ -64,17 +66,17 @@ export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageS
   return values
 }
 
-/** Any text around this one, its own wildcards made literal. */
+/** A LIKE pattern for the text anywhere, with its own wildcards escaped. */
 const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
 
-/** How a scan is read. */
+/** How a scan is executed. */
 export interface ScanPlan {
   plan: Plan
-  /** Conditions that every row meets, too. */
+  /** Additional conditions that every row meets. */
   also: readonly RawBuilder<boolean>[]
 }
 
-/** The statement of a page; each of its parameters is the place of its value in `valuesOf`. */
+/** The statement of a page; each of its parameters is the position of its value in `valuesOf`. */
 export function pageSql(
   columns: readonly string[],
   query: ListQuery,
@@ -98,14 +100,14 @@ export function pageSql(
   return sql`select ${shown} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
 
-/** Counts the rows that pass the filters; the last parameter bounds how many of them are counted. */
+/** Counts the rows that match the filters; the last parameter limits the count. */
 export function countSql(filters: readonly Filter[], source: PageSource, { plan, also }: ScanPlan) {
   const passing = whereAll([...also, ...conditionsOf(filters, source, plan)])
   const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${limitExpression(filters.length)}`
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
 
-/** `coalesce` of a column alone is that column, but no index knows it: both engines leave the index to the other one. */
+/** `coalesce` of a column alone equals the column but matches no index, so both engines choose the other column's index. */
 function columnOf(field: string, { folded }: PageSource, isHidden = false): RawBuilder<unknown> {
   const column = sql.ref(snake(folded.includes(field) ? `${field}Key` : field))
   return isHidden ? sql`coalesce(${column}, ${column})` : column
@@ -114,7 +116,7 @@ function columnOf(field: string, { folded }: PageSource, isHidden = false): RawB
 const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
   conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
 
-/** One condition for each filter; their parameters are their places. */
+/** One condition per filter; its parameter is the filter's position. */
 function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
   return filters.map((filter, at) => {
     if (filter.op !== 'contains') {
@@ -130,7 +132,8 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
 export const bindParameter = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
 /**
- * Behind a row in an order. Where all directions agree this is one comparison of rows, which both engines look up in
+ * The condition for rows after a given row. Where all directions agree it is one row comparison, which both engines look up
+ * in
  * an index; otherwise the first field bounds the search and the others follow where it is equal.
  */
 function behind(
@@ -156,14 +159,14 @@ function behind(
 }
 
 /**
- * The number of a LIMIT. SQLite plans by a bare parameter there, and so prepares the statement anew whenever it is bound,
- * which takes longer than to read a page; of a sum it does not know.
+ * The number of a LIMIT. SQLite plans by a bare parameter there and so prepares the statement again for each binding, which
+ * takes longer than reading a page; it does not do so for a sum.
  */
 export const limitExpression = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
 
-/** Text without regard to case and Unicode form, as search, sort and uniqueness compare it. */
+/** Normalizes case and Unicode form (NFKC), as search, sort and uniqueness compare text. */
 export const caseFold = (text: string): string =>
   ascii.test(text) ? text.toLowerCase() : text.normalize('NFKC').toLowerCase().normalize('NFKC')
 
-/** Such text has one form only. */
+/** ASCII text has only one Unicode form. */
 const ascii = /^[\x20-\x7e]*$/

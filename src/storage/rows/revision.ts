@@ -1,21 +1,21 @@
 import { type Generated, type RawBuilder, sql } from 'kysely'
 
-/** What the validators of a row are made of. */
+/** The columns that a row's validators are made of. */
 export interface Revisioned {
-  /** Grows by one with each change; the strong ETag is made of it. */
+  /** Incremented by each change; the strong ETag is made of it. */
   revision: number
-  /** 1: an earlier revision was made in the same second, so that the date does not tell them apart (RFC 9110 §8.8.2.2). */
+  /** 1 if an earlier revision was made in the same second, so that the date cannot distinguish them (RFC 9110 §8.8.2.2). */
   sharesSecond: Generated<number>
   createdAt: string
   updatedAt: string
 }
 
-/** What a new row starts with. */
+/** The bookkeeping columns of a new row. */
 export const firstRevision = (at: string) => ({ revision: 1, sharesSecond: 0, createdAt: at, updatedAt: at })
 
-/** What every change of a row sets besides: the only place that makes a revision of the one before. */
+/** The bookkeeping columns that every update sets; the only code that increments a revision. */
 export function nextRevision(table: string, updatedAt: string) {
-  // Named with its table, since the row that met a conflict has a second name.
+  // Qualified with the table, because in an upsert the column name alone would be ambiguous.
   const before = (column: string): RawBuilder<unknown> => sql.ref(`${table}.${column}`)
   return {
     revision: sql<number>`${before('revision')} + 1`,
@@ -24,13 +24,13 @@ export function nextRevision(table: string, updatedAt: string) {
   }
 }
 
-/** True of rows that were not changed after this second, fixed-width ISO text, and whose date is theirs alone. */
+/** True for rows unchanged since this second (fixed-width ISO text) whose date belongs to one revision only. */
 export const isUnmodifiedSince = (second: string) => sql<boolean>`
   (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${second.slice(0, 19)} and shares_second = 0))`
 
 const secondOf = (column: RawBuilder<unknown>) => sql<string>`substr(${column}, 1, 19)`
 
-/** Who made a row that only its maker may see: the client and the subject of the token. */
+/** The owner of a row that only its creator may see: client and subject of the token. */
 export interface Owned {
   ownerClient: string
   ownerSubject: string

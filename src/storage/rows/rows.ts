@@ -6,18 +6,18 @@ import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, snake } from './page-query.ts'
 import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
 
-/** A row of a served resource: its own fields besides these. */
+/** A row of a served resource: these columns and its own fields. */
 export interface Row {
   id: number
   revision: number
-  /** Left out of lists, which have no date. */
+  /** Absent in lists, which have no validator by date. */
   sharesSecond?: number
   createdAt: string
   updatedAt: string
   [field: string]: unknown
 }
 
-/** What a change demands of the row it meets; becomes part of the UPDATE or DELETE itself. */
+/** The precondition of a change; becomes part of the UPDATE or DELETE itself. */
 export interface RowPrecondition {
   matches?: 'any' | readonly number[]
   differs?: 'any' | readonly number[]
@@ -26,31 +26,31 @@ export interface RowPrecondition {
 
 export interface RowsOptions {
   table: string
-  /** Fields of the resource's body, in the order they are shown. */
+  /** Fields of the resource's body, in the order of the representation. */
   fields: readonly string[]
-  /** Fields with a folded companion column `…Key`, for search, sort and uniqueness without regard to case. */
+  /** Fields with a case-folded companion column `…Key`, for case-insensitive search, sort and uniqueness. */
   folded: readonly string[]
-  /** Those of them whose companion is an empty text, and not null, where the field is absent. */
+  /** Folded fields whose companion is an empty text instead of null where the field is absent. */
   blank?: readonly string[]
-  /** What a page of a list holds of each row; everything without it. */
+  /** The fields of a row in list pages; all fields by default. */
   listed?: readonly string[] | undefined
-  /** Fields that are kept otherwise than they are shown. */
+  /** Fields that are stored in another form than they are represented. */
   coded?: Readonly<Record<string, Coding>>
-  /** Looked at in the very statement of each change: whether somebody is to be told of it; nobody without it. */
+  /** Evaluated within the statement of each change: whether the event has a subscriber; none by default. */
   heard?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
 }
 
-/** A row as a change left it, and whether somebody is to be told. */
+/** A row as a change left it, and whether the event has a subscriber. */
 export interface Changed {
   row: Row
   heard: boolean
 }
 
-/** One resource's table: what HTTP needs of it and nothing else. Every change bumps the row's revision. */
+/** One resource's table, with the operations that HTTP needs. Every change increments the row's revision. */
 export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
-  /** Undefined when there is no such row or it does not meet the demands. */
+  /** Undefined when there is no such row or it does not meet the precondition. */
   update: (
     tx: Queryable,
     id: number,
@@ -67,7 +67,7 @@ export function rowsOf(
   db: Database,
   { table, fields, folded, blank = [], listed, coded = {}, heard = unheard }: RowsOptions,
 ): Rows {
-  // The generic parameter only names the columns every such table has; the rest is data.
+  // The generic parameter only names the columns that every such table has; the rest is data.
   const name = table as 'products'
   const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const kept = [...shown, 'sharesSecond']
@@ -105,10 +105,10 @@ export function rowsOf(
 }
 
 type Encode = (values: Record<string, unknown>) => Record<string, unknown>
-/** The folded text of a field's value, as its companion column has it. */
+/** The case-folded text of a field's value, as stored in its companion column. */
 type KeyOf = (field: string, value: unknown) => unknown
 
-/** Prepared once: creating is the write that must be quick. */
+/** Compiled once, because inserts must be fast. */
 function inserter(
   db: Database,
   table: 'products',
@@ -145,7 +145,7 @@ interface Filterable {
   where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)
 }
 
-/** The demands as conditions of the statement: the check cannot be separated from the change. */
+/** Adds the precondition to the statement's conditions, so that check and change are atomic. */
 export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
   let met = query as Filterable
   if (matches !== undefined && matches !== 'any') met = met.where('revision', 'in', matches.length > 0 ? matches : [-1])

@@ -2,28 +2,28 @@ import { type Later, type Requester, ScanRefused } from './scan.ts'
 import { scanTurns } from './scan-turns.ts'
 
 export interface ScanQueueOptions {
-  /** Scans that run at the same time, in all and for one account. */
+  /** Maximum number of scans running at the same time, in total and per account. */
   running: number
   runningPerAccount: number
-  /** Scans that wait, in all and for one account. */
+  /** Maximum number of waiting scans, in total and per account. */
   waiting: number
   waitingPerAccount: number
-  /** The longest that a scan may wait and run. */
+  /** Maximum time a scan may wait and run, in ms. */
   limitMs: number
   later: Later
 }
 
 /**
- * Runs `work` when it is the account's turn. At the time limit the caller is refused and the signal of `work` is aborted,
- * while its place stays taken until `work` has really ended.
+ * Runs `work` when the account is next. At the time limit the caller's promise rejects and the signal of `work` is aborted;
+ * its slot is released only when `work` has really ended.
  */
 export interface ScanQueue {
   run: <T>(requester: Requester, work: (signal: AbortSignal) => Promise<T>) => Promise<T>
-  /** Refuses what waits and runs, and everything from now on; resolves when nothing runs any more. */
+  /** Rejects all waiting, running and future scans; resolves when none is running any more. */
   close: () => Promise<void>
 }
 
-/** A scan from its request to its answer. */
+/** A scan from its request to its result. */
 interface Entry {
   start: () => Promise<void>
   refuse: (reason: string) => void
@@ -74,7 +74,7 @@ export function scanQueue(options: ScanQueueOptions): ScanQueue {
   }
 }
 
-/** Makes the entry of a scan, lets it join, and resolves with what it came to. */
+/** Creates the entry of a scan, adds it to the queue, and resolves with its result. */
 function entered<T>(
   { signal }: Requester,
   work: (signal: AbortSignal) => Promise<T>,

@@ -4,11 +4,11 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { indexPathOf } from '../text-index/path.ts'
 import type { ScanAnswer, ScanQuestion } from './scan-threads.ts'
 
-/** The thread of scans: runs one statement after the other on a read-only connection of its own. */
+/** The scan thread: runs one statement after the other on its own read-only connection. */
 const { path } = workerData as { path: string }
 const db = new DatabaseSync(path, { readOnly: true, timeout: 1_000 })
 db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off')
-// No program can interrupt a statement, but a thread that is terminated ends when it calls JavaScript.
+// SQLite offers no interrupt here, but terminating a thread takes effect when its statement calls JavaScript.
 db.function('scan_goes_on', () => 1)
 
 let hasIndex = false

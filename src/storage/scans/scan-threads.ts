@@ -2,18 +2,18 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Later } from './scan.ts'
 
-/** What is sent to a thread, and what it sends back. */
+/** The messages to and from a thread. */
 export interface ScanQuestion {
   sql: string
   values: readonly unknown[]
 }
 export type ScanAnswer = { rows: unknown[] } | { error: { message: string; errcode: number | undefined } }
 
-/** Threads that read a SQLite file, one statement at a time each. */
+/** Threads that read a SQLite file, each one statement at a time. */
 export interface ScanThreads {
-  /** Starts a thread where none is idle. When the signal is aborted the thread is ended; rejects once it is gone. */
+  /** Starts a thread when none is idle. Aborting the signal terminates the thread; the promise rejects once it is gone. */
   run: (question: ScanQuestion, signal: AbortSignal) => Promise<unknown[]>
-  /** Ends all threads. */
+  /** Terminates all threads. */
   close: () => Promise<void>
 }
 
@@ -34,7 +34,7 @@ export function scanThreads(path: string, later: Later): ScanThreads {
     const worker = new Worker(program, { workerData: { path }, resourceLimits })
     all.add(worker)
     const thread = { worker, cancelEnd: () => {} }
-    // One that fails while nothing runs in it is replaced on the next use.
+    // A thread that fails while idle is replaced on the next use.
     worker.on('error', () => {})
     worker.on('exit', () => {
       all.delete(worker)
@@ -45,7 +45,7 @@ export function scanThreads(path: string, later: Later): ScanThreads {
   }
   const rest = (thread: Thread) => {
     if (!all.has(thread.worker)) return
-    // An idle thread keeps no process alive.
+    // An idle thread does not keep the process alive.
     thread.worker.unref()
     thread.cancelEnd = later(idleMs, () => void thread.worker.terminate())
     idle.push(thread)
@@ -67,7 +67,7 @@ export function scanThreads(path: string, later: Later): ScanThreads {
   }
 }
 
-/** Sends a question and resolves with its answer; rejects when the thread has ended without one. */
+/** Sends a query and resolves with its result; rejects when the thread ends without one. */
 function answerOf(worker: Worker, question: ScanQuestion, signal: AbortSignal): Promise<ScanAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<ScanAnswer>()
   const failed = { reason: undefined as unknown }

@@ -3,21 +3,21 @@ interface Account<Entry> {
   waiting: Entry[]
 }
 
-/** Whose turn it is: accounts take turns, whatever number of entries each has waiting. */
+/** Round-robin between accounts, however many entries each has waiting. */
 export interface ScanTurns<Entry> {
-  /** Entries that wait, in all and of one account. */
+  /** Number of waiting entries, in total and of one account. */
   waiting: () => number
   waitingOf: (account: string) => number
   join: (account: string, entry: Entry) => void
-  /** Takes out an entry that waits; nothing happens when it does not. */
+  /** Removes a waiting entry; does nothing if it is not waiting. */
   leave: (account: string, entry: Entry) => void
-  /** Takes the next entry, which then counts as running until `ended`; undefined when nobody may start. */
+  /** Takes the next entry, which then counts as running until `ended`; undefined when none may start. */
   next: () => { account: string; entry: Entry } | undefined
   ended: (account: string) => void
 }
 
 export function scanTurns<Entry>(runningPerAccount: number): ScanTurns<Entry> {
-  // The account at the front starts next, and goes to the end when it does.
+  // The account at the front starts next, and then moves to the end.
   const accounts = new Map<string, Account<Entry>>()
   let waiting = 0
   const forget = (key: string, account: Account<Entry>) => {

@@ -1,27 +1,27 @@
 import type { Compilable } from 'kysely'
 
-/** For whom a scan runs. */
+/** On whose behalf a scan runs. */
 export interface Requester {
-  /** Scans of one account wait for each other; see `requesterOf` in `http/requester.ts`. */
+  /** Scans of one account queue behind each other; see `requesterOf` in `http/requester.ts`. */
   account: string
-  /** Aborted when nobody reads the answer any more: a scan that still waits then is not run. */
+  /** Aborted when the client is gone: a scan that is still waiting is then not run. */
   signal?: AbortSignal
 }
 
 /**
  * Runs a read whose cost no index bounds, apart from the thread and the connections that serve everything else. It sees
- * every write that was answered before. Rejects with `ScanRefused` when its account has too many of them, or when it has
- * not ended after `scanLimitMs`, the time it waited included. Conditions hold `engine.interruptible`, so that it ends then.
+ * every write acknowledged before. Rejects with `ScanRefused` when its account has too many scans, or when the scan has not
+ * ended after `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it ends then.
  */
 export type Scan = <Row>(query: Compilable<Row>, requester: Requester) => Promise<Row[]>
 
-/** A scan that was not run to its end. To HTTP the store is unavailable: 503 with Retry-After. */
+/** A scan that was not completed. For HTTP the database is unavailable: 503 with Retry-After. */
 export class ScanRefused extends Error {
   override name = 'ScanRefused'
 }
 
-/** The longest that a scan may wait and run. */
+/** Maximum time a scan may wait and run, in ms. */
 export const scanLimitMs = 5_000
 
-/** Runs something after so many ms; returns how to cancel it. */
+/** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
 export type Later = (ms: number, run: () => void) => () => void

@@ -8,11 +8,11 @@ export interface Scanner {
 }
 
 export interface ScannerOptions {
-  /** Scans that run at the same time, in all and for one account. */
+  /** Maximum number of scans running at the same time, in total and per account. */
   running: number
   runningPerAccount: number
   later: Later
-  /** Runs a statement; ends early when the signal is aborted, or settles when the statement has ended. */
+  /** Runs a statement. When the signal is aborted it ends early, or settles when the statement has ended. */
   execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
 }
 
@@ -20,7 +20,7 @@ export interface ScannerOptions {
 const waitingPerAccount = 8
 const waiting = 256
 
-/** Scans of one database: taken in turn, and bounded in time. */
+/** The scans of one database, queued fairly and limited in time. */
 export function scanner({ running, runningPerAccount, later, execute }: ScannerOptions): Scanner {
   const queue = scanQueue({ running, runningPerAccount, waiting, waitingPerAccount, limitMs: scanLimitMs, later })
   const names = new CamelCasePlugin()

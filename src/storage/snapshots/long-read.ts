@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import type { CellType } from '../engine.ts'
 
-/** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row a page starts behind. */
+/** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row before the page. */
 export interface Statement {
   sql: string
   values: readonly unknown[]
@@ -10,39 +10,39 @@ export interface Statement {
 
 /**
  * A query over any number of rows as plain data, which can be sent to a thread: once as a whole, and once in keyset
- * pages. Each engine reads it the way it is fastest (`openSnapshot`).
+ * pages. Each engine uses the form it reads fastest (`openSnapshot`).
  */
 export interface LongRead {
   whole: Statement
   firstPage: Statement
   nextPage: Statement
   count: Statement
-  /** The whole with cells as CSV is to show them, where the engine writes it itself. */
+  /** The whole query with cells in their CSV form, for an engine that writes CSV itself. */
   csv?: Statement
   /**
-   * Pages as one row: how many rows they are, the key of the last one, their records of CSV, and the text to look at
-   * before these are believed. Where the engine makes them faster than rows, and the order has one term.
+   * Pages as one row each: the number of rows, the key of the last one, their CSV records, and the text to check before
+   * the records can be used. Present where this is faster than rows, and the order has one term.
    */
   csvPages?: { first: Statement; next: Statement }
-  /** One for each column of a row; key cells that are no column stand behind them. */
+  /** One per column of a row; key cells that are not columns follow them. */
   types: readonly CellType[]
-  /** Where in a row the key cells stand. */
+  /** The positions of the key cells in a row. */
   keyAt: readonly number[]
   pageRows: number
 }
 
-/** A value of the order: its SQL, and the direction. Together they tell any two rows apart, and none is ever null. */
+/** A sort term: its SQL and direction. All terms together identify a row; none is ever null. */
 export interface OrderTerm {
   term: RawBuilder<unknown>
   descending: boolean
-  /** The cell that holds this value, where one does: it need not be read twice. */
+  /** The position of the cell that already holds this value, so that it is not read twice. */
   cell?: number
 }
 
 export interface LongReadOptions {
   /** The cells of a row. */
   cells: readonly { term: RawBuilder<unknown>; type: CellType }[]
-  /** What follows `from`. */
+  /** The SQL after `from`. */
   from: RawBuilder<unknown>
   where: readonly RawBuilder<unknown>[]
   order: readonly OrderTerm[]
@@ -63,7 +63,7 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
     const { sql: text, parameters } = sql`${selected} ${met} ${rest}`.compile(plain)
     return { sql: text, values: parameters }
   }
-  // No parameter: SQLite would prepare the statement anew for each page, since the plan hangs on it.
+  // A literal, because with a parameter SQLite would prepare the statement again for each page (its plan depends on it).
   const page = sql`${sorted} limit ${sql.raw(String(pageRows))}`
   const whole = sql`select ${sql.join(shown)} from ${from}`
   const record = order.length === 1 && engine.csvRecord(cells.map(({ term, type }) => ({ cell: term, type })))
@@ -72,7 +72,7 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
   const fields = engine.csvFields(cells.map(({ type }, at) => ({ cell: names[at] as RawBuilder<unknown>, type })))
   return {
     whole: statement(whole, where, sorted),
-    // Read from the whole, since a field names its cell more than once.
+    // Wrapped in a subquery, because a field uses its cell more than once.
     ...(fields && {
       csv: statement(
         sql`select ${sql.join(fields)} from (${whole}`,
@@ -95,13 +95,13 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
   }
 }
 
-/** The beginning of it: the rest of the page's select and a closing bracket are to follow. */
+/** Only the start of a statement: the caller appends the rest of the page's select and a closing parenthesis. */
 function pageAsText(
   { record, looked }: { record: RawBuilder<unknown>; looked: RawBuilder<unknown> },
   { term, descending }: OrderTerm,
   from: RawBuilder<unknown>,
 ) {
-  // An aggregate sees the rows of an ordered and limited select in its order.
+  // An aggregate processes the rows of an ordered, limited subquery in its order.
   return sql`select count(*), ${descending ? sql`min` : sql`max`}(csv_key),
     group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_looked, '')
     from (select ${term} as csv_key, ${record} as csv_record, ${looked} as csv_looked from ${from}`
@@ -109,7 +109,9 @@ function pageAsText(
 
 const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
 
-/** Behind the last row: by row values where the directions agree, which both engines seek in an index; else by steps. */
+/**
+ * Rows after the key: a row comparison where the directions agree, which both engines seek in an index; else term by term.
+ */
 function behind(order: readonly OrderTerm[]): RawBuilder<unknown> {
   const key = (at: number) => sql`${{ key: at }}`
   const compare = (descending: boolean) => (descending ? sql`<` : sql`>`)

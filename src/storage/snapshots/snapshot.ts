@@ -1,23 +1,23 @@
 import type { LongRead } from './long-read.ts'
 
-/** Whole records of a CSV file (RFC 4180) and how many rows they are; bytes stay until the next block is asked for. */
+/** Complete CSV records (RFC 4180) and the number of their rows; the bytes are valid until the next block is requested. */
 export interface CsvBlock {
   rows: number
   records: Uint8Array | string
 }
 
-/** A read-only view of one moment of a database, on a connection of its own; made for long reads in a thread. */
+/** A read-only snapshot of a database on its own connection; used for long reads in a thread. */
 export interface Snapshot {
-  /** Compiles every statement of a read without running it; rejects with the database's own error when one is wrong. */
+  /** Compiles every statement of a read without running it; rejects with the database's error when one is invalid. */
   prepare: (read: LongRead) => Promise<void>
-  /** How many rows a read has. */
+  /** The number of rows of a read. */
   count: (read: LongRead) => Promise<number>
-  /** The rows in order, as arrays of cells, page by page; the next page is read when it is asked for. */
+  /** The rows in order, as arrays of cells, page by page; each page is read on request. */
   pages: (read: LongRead) => AsyncIterable<unknown[][]>
   /**
-   * The rows in order as records of CSV, which the database writes itself: null is an empty field, and text that
-   * spreadsheets take for a formula starts with `'`. Pages that it might write otherwise come as rows. Undefined where
-   * it would not write them so at all.
+   * The rows in order as CSV records written by the database: null is an empty field, and text that spreadsheets would take
+   * for a formula starts with `'`. Pages whose records could differ from the service's own come as rows. Undefined where
+   * the database cannot write such records at all.
    */
   csv?: (read: LongRead) => AsyncIterable<CsvBlock | unknown[][]> | undefined
   close: () => Promise<void>

@@ -4,16 +4,16 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * The cells of a row as a record of CSV, and its text to look at (`sqliteSnapshot`): SQLite quotes for commas alone, since each
- * further look at each text would cost more than one look at the text of a whole page. Undefined for JSON, which is
- * full of quotes.
+ * A row as a CSV record, and its text to check (see `sqliteSnapshot`): SQLite quotes for commas only, because each further
+ * check
+ * of each text would cost more than one check of a whole page's text. Undefined for JSON, which is full of quotes.
  */
 export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.some(({ type }) => type === 'json')) return undefined
   const texts = cells.filter(({ type }) => type === 'string').map(({ cell }) => cell)
   const shown = cells.map(({ cell, type }) => fields[type](cell))
   return {
-    // Quicker than to give each comma to `concat`; it leaves out nulls, and so none is given to it.
+    // Faster than passing each comma to `concat`. `concat_ws` skips nulls, so no cell may be null.
     record: sql`concat_ws(',', ${sql.join(shown)})`,
     looked: texts.length === 1 ? sql`${texts[0]}` : sql`concat(${sql.join([sql`''`, ...texts])})`,
   }
@@ -21,7 +21,7 @@ export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: Cel
 
 const bare: Field = (cell) => sql`coalesce(${cell}, '')`
 
-/** What spreadsheets take for the start of a formula lies before the letters, which are known at one look. */
+/** Characters that start a formula in spreadsheets sort before the letters, so one comparison is enough for most text. */
 const text: Field = (cell) => sql`case
   when ${cell} >= 'A' and instr(${cell}, ',') = 0 then ${cell}
   when ${cell} < 'A' and unicode(${cell}) in (9, 43, 45, 61, 64) then
@@ -30,9 +30,10 @@ const text: Field = (cell) => sql`case
   else coalesce(${cell}, '') end`
 
 /**
- * The text is JavaScript's where the number is the nearest one to a decimal of at most 15 digits: both write just those.
- * Beyond four decimals SQLite begins an exponent. What most numbers are is looked for first. U+001A stands for a number
- * that SQLite might write otherwise.
+ * SQLite's text equals JavaScript's where the number is the nearest one to a decimal of at most 15 digits: both write
+ * exactly
+ * those. Beyond four decimals SQLite uses an exponent. The commonest case is tested first. U+001A marks a number that SQLite
+ * might write differently.
  */
 const number: Field = (cell) => sql`case
   when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then
@@ -48,7 +49,7 @@ const fields: Record<CellType, Field> = {
   string: text,
   instant: bare,
   date: bare,
-  // Tables keep truth as 1 or 0.
+  // Booleans are stored as 1 or 0.
   boolean: (cell) => sql`case when ${cell} = 1 then 'true' when ${cell} is not null then 'false' else '' end`,
   json: text,
 }

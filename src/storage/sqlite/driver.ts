@@ -9,7 +9,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 
-/** A prepared statement; its rows come as arrays, which `toRow` makes into objects. Null when it returns no rows. */
+/** A prepared statement; its rows come as arrays, which `toRow` converts to objects. Null when it returns no rows. */
 export interface SqliteStatement {
   run: StatementSync
   toRow: ((cells: unknown[]) => unknown) | null
@@ -23,13 +23,13 @@ export interface SqliteHandle {
 
 const statementsKept = 400
 
-/** The file that a `file:` URL or a path names; null for a server. */
+/** The path that a `file:` URL or a path names; null for a PostgreSQL URL. */
 export const sqlitePath = (url: string): string | null =>
   /^postgres(ql)?:/.test(url) ? null : url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
 
 /**
  * Opens a file: WAL, `synchronous=FULL` (an acknowledged write survives power loss), foreign keys on.
- * Waits at most 100 ms for another process's lock, since the wait blocks this thread.
+ * Waits at most 100 ms for another process's lock, because waiting blocks this thread.
  */
 export function openSqliteFile(path: string, options: { readOnly?: boolean } = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })
@@ -58,7 +58,7 @@ function statementCache(db: DatabaseSync): SqliteHandle['statement'] {
   }
 }
 
-/** Values as node:sqlite takes them. A lone Date would silently become NULL, so it is refused. */
+/** Converts values to types that node:sqlite accepts. A Date would silently become NULL, so it throws a TypeError. */
 export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
   return values.map((value) => {
     if (value === undefined) return null
@@ -70,7 +70,7 @@ export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
 
 /**
  * Compiles `cells => ({ id: cells[0], … })`: an object literal has one hidden class, and so is several times faster to
- * make and to read than an object that grows key by key, or than those node:sqlite makes.
+ * create and to read than an object that grows key by key, or than the objects node:sqlite creates.
  */
 function rowMaker(columns: readonly string[]): (cells: unknown[]) => unknown {
   const members = columns.map((name, at) => `${JSON.stringify(name)}: cells[${at}]`)
@@ -83,18 +83,19 @@ export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonl
   return toRow ? rows.map(toRow) : rows
 }
 
-/** The reads of one turn of the event loop. */
+/** Reads within one iteration of the event loop. */
 export interface SharedReads {
   begin: () => void
-  /** To be called before a write is answered, so that whoever wrote reads what was written. */
+  /** Call before a write is acknowledged, so that the writer can read its own write. */
   end: () => void
-  /** The file's `data_version`, as it was when the turn first asked. */
+  /** The file's `data_version` at the first call in this iteration. */
   generation: () => number
 }
 
 /**
- * Lets reads of one turn of the event loop share a transaction: each alone would lock and unlock the file. A turn that
- * only asks for the generation has none: what is read in it later may be newer than that, never older.
+ * Lets the reads of one event loop iteration share a transaction; otherwise each would lock and unlock the file. An
+ * iteration
+ * that only reads the generation opens none: data read later in it may be newer than the generation, never older.
  */
 export function sharedReads(handle: SqliteHandle): SharedReads {
   let isOpen = false
@@ -140,7 +141,7 @@ function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> 
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }
 
-/** node:sqlite in the shape Kysely expects: one connection that is never contended inside this process. */
+/** node:sqlite in the form that Kysely expects: one connection, never contended within this process. */
 export function sqliteDialect(handle: SqliteHandle): Dialect {
   const connection: DatabaseConnection = {
     executeQuery: async (query) => execute(handle, query),

@@ -6,7 +6,7 @@ import { csvRecord } from './csv.ts'
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
 
-/** Where SQLite has it, elements come in a form whose parts are found without reading their text once more. */
+/** Since SQLite 3.51, `jsonb_each` returns elements in binary form, whose parts are found without parsing the text again. */
 const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
 
 function isAtLeast(version: string | undefined, major: number, minor: number): boolean {
@@ -39,10 +39,10 @@ export const sqlite: Engine = {
     ),
   jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
-  // It has none but that of its command line.
+  // Only SQLite's command line has a CSV writer.
   csvFields: () => undefined,
   csvRecord,
-  // One writer at a time: nobody else holds anything.
+  // One writer at a time, so no other transaction holds row locks.
   lockRows: sql``,
   lockFreeRows: sql``,
   unlogged: () => [],
@@ -59,7 +59,7 @@ export const sqlite: Engine = {
     ],
     otherwise: 'The tables of the search index could not be created',
   },
-  // Asked of one row in a thousand, so that it costs nothing to speak of (`scan-thread.ts`).
+  // Called for one row in a thousand, so its cost is negligible (see `scans/scan-thread.ts`).
   interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
   // Writers wait for the whole file, before their transaction begins.
   isLockTimeout: () => false,

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files/private-file.ts'
 import { sqlitePath } from './driver.ts'
 
-/** Thrown where another process serves the same SQLite file. */
+/** Thrown when another process serves the same SQLite file. */
 export class DatabaseInUse extends Error {
   override name = 'DatabaseInUse'
   readonly exitCode = 2
@@ -13,12 +13,13 @@ export class DatabaseInUse extends Error {
 const sqliteBusy = 5
 
 /**
- * Locks a SQLite file for one serving process and returns how to unlock it; null for a server, which any number of
+ * Locks a SQLite file for one serving process and returns a function that unlocks it; null for PostgreSQL, which any number
+ * of
  * processes share. Throws `DatabaseInUse`, which names the process that holds the lock and when it started.
  *
- * The lock is that of SQLite on a small file beside the database, so that other commands can still use the database itself.
- * The kernel releases it when its process ends in whatever way. Nothing else in the process may open that file: closing it
- * would release the lock (POSIX fcntl).
+ * Uses SQLite's own lock on a small file beside the database, so that other commands can still open the database itself.
+ * The kernel releases it however the process ends. Nothing else in the process may open that file: closing it would release
+ * the lock (POSIX fcntl).
  */
 export function lockSqlite(url: string, now: () => number): (() => void) | null {
   const given = sqlitePath(url)
@@ -28,7 +29,7 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
   createPrivateFile(lockFile)
   const lock = new DatabaseSync(lockFile, { timeout: 0 })
   try {
-    // Nothing is written to it: it needs no journal on disk.
+    // The file stays empty, so it needs no journal on disk.
     lock.exec('pragma journal_mode = memory; begin exclusive')
     writeFileSync(ownerFile, `${process.pid} ${new Date(now()).toISOString()}\n`, { mode: 0o600 })
   } catch (error) {
@@ -42,13 +43,13 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
   }
 }
 
-/** One lock for a file, by whatever links it is reached. */
+/** Resolves links, so that each file has one lock. */
 function realPath(path: string): string {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   return existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
 }
 
-/** The owner writes its file right after it got the lock: for a moment there may be none. */
+/** The owner writes its file just after acquiring the lock, so the file may be missing for a moment. */
 function ownerIn(file: string): string {
   const [, pid, since] = /^(\d+) (\S+)\n$/.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
   return pid === undefined ? 'another process' : `process ${pid}, started at ${since}`

@@ -6,7 +6,7 @@ const lockWaitMs = 5_000
 
 type Prepare = (statement: Statement) => (keys?: readonly unknown[]) => unknown[][]
 
-/** One moment of a SQLite file: a read transaction, read in keyset pages, which is faster than stepping row by row. */
+/** A snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than stepping row by row. */
 export function sqliteSnapshot(path: string): Snapshot {
   const db = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
@@ -36,7 +36,7 @@ export function sqliteSnapshot(path: string): Snapshot {
   }
 }
 
-/** Reads the page behind a key, the first one without; tells the key it ends with. */
+/** Reads the page after a key, or the first page without one; returns its rows and the key of its last row. */
 function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: LongRead) {
   const truths = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
   const first = prepare(firstPage)
@@ -49,10 +49,13 @@ function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: Lon
   }
 }
 
-/** After a page that must be read as rows, one more is; after the next such page two more, and so on up to this many. */
+/**
+ * After a page that must be read as rows, the next one is too; after another failed attempt the next two, and so on up to
+ * this.
+ */
 const maxUntried = 64
 
-/** Pages as records where these are sure to be right, else as rows. */
+/** Pages as CSV records where these are certain to be correct, else as rows. */
 async function* csvPages(
   prepare: Prepare,
   read: LongRead,
@@ -79,14 +82,14 @@ async function* csvPages(
   }
 }
 
-/** What a page came to in one row; undefined when its records might be wrong. */
+/** The records of a page read as one row; undefined when they might be wrong. */
 function textOf([row]: unknown[][]) {
   const [count, key, records, looked] = row as [number, unknown, string | null, string | null]
   if (!isSure(records ?? '', looked ?? '')) return undefined
   return { count, keys: [key], records: records ?? '' }
 }
 
-/** Whether the records of a page are what the format makes of its rows (`csvRecord`, whose builder no thread loads). */
+/** Whether a page's records equal those the CSV format makes of its rows (see `csvRecord`, which threads do not load). */
 const isSure = (records: string, looked: string): boolean =>
   !(records.includes('\x1a') || looked.includes('"') || looked.includes('\n') || looked.includes('\r'))
 
@@ -96,7 +99,7 @@ const bound = (values: readonly unknown[], keys: readonly unknown[]): SQLInputVa
     return (isKey ? keys[(value as { key: number }).key] : value) as SQLInputValue
   })
 
-/** Tables keep truth as 1 or 0. */
+/** Booleans are stored as 1 or 0. */
 function readTruths(row: unknown[], places: readonly number[]): void {
   for (const at of places) if (row[at] !== null) row[at] = row[at] === 1
 }

@@ -6,19 +6,20 @@ import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '.
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
-/** Where there are more candidates the rows are read in the order of the page: some that hold the text soon come. */
+/** With more candidates the rows are read in the order of the page instead: some that match are found soon. */
 const fewCandidates = 5_000
 const retryMs = 60_000
 
 interface State extends Unindexed {
-  /** Null before the index was begun, or when its triggers are gone with the table they were on. */
+  /** Null before the first build, or when its triggers were dropped with their table. */
   token: string | null
 }
 
 /**
- * Candidates from FTS5 trigrams in a file beside the database, which a thread builds once a table is long and is searched.
- * The index may be behind: rows after `indexed_to`, and those that triggers have put into `search_changes`, are candidates,
- * too. It belongs to what the database holds for as long as both hold the same token (`text-index-thread.ts`).
+ * Finds candidates by FTS5 trigrams in a file beside the database, which a thread builds once a table is long and is
+ * searched.
+ * The index may lag behind: rows after `indexed_to`, and those that triggers have added to `search_changes`, are candidates
+ * too. It is valid as long as it and the database hold the same token (see `text-index/thread.ts`).
  */
 export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   const { read, later, onError, unindexed: most } = options
@@ -57,7 +58,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
         if (error instanceof ScanRefused) throw error
         return []
       })
-      // An index that cannot be read is built anew.
+      // An unreadable index is rebuilt.
       if (!row?.belongs) build(searched)
       return row?.belongs && row.count < fewCandidates ? found : undefined
     },
@@ -70,7 +71,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   }
 }
 
-/** Counts one change more than `most` at most. */
+/** Counts at most `most + 1` changes. */
 async function stateOf(read: Queryable, { table }: Searched, most: number): Promise<State> {
   const triggers = ['updated', 'deleted'].map((change) => `${table}_search_${change}`)
   const { rows } = await sql<{ token: string | null; newest: number | null; indexedTo: number; changed: number }>`
@@ -85,12 +86,12 @@ async function stateOf(read: Queryable, { table }: Searched, most: number): Prom
   return { token, newRows: Number(newest) - (token === null ? 0 : indexedTo), changed }
 }
 
-/** Up to where the index holds the rows as they are; null where it does not belong to the database. */
+/** The last id that the index covers; null where the index does not belong to the database. */
 const indexedTo = ({ table, columns }: Searched) => sql`
   (select own.indexed_to from search_indexes as own join search.indexes as its on its.token = own.token
     where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
 
-/** Every row where the index does not belong. Of the two files, SQLite begins to read that of the database first. */
+/** Selects every row where the index does not belong. Of the two files, SQLite starts reading the database first. */
 function idsOf(searched: Searched, match: RawBuilder<unknown>) {
   const { table } = searched
   const index = `${table}_text`

@@ -1,12 +1,12 @@
 import type { Selectable } from 'kysely'
 import type { Revisioned } from '../rows/revision.ts'
 
-/** Keys that say whose limits a request counts against; they authenticate nobody. */
+/** Keys that identify whose rate limits a request counts against; they do not authenticate. */
 export interface ApiKeysTable extends Revisioned {
   id: string
   name: string
   keyHash: string
-  /** The first characters of the key, by which people tell keys apart. */
+  /** The first characters of the key, by which operators recognize it. */
   hint: string
   rate: string | null
   quota: number | null
@@ -30,24 +30,24 @@ export interface AuditEntriesTable {
   hash: string
 }
 
-/** The one row with the number and the hash of the newest entry. */
+/** A single row: the number and the hash of the newest entry. */
 export interface AuditHeadTable {
   id: number
   sequence: number
   hash: string
 }
 
-/** What tokens are signed with; the private half is sealed. */
+/** Keys that sign tokens; the private key is encrypted. */
 export interface SigningKeysTable {
   kid: string
   alg: string
   privateSealed: string
   createdAt: string
-  /** From when on it signs; published before. */
+  /** When the key starts to sign; it is published before. */
   activeFrom: string
 }
 
-/** Small values that all nodes share, such as the sealed cookie keys. */
+/** Small values shared by all nodes, such as the encrypted cookie keys. */
 export interface SettingsTable {
   name: string
   value: string

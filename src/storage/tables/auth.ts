@@ -10,16 +10,16 @@ export interface ClientsTable extends Revisioned {
   grants: string
   redirectUris: string
   postLogoutRedirectUris: Generated<string>
-  /** 1: the operator's own, so that nobody is asked for consent. */
+  /** 1: the operator's own client, which needs no consent. */
   firstParty: Generated<number>
-  /** 1: may be told a person's password (the password grant). */
+  /** 1: may receive users' passwords (the password grant). */
   trusted: Generated<number>
   /** 1: may introspect the tokens of other clients. */
   introspectsOthers: Generated<number>
   revokedAt: string | null
 }
 
-/** A user who may log in, once a password is set. */
+/** A user who may log in once a password is set. */
 interface AccountsTable {
   userId: number
   role: 'user' | 'admin'
@@ -29,14 +29,14 @@ interface AccountsTable {
   createdAt: string
 }
 
-/** At most one open invitation of a user to set a password. */
+/** At most one open invitation to set a password per user. */
 interface InvitationsTable {
   userId: number
   tokenHash: string
   expiresAt: string
 }
 
-/** What a user once allowed a client, remembered across logins. */
+/** Scopes that a user has consented to for a client, remembered across logins. */
 interface ConsentsTable {
   userId: number
   clientId: string
@@ -44,7 +44,7 @@ interface ConsentsTable {
   updatedAt: string
 }
 
-/** Counters that slow down the guessing of passwords, shared by all nodes. */
+/** Counters against password guessing, shared by all nodes. */
 interface LoginTriesTable {
   key: string
   count: number
@@ -52,7 +52,7 @@ interface LoginTriesTable {
   blockedUntil: string | null
 }
 
-/** Everything the authorization server remembers, whatever its kind. */
+/** Records of the authorization server, of all kinds. */
 export interface AuthRecordsTable {
   kind: string
   id: string
@@ -60,13 +60,13 @@ export interface AuthRecordsTable {
   grantId: string | null
   uid: string | null
   userCode: string | null
-  /** Whose it is: it goes when the user does. */
+  /** The user it belongs to; deleted with the user. */
   userId: number | null
   consumedAt: string | null
   expiresAt: string | null
 }
 
-/** What the authorization server works with, and the people who log in. */
+/** The tables of the authorization server and of login accounts. */
 export interface AuthTables {
   clients: ClientsTable
   authRecords: AuthRecordsTable

@@ -6,12 +6,12 @@ import type { AuthTables, ClientsTable } from './auth.ts'
 import type { LimitWindowsTable, QuotaUsesTable } from './limits.ts'
 import type { AnswersTable, JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './tasks.ts'
 
-/** What every row of a served resource carries besides its own fields. */
+/** Columns of every row of a served resource, besides its own fields. */
 interface Resource extends Revisioned {
   id: ColumnType<number, never, never>
 }
 
-/** Columns named `…Key` hold the folded text (see `fold`) that search, sort and uniqueness use. */
+/** Columns named `…Key` hold the case-folded text (see `caseFold`) that search, sort and uniqueness use. */
 export interface UsersTable extends Resource {
   name: string
   nameKey: string
@@ -36,7 +36,7 @@ export interface BooksTable extends Resource {
   genreKey: string | null
 }
 
-/** A sealed secret, and the one it has replaced, which signs besides until it expires. */
+/** An encrypted secret, and its predecessor, which also signs until it expires. */
 interface Secret {
   secretSealed: string
   previousSecretSealed: string | null
@@ -54,9 +54,9 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   statusReason: string | null
   /** The scopes of the token that registered it; null for registrations older than resource events. */
   scopes: string | null
-  /** Since when every call fails; null while it succeeds. */
+  /** Since when every call has failed; null while calls succeed. */
   failingSince: string | null
-  /** When the owner was told of it. */
+  /** When the owner was notified of the failures. */
   failingTold: string | null
   /** How often it was paused or disabled. */
   stops: Generated<number>
@@ -70,13 +70,13 @@ export interface AccountSecretsTable extends Owned, Secret {
 export interface EventsTable extends Owned {
   id: string
   type: string
-  /** The JSON text whose UTF-8 bytes are signed and sent, the same on every try. */
+  /** The JSON text whose UTF-8 bytes are signed and sent, identical on every attempt. */
   body: string
-  /** Address given with the request that caused the event, called besides the registered ones. */
+  /** Address given in the request that caused the event, called in addition to the registered webhooks. */
   callbackUrl: string | null
-  /** Who hears of it besides its owner: nobody (null), `any` registration, or those whose client has this scope. */
+  /** Who receives it besides its owner: no one (null), `any` webhook, or those whose client has this scope. */
   audience: string | null
-  /** The registration that it is about, and that is not told of itself. */
+  /** The webhook that the event is about, which does not receive it. */
   exceptWebhook: string | null
   createdAt: string
 }
@@ -86,53 +86,53 @@ export interface DeliveriesTable {
   eventId: string
   /** The type of its event. */
   eventType: Generated<string>
-  /** Its registration's `stops` when it was last made due: once there are more, it is not sent. */
+  /** The webhook's `stops` when the delivery was last made due; if the webhook has more by now, it is not sent. */
   stops: Generated<number>
   webhookId: string | null
-  /** Whoever owns the registration, also once that is gone; of an address that came with a request, the event. */
+  /** Owner of the webhook; kept after the webhook is deleted. For one-off callback URLs, the owner of the event. */
   ownerClient: Generated<string>
   ownerSubject: Generated<string>
   url: string
   body: string
   status: 'pending' | 'delivered' | 'failed'
-  /** Grows with each redelivery: jobs of an earlier round have nothing to do any more. */
+  /** Incremented by each redelivery; jobs of an earlier round are then obsolete. */
   round: Generated<number>
   attempts: number
-  /** The tries of earlier rounds: the schedule starts anew behind them. */
+  /** Attempts of earlier rounds; the retry schedule starts again after them. */
   triesBefore: Generated<number>
-  /** 1 for a test: tried once, and also while the registration is paused or disabled. */
+  /** 1 for a test: attempted once, even while the webhook is paused or disabled. */
   isTest: Generated<number>
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null
-  /** Why it ended without a further try, where no answer says so. */
+  /** Why it ended without a further attempt, where no response explains it. */
   reason: ColumnType<string | null, string | null | undefined, string | null>
-  /** The endpoint whose calls it waits among: see `DeliveryLanesTable`. */
+  /** The endpoint queue it waits in: see `DeliveryLanesTable`. */
   lane: Generated<string>
-  /** Until when a sender has it. */
+  /** Until when a sender holds the lease. */
   leaseUntil: ColumnType<string | null, string | null | undefined, string | null>
-  /** Fencing token: grows with each claim; only its newest holder may record an outcome. */
+  /** Fencing token: incremented by each claim; only the newest holder may record an outcome. */
   fence: Generated<number>
 }
 
-/** An endpoint as the sender sees it: when it looks there next, and how the endpoint fared. */
+/** The queue of an endpoint: when the sender looks at it next, and the endpoint's health. */
 export interface DeliveryLanesTable {
   lane: string
-  /** No waiting delivery of the lane is due before; null when none waits. */
+  /** No waiting delivery of the queue is due earlier; null when none waits. */
   dueAt: string | null
-  /** Failed tries since the last success. */
+  /** Failed attempts since the last success. */
   failures: Generated<number>
-  /** No call before this instant, after too many failures. */
+  /** No call before this instant, after too many failures (circuit breaker). */
   openUntil: ColumnType<string | null, string | null | undefined, string | null>
-  /** When the calls of the last second were begun: a JSON array of epoch ms. */
+  /** Start times of the calls in the last second: a JSON array of epoch ms. */
   recent: Generated<string>
-  /** Whose share of the sending slots its calls take: client and subject, or the client of addresses in requests. */
+  /** Whose share of the sending slots its calls use: client and subject, or the client for addresses in requests. */
   owner: Generated<string>
-  /** 0 when its last call succeeded, 1 when none was made yet, 2 when the last one failed. */
+  /** 0 when its last call succeeded, 1 when none has been made yet, 2 when the last one failed. */
   rank: Generated<number>
 }
 
-/** An owner's lanes of one rank: none of them is due before `dueAt`; null when none waits. */
+/** An owner's endpoint queues of one rank: none of them is due before `dueAt`; null when none waits. */
 export interface DeliveryOwnersTable {
   owner: string
   rank: number
@@ -141,10 +141,10 @@ export interface DeliveryOwnersTable {
 
 /** How many waiting deliveries of an owner were dropped because there were too many. */
 export interface DeliveryDropsTable {
-  /** As lanes name it. */
+  /** In the form of `DeliveryLanesTable.owner`. */
   owner: string
   total: number
-  /** Those that its owner was not notified of yet, and when the first of them was dropped. */
+  /** Drops that the owner was not yet notified of, and the time of the first of them. */
   unreported: number
   since: string
   reportedAt: string | null

@@ -7,10 +7,10 @@ export interface JobsTable {
   payload: string
   runAt: string
   leaseUntil: string | null
-  /** Fencing token: grows with each claim; only its newest holder may finish the job. */
+  /** Fencing token: incremented by each claim; only the newest holder may finish the job. */
   fence: Generated<number>
   attempts: Generated<number>
-  /** Whose job it is, where jobs of one owner shall not hold up those of others; low turns go first. */
+  /** The owner, so that jobs of one owner do not delay those of others; low values of `turn` go first. */
   groupId: string | null
   turn: Generated<number>
 }
@@ -31,18 +31,18 @@ export interface TasksTable extends Owned, Revisioned {
   errorCode: string | null
   errorMessage: string | null
   versionPrefix: string
-  /** The task that this one repeats. */
+  /** The task that this one retries. */
   retryOf: string | null
-  /** 1 when whoever asked holds scope `admin`, and the report may show what others own. */
+  /** 1 when the requester had scope `admin`, and the report may include what others own. */
   asAdmin: Generated<number>
-  /** Where it stands among the waiting tasks of all clients. */
+  /** Position among the waiting tasks of all clients (fair queueing). */
   turn: Generated<number>
   startedAt: string | null
   completedAt: string | null
   expiresAt: string | null
 }
 
-/** How often each client has called a deprecated version, and when last; the client is empty for calls without one. */
+/** How often each client has called a deprecated version, and when last; the client is empty for anonymous calls. */
 export interface VersionCallsTable {
   version: string
   clientId: string
@@ -57,11 +57,11 @@ export interface RequestCountsTable {
   requests: number
 }
 
-/** What a request with an Idempotency-Key was answered, for its repetition. */
+/** The stored response to a request with an Idempotency-Key, replayed when the request is repeated. */
 export interface AnswersTable {
-  /** Keyed digest of who asked, where, and with which key. */
+  /** Keyed digest of client, target and key. */
   id: string
-  /** Keyed digest of what was asked. */
+  /** Keyed digest of the request. */
   digest: string
   /** Empty only inside the transaction that fills it. */
   sealed: string

@@ -8,39 +8,39 @@ import type { Searched } from './text-index.ts'
 export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {
   path: string
   later: Later
-  /** A text that was never there before. */
+  /** Returns a unique text. */
   newToken: () => string
   unindexed: Unindexed
   onError: (error: unknown) => void
 }
 
-/** So many new rows, and changed ones, are looked at one by one; with more of them the index follows. */
+/** Up to this many new and changed rows are compared one by one; with more of them the index catches up. */
 export interface Unindexed {
   newRows: number
   changed: number
 }
 
-/** One step of the index, as the thread has prepared it. */
+/** One step of indexing, as prepared by the thread. */
 export interface IndexStep {
-  /** The last row that is in the index. */
+  /** The last row that the index contains. */
   indexedTo: number
-  /** The last change of a row that is in it. */
+  /** The last row change that the index contains. */
   changedTo: number
 }
 export type ToIndexThread = { step: Searched & { token: string } } | 'commit'
 export type FromIndexThread = { prepared: IndexStep } | 'committed' | { error: string }
 
 export interface TextIndexBuilder {
-  /** Takes steps for as long as the index is behind; rejects when one fails. */
+  /** Runs steps while the index is behind; rejects when one fails. */
   build: (searched: Searched, isBehind: () => Promise<boolean>) => Promise<void>
-  /** The step under way is the last one. */
+  /** Stops after the current step. */
   stop: () => void
 }
 
 const program = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
-/** Builds the index in a thread. The database is written to by the thread that serves, a few short statements a step. */
+/** Builds the index in a thread. The serving thread writes to the database, a few short statements per step. */
 export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptions): TextIndexBuilder {
   let stopped = false
   return {
@@ -62,8 +62,8 @@ export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptio
 }
 
 /**
- * The database takes the token of the step first: when the thread does not come to commit it, the tokens differ, and the
- * index is made anew.
+ * The database stores the token of the step first: if the thread then fails to commit the step, the tokens differ, and the
+ * index is rebuilt.
  */
 async function step(
   worker: Worker,
@@ -92,7 +92,7 @@ function answerOf(worker: Worker, message: ToIndexThread): Promise<FromIndexThre
   return promise.finally(() => worker.off('message', resolve).off('error', reject).off('exit', ended))
 }
 
-/** Changes are recorded before rows are read; where they were not, the index does not belong to the table any more. */
+/** Changes are recorded by triggers before rows are read; if the triggers were missing, the index is invalid. */
 async function record(tx: Queryable, { table }: Searched, token: string): Promise<void> {
   const { rows } = await sql`select 1 from sqlite_schema where type = 'trigger'
     and name in (${`${table}_search_updated`}, ${`${table}_search_deleted`})`.execute(tx)

@@ -1,35 +1,37 @@
 import type { RawBuilder } from 'kysely'
 import type { Requester } from '../scans/scan.ts'
 
-/** A table and its columns of folded text that a search looks into. */
+/** A table and its case-folded text columns that a search covers. */
 export interface Searched {
   table: string
   columns: readonly string[]
 }
 
-/** Rows that may hold a text: all that do are among them. */
+/** Rows that may contain a text; every row that does is among them. */
 export interface Candidates {
-  /** A select of their ids; `match` is the place of the parameter. */
+  /** A select of their ids; `match` is the value of the parameter at `place`. */
   ids: (place: number) => RawBuilder<unknown>
   match: string
 }
 
-/** Finds rows by parts of their text; the reader still compares the text of each. */
+/** Finds rows by substrings of their text; the caller still compares the text of each row. */
 export interface TextIndex {
   /**
-   * The few rows among which all are that hold a folded text; undefined where they are many or unknown, and where the engine
-   * finds them by itself: the condition on the text alone is then the way to read them.
+   * A small set of rows that includes all rows with a case-folded text. Undefined where they are many or unknown, and where
+   * the
+   * engine finds them itself: the condition on the text alone is then the way to read them.
    */
   candidates: (searched: Searched, text: string, requester: Requester) => Promise<Candidates | undefined>
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when its background work has ended. */
   close: () => Promise<void>
 }
 
 const trigramsAtMost = 24
 
 /**
- * A query of SQLite's FTS5 for rows that have the three-letter parts of a text, or a good sample of many; undefined for a
- * text without any. Letters are code points, as the tokenizer counts them.
+ * An FTS5 query for rows that have the trigrams of a text, or a sample when there are many; undefined for a text without
+ * any.
+ * Trigrams are of code points, as the tokenizer counts them.
  */
 export function trigramQuery(text: string): string | undefined {
   const letters = [...text]

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { FromIndexThread, IndexStep, ToIndexThread } from './builder.ts'
 import { indexPathOf } from './path.ts'
 
-/** The thread that keeps the search index of a SQLite file, in a file of its own: what it holds can be made again. */
+/** The thread that maintains the search index of a SQLite file, in its own file, which can be rebuilt at any time. */
 const { path } = workerData as { path: string }
 const lockWaitMs = 5_000
 const rowsInStep = 20_000
@@ -12,7 +12,7 @@ const changesInStep = 1_000
 const source = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
 const index = new DatabaseSync(indexPathOf(path), { timeout: lockWaitMs })
 source.exec('pragma cache_size = -4000; pragma trusted_schema = off')
-// What a crash of the machine takes from it differs in its token.
+// If a crash of the machine loses commits, the tokens differ and the index is rebuilt.
 index.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma cache_size = -8000')
 index.exec('create table if not exists indexes (name text primary key, columns text not null, token text not null)')
 
@@ -39,7 +39,7 @@ function prepare({ table, columns, token }: Step): IndexStep {
       )
       .all(table) as { change: number; id: number; text: string | null }[]
     for (const { id, text } of changes) {
-      // Later rows come as they are then.
+      // Rows after `from` are read in their current state by this or a later step.
       if (id > from) continue
       remove.run(id)
       if (text !== null) add.run(id, text)
@@ -50,7 +50,7 @@ function prepare({ table, columns, token }: Step): IndexStep {
   }
 }
 
-/** The last row that is in the index, which is begun anew where it does not belong to what the database holds. */
+/** The last row that the index contains; starts a new index where it does not belong to the database. */
 function startOf({ table, columns, token }: Step): number {
   const own = source.prepare('select token, indexed_to from search_indexes where name = ?').get(table)
   const its = index.prepare('select token, columns from indexes where name = ?').get(table)
