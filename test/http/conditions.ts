@@ -1,6 +1,6 @@
 /**
- * What RFC 9110 §13 says about a resource at revision 3, last changed in the second `changed`: the answer to GET and
- * HEAD, and whether PUT, PATCH and DELETE take place. Tags are as in §8.8.3, dates as in §5.6.7.
+ * Expected outcomes of RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
+ * and HEAD, and whether PUT, PATCH and DELETE take effect. Tags as in §8.8.3, dates as in §5.6.7.
  */
 export interface Condition {
   note: string
@@ -76,7 +76,7 @@ const ifNoneMatch = rows('if-none-match', [
   ['"*"', 200, 'done', 'with a tag that is a star'],
   ['"33"', 200, 'done', 'with a tag that begins alike'],
   ['"1,3"', 200, 'done', 'with a tag that holds a comma'],
-  // What cannot be read is never met: no 304 to a read, no change by a write.
+  // A condition that cannot be parsed is never met: no 304 to a read, no change by a write.
   ['3', 200, 412, 'without quotes'],
   ['"3" "4"', 200, 412, 'with a list without a comma'],
   ['"3", oops', 200, 412, 'with a list that is only partly one'],
@@ -84,7 +84,7 @@ const ifNoneMatch = rows('if-none-match', [
   ['w/"3"', 200, 412, 'with a small w'],
 ])
 
-/** §13.1.3: only for GET and HEAD; 304 when not changed after that second; what is no HTTP date is ignored. */
+/** §13.1.3: only for GET and HEAD; 304 when not changed after that second; an invalid HTTP date is ignored. */
 const ifModifiedSince = rows('if-modified-since', [
   [changed, 304, 'done', 'in the second of the change'],
   [earlier, 200, 'done', 'a second before'],
@@ -111,7 +111,7 @@ const ifModifiedSince = rows('if-modified-since', [
   [`${future}, ${future}`, 200, 'done', 'twice'],
 ])
 
-/** §13.1.4: false when changed after that second; what is no HTTP date is ignored. */
+/** §13.1.4: false when changed after that second; an invalid HTTP date is ignored. */
 const ifUnmodifiedSince = rows('if-unmodified-since', [
   [changed, 200, 'done', 'in the second of the change'],
   [earlier, 412, 412, 'a second before'],
@@ -175,7 +175,7 @@ export const conditions: readonly Condition[] = [
   ...precedence,
 ]
 
-/** The same for what has a weak tag and no date, such as a list: `{tag}` is its opaque part with the quotes. */
+/** The same for a representation with a weak tag and no date, such as a list: `{tag}` is its opaque part with the quotes. */
 export const weakConditions: readonly [note: string, headers: Record<string, string>, status: 200 | 304 | 412][] = [
   ['no condition', {}, 200],
   ['If-None-Match with its tag', { [N]: 'W/{tag}' }, 304],
@@ -196,7 +196,7 @@ export const weakConditions: readonly [note: string, headers: Record<string, str
   ['If-None-Match with another and If-Modified-Since', { [N]: '"x"', [S]: future }, 200],
 ]
 
-/** A POST to a collection is judged by the collection, which exists, has a weak tag and no date. */
+/** A POST is evaluated against its collection, which exists and has a weak tag and no date. */
 export const additionConditions: readonly [note: string, headers: Record<string, string>, status: 201 | 412][] = [
   ['If-Match with any', { [M]: '*' }, 201],
   ['If-Match with a tag: those of lists are weak', { [M]: '"3"' }, 412],

@@ -10,7 +10,7 @@ const everyPolicy = ['cors', 'wellFormed', 'methods', 'acceptable', 'bodies', 'c
 const secure = 'X-Forwarded-Proto: https'
 const patience = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
 
-/** One thing to send, and the status of each answer, none of them where the connection is just closed. */
+/** Bytes to send, and the status of each response; none when the connection is just closed. */
 type Row = [what: string, bytes: string, ...statuses: number[]]
 
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`
@@ -21,7 +21,7 @@ const post = (...headers: string[]) =>
 const pen = '{"name":"Pen"}'
 const chunked = 'Transfer-Encoding: chunked'
 const chunk = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n`
-/** A request that only reaches a handler when it is smuggled in with another. */
+/** A request that reaches a handler only when it is smuggled in with another. */
 const smuggled = target('/smuggled')
 
 const framing: Row[] = [
@@ -147,9 +147,9 @@ const others: Row[] = [
   ],
 ]
 
-describe('what comes over a socket', () => {
+describe('raw bytes on a socket', () => {
   let mounted: Mounted
-  /** What reached a handler. */
+  /** Requests that reached a handler. */
   let reached: string[]
   before(async () => {
     const config = { scope: 'public' }
@@ -177,10 +177,10 @@ describe('what comes over a socket', () => {
     await once(socket, 'connect')
     return socket
   }
-  /** Sends these bytes and no more, and reads to the end. */
+  /** Sends exactly these bytes and reads to the end. */
   const converse = async (bytes: string) => {
     const socket = await open()
-    // A server that has closed already may reset what is still being sent: what it said was read before.
+    // A server that has already closed may reset what is still being sent; its response was read before.
     socket.on('error', () => {})
     const all = text(socket).catch(() => '')
     socket.end(bytes, 'latin1')
@@ -210,7 +210,7 @@ describe('what comes over a socket', () => {
   for (const [name, rows] of Object.entries(tables)) {
     describe(name, () => {
       for (const [what, bytes, ...statuses] of rows) {
-        it(`${statuses.join(', ')} for ${what}, and no handler is reached`, async () => {
+        it(`${statuses.join(', ')} for ${what}, and no handler runs`, async () => {
           const answers = await converse(bytes)
           assert.deepEqual(
             answers.map(({ status }) => status),
@@ -229,7 +229,7 @@ describe('what comes over a socket', () => {
     })
   }
 
-  describe('what takes its time (T-HTTP-06)', () => {
+  describe('slow requests (T-HTTP-06)', () => {
     const slow = async (bytes: string) => {
       const socket = await open()
       const all = text(socket)
@@ -258,13 +258,13 @@ describe('what comes over a socket', () => {
     const last = get('Connection: close')
     const statuses = async (bytes: string) => (await converse(bytes)).map(({ status }) => status)
 
-    it('each is answered in turn, refused ones too', async () => {
+    it('each gets its response in order, rejected ones too', async () => {
       assert.deepEqual(await statuses(get() + target('/nothing') + last), [200, 404, 200])
       assert.deepEqual(await statuses(`${post('Content-Length: 1')}{${last}`), [400, 200])
       assert.deepEqual(await statuses(`${post(chunked)}${chunk(pen)}0\r\n\r\n${last}`), [200, 200])
     })
 
-    it('an answer that is under way goes out before the refusal of what is behind it', async () => {
+    it('a response in flight goes out before the rejection of the next request', async () => {
       assert.deepEqual(await statuses(`${get()}GET / things\r\n\r\n${smuggled}`), [200, 400])
       assert.deepEqual(await statuses(`${get()}${get()}X\0`), [200, 200, 400])
       const tunnel = lines('CONNECT evil.test:443 HTTP/1.1', 'Host: evil.test:443')
@@ -274,7 +274,7 @@ describe('what comes over a socket', () => {
       assert.deepEqual(reached, Array(5).fill('things'))
     })
 
-    it('behind a flaw there is no request, however well it looks', async () => {
+    it('nothing after a malformed request is handled, however valid it looks', async () => {
       for (const flawed of [get('Host: b'), target('*'), post('Transfer-Encoding: gzip, chunked')]) {
         assert.deepEqual((await statuses(flawed + smuggled + smuggled)).slice(1), [])
       }
@@ -293,7 +293,7 @@ describe('what comes over a socket', () => {
     })
   })
 
-  it('200 for chunk extensions and trailers, which have no meaning here', async () => {
+  it('200 with chunk extensions and trailers, which are ignored', async () => {
     const bytes = `${post(chunked, 'Connection: close')}e;a=b;c="d"\r\n${pen}\r\n0;x\r\nX-A: b\r\n\r\n`
     assert.deepEqual(
       (await converse(bytes)).map(({ status }) => status),
