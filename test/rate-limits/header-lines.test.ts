@@ -25,7 +25,7 @@ const requests: Record<string, Asked> = {
   'a request over plain HTTP': { url: '/public', headers: { 'x-forwarded-proto': 'http' } },
 }
 
-describe('the lines that policies write beside the fields', () => {
+describe('raw header lines', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['caching', 'conditional', 'https', 'errors'], (app) => {
@@ -49,7 +49,7 @@ describe('the lines that policies write beside the fields', () => {
   })
   after(() => mounted.app.close())
 
-  /** The fields of an answer as they travel, names in lower case. */
+  /** The header fields of a response as sent, with lower-case names. */
   const overTheWire = async ({ method = 'GET', url, headers }: Asked): Promise<[string, string][]> => {
     const socket = connect((mounted.app.server.address() as AddressInfo).port, '127.0.0.1')
     await once(socket, 'connect')
@@ -65,7 +65,7 @@ describe('the lines that policies write beside the fields', () => {
     fields.filter(([name]) => !['connection', 'date', 'keep-alive', 'transfer-encoding'].includes(name)).sort()
 
   for (const [name, asked] of Object.entries(requests)) {
-    it(`go out once each on ${name}, as fields would`, async () => {
+    it(`are sent once each on ${name}, like fields`, async () => {
       const fields = await overTheWire(asked)
       const names = fields.map(([name]) => name)
       assert.deepEqual(names, [...new Set(names)])
@@ -75,7 +75,7 @@ describe('the lines that policies write beside the fields', () => {
     })
   }
 
-  it('are the last ones of their policy', async () => {
+  it('replace earlier lines of the same policy', async () => {
     const fields = Object.fromEntries(await overTheWire({ url: '/twice' }))
     assert.deepEqual([fields['x-left'], fields['x-all']], ['6', '9'])
   })
