@@ -103,11 +103,11 @@ describe('compression', () => {
   })
 
   const plain: [url: string, why: string][] = [
-    ['/secret', 'what nobody may keep: its length would tell of a secret (T-HTTP-16)'],
-    ['/picture', 'what is no text'],
+    ['/secret', 'an uncacheable response, whose length could reveal a secret (T-HTTP-16)'],
+    ['/picture', 'content that is not text'],
     ['/stream', 'a stream'],
-    ['/part', 'a part'],
-    ['/fixed', 'what says no-transform'],
+    ['/part', 'partial content'],
+    ['/fixed', 'a no-transform response'],
     ['/nothing', 'an error'],
   ]
   for (const [url, why] of plain) {

@@ -29,7 +29,7 @@ describe('a connection to the HTTPS listener that sends no request', () => {
 
   for (const [what, bytes] of [
     ['nothing at all', ''],
-    ['the beginning of a handshake', '\x16\x03\x01\x02\x00\x01'],
+    ['the start of a handshake', '\x16\x03\x01\x02\x00\x01'],
   ]) {
     it(`is closed without a response after ${what}`, async () => {
       const socket = connect(port(), '127.0.0.1')

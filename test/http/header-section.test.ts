@@ -32,7 +32,7 @@ const answers: Record<string, RequestListener> = {
   'a 304': (_, response) => response.writeHead(304, { etag: '"1"', vary: 'Accept' }).end(),
   'numbers and lists': (_, response) => response.writeHead(200, { 'x-one': 1, 'x-many': ['a', 'b'] }).end('ok'),
   'two cookies': (_, response) => response.writeHead(200, { 'set-cookie': ['a=1', 'b=2'] }).end(),
-  'the end of a connection': (_, response) => response.writeHead(200, { connection: 'close', 'x-one': 'a' }).end('ok'),
+  'a closing connection': (_, response) => response.writeHead(200, { connection: 'close', 'x-one': 'a' }).end('ok'),
   'a text of unknown length': (_, response) => {
     response.writeHead(200, { 'x-one': 'a' }).write('first')
     response.end('last')
@@ -49,7 +49,7 @@ const answers: Record<string, RequestListener> = {
     response.setHeader('x-one', 'before').setHeader('x-two', 'before')
     response.writeHead(200, { 'x-one': 'after', 'x-three': 'after' }).end('ok')
   },
-  'a status of its own words': (_, response) => response.writeHead(200, 'Fine', { 'x-one': 'a' }).end('ok'),
+  'a custom reason phrase': (_, response) => response.writeHead(200, 'Fine', { 'x-one': 'a' }).end('ok'),
   'fields as a list': (_, response) => response.writeHead(200, ['x-one', 'a', 'x-two', 'b']).end('ok'),
 }
 

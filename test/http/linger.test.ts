@@ -27,10 +27,10 @@ const chunk = `${piece.length.toString(16)}\r\n${piece}\r\n`
 const refused: [status: number, what: string, head: string][] = [
   [413, 'a length beyond the limit', post('/things', length)],
   [413, 'chunks beyond the limit', post('/things', 'Transfer-Encoding: chunked') + chunk.repeat(17)],
-  [404, 'a path that is not there', post('/nothing', length)],
+  [404, 'an unknown path', post('/nothing', length)],
   [404, 'a client that wants the connection closed', post('/nothing', length, 'Connection: close')],
-  [400, 'a head with a flaw', post('/things', length, 'X-A : b')],
-  [417, 'an expectation that nobody knows', post('/things', length, 'Expect: foo')],
+  [400, 'a malformed head', post('/things', length, 'X-A : b')],
+  [417, 'an unknown expectation', post('/things', length, 'Expect: foo')],
   [501, 'a tunnel', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
 ]
 

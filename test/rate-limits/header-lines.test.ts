@@ -11,17 +11,17 @@ type Asked = { method?: 'GET' | 'HEAD' | 'POST'; url: string; headers?: Record<s
 
 const secure = { 'x-forwarded-proto': 'https', 'x-request-id': 'trace-0001' }
 const requests: Record<string, Asked> = {
-  'what everybody may keep': { url: '/public' },
-  'what the client may keep': { url: '/private' },
-  'what nobody may keep': { url: '/none' },
+  'a publicly cacheable response': { url: '/public' },
+  'a privately cacheable response': { url: '/private' },
+  'an uncacheable response': { url: '/none' },
   'a HEAD': { method: 'HEAD', url: '/public' },
   'a 304': { url: '/public', headers: { 'if-none-match': '*' } },
-  'a 412 that is found when the answer is ready': { url: '/public', headers: { 'if-match': '"1"' } },
-  'an error of a path that everybody may keep': { url: '/broken' },
+  'a 412 found when the response is ready': { url: '/public', headers: { 'if-match': '"1"' } },
+  'an error of a publicly cacheable path': { url: '/broken' },
   'a write': { method: 'POST', url: '/public' },
-  'what has been told twice by one policy': { url: '/twice' },
+  'lines that one policy sets twice': { url: '/twice' },
   'a stream': { url: '/stream' },
-  'a path that is not there': { url: '/nothing' },
+  'an unknown path': { url: '/nothing' },
   'a request over plain HTTP': { url: '/public', headers: { 'x-forwarded-proto': 'http' } },
 }
 
