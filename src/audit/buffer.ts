@@ -2,19 +2,19 @@ import type { Database } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { type AuditEntry, appendAudit, auditRecorder, type RecordAudit, type TimedEntry } from './chain.ts'
 
-/** The audit log as the service writes it. */
+/** The audit log as other modules write to it. */
 export interface Audit {
   record: RecordAudit
-  /** Adds an entry within a second, in one transaction with others; for what has no transaction of its own. */
+  /** Queues an entry that has no transaction of its own; it is written within a second, in one transaction with others. */
   note: (entry: AuditEntry) => void
   /**
-   * Adds what anybody can cause at will: the first of its kind in a minute as an entry, the rest as one count when the
-   * minute is over; past 60 kinds only their number.
+   * Records events that anyone can trigger: the first of a kind per minute as an entry, the rest as one count at the end of
+   * the minute. Beyond 60 kinds only their number is recorded.
    */
   tally: (entry: AuditEntry) => void
-  /** Counts in the same way what a client may do over and over; past 1,000 kinds each is an entry. */
+  /** Like `tally`, for events that a client may repeat often; beyond 1,000 kinds each event is an entry. */
   repeated: (entry: AuditEntry) => void
-  /** Resolves when everything told so far is durable; part of an orderly stop. */
+  /** Resolves when all queued entries are durable; call on shutdown. */
   flush: () => Promise<void>
 }
 
@@ -23,7 +23,7 @@ export interface AuditSources {
   sealer: Sealer
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Is told when a batch could not be written; it is kept and tried again. */
+  /** Called when a batch could not be written; it stays queued and is retried. */
   onError: (error: unknown) => void
 }
 
@@ -32,7 +32,7 @@ const minuteMs = 60_000
 const kindsAMinute = 60
 const repeatedKinds = 1_000
 const entriesABatch = 500
-/** More than that is not kept in memory while the database is away: what is lost is counted. */
+/** Maximum number of entries in memory while the database is unavailable; further ones are dropped and counted. */
 const entriesKept = 10_000
 
 /** Opens the audit log. */
@@ -49,7 +49,7 @@ export function openAudit(sources: AuditSources): Audit {
   return { record: auditRecorder(sealer, now), note, tally: tallies.tally, repeated: repetitions.tally, flush }
 }
 
-/** Entries that wait to be written, a batch each second while there are any; `tick` comes before each batch. */
+/** Queue of entries, written in batches once a second while there are any; `tick` runs before each batch. */
 function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean) {
   const waiting: TimedEntry[] = []
   let isAwake = false
@@ -81,7 +81,7 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
       waiting.splice(0, due.length)
     }
   }
-  // One after the other; a batch that fails stays where it is.
+  // Batches are written one after the other; a failed one stays queued.
   const write = () => {
     writing = writing.catch(() => {}).then(writeAll)
     return writing
@@ -89,7 +89,7 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
   return { note, write }
 }
 
-/** Counts minute by minute; what comes after `kinds` kinds is for `beyond`, or only its number is told. */
+/** Counts per minute; events beyond `kinds` kinds go to `beyond`, or only their number is recorded. */
 function counted(note: Audit['note'], now: () => number, kinds: number, beyond: Audit['note'] | null) {
   const seen = new Map<string, { entry: AuditEntry; more: number }>()
   let [startedAt, overflown] = [0, 0]
@@ -102,7 +102,7 @@ function counted(note: Audit['note'], now: () => number, kinds: number, beyond: 
     if (overflown > 0) note({ event: 'audit.overflow', details: { entries: overflown } })
     overflown = 0
   }
-  /** Ends the minute when it is over; true while one is running. */
+  /** Ends the minute once it has elapsed; true while a minute is open. */
   const tick = () => {
     if (now() - startedAt >= minuteMs) end()
     return seen.size > 0

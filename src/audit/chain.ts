@@ -2,33 +2,33 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 
-/** What is recorded. Never a secret and never a body: `details` holds names, ids and counts. */
+/** An audit entry. Never holds a secret or a body: `details` has names, ids and counts. */
 export interface AuditEntry {
   event: AuditEvent
-  /** Whose token or secret was used. */
+  /** The client whose token or secret was used. */
   clientId?: string | null
   subject?: string | null
-  /** The id of what was changed, or the method and route that were refused. */
+  /** The id of the changed object, or the method and route of a rejected request. */
   target?: string | null
   address?: string | null
   requestId?: string | null
   details?: Readonly<Record<string, string | number | boolean | readonly string[]>>
 }
 
-/** Who did it, and with which request. */
+/** The actor of an entry and the request it made. */
 export type AuditActor = Pick<AuditEntry, 'clientId' | 'subject' | 'address' | 'requestId'>
 
 /** The operator at the command line, who needs no token. */
 export const operator: AuditActor = { subject: 'command line' }
 
-/** The service itself, doing what time or its settings ask for. */
+/** The service itself, acting on a schedule or on its settings. */
 export const theService: AuditActor = { subject: 'service' }
 
-/** The entry of a password that its owner, or somebody else, has set. */
+/** The entry for a password set by its user or by someone else. */
 export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
-/** Every kind of entry. */
+/** All event types. */
 export const auditEvents = [
   'login.succeeded',
   'login.failed',
@@ -68,7 +68,7 @@ export interface TimedEntry extends AuditEntry {
   at: string
 }
 
-/** Adds an entry within the transaction of what it tells of, as the unit's last step: the log stays locked until its end. */
+/** Adds an entry inside the transaction it describes. Call it last: the log stays locked until the transaction ends. */
 export type RecordAudit = (tx: Queryable, entry: AuditEntry) => Promise<void>
 
 type Digest = Pick<Sealer, 'digest'>
@@ -78,7 +78,7 @@ export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
   return (tx, entry) => appendAudit(tx, sealer, [{ ...entry, at: new Date(now()).toISOString() }])
 }
 
-/** Adds entries in order. The head's row lock lets one transaction after the other number and chain its entries. */
+/** Appends entries in order. The row lock on the head lets only one transaction at a time number and chain its entries. */
 export async function appendAudit(tx: Queryable, sealer: Digest, entries: readonly TimedEntry[]): Promise<void> {
   if (entries.length === 0) return
   const taken = tx
@@ -113,8 +113,8 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
 })
 
 /**
- * The hash of an entry behind the one whose hash is `previous`. Keyed with the master key: anyone who can write the database,
- * but has not the key, cannot forge a chain.
+ * The hash of an entry that follows the one whose hash is `previous`. Keyed with the master key: write access to the
+ * database without the key is not enough to forge a chain.
  */
 export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
@@ -122,20 +122,20 @@ export function chainHash(sealer: Digest, row: Unchained, previous: string): str
   return sealer.digest(JSON.stringify(content), 'audit')
 }
 
-/** A place in the chain that was noted elsewhere: the whole log up to it is as it was then. */
+/** A position in the chain that was noted elsewhere; it proves that the log up to it is unchanged. */
 export interface Anchor {
   sequence: number
   hash: string
 }
 
-/** Where a chain ends, or the first entry that is not what was written. */
+/** The end of a valid chain, or the first entry that was altered. */
 export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence: number; reason: string }
 
 const batch = 1_000
 
-/** Walks the chain from its first entry to its head, and looks whether it passes through the anchor. */
+/** Verifies the chain from its first entry to its head, and that it contains the anchor. */
 export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
-  // Read first: what is added meanwhile is behind this head and does no harm.
+  // Read first: entries added meanwhile come after this head and are not checked.
   const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
   const broken = (sequence: number, reason: string): AuditVerdict => ({ whole: false, sequence, reason })
   let place: Anchor = { sequence: 0, hash: '' }

@@ -5,23 +5,23 @@ import type { Database } from '../storage/database.ts'
 import type { Requester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 
-/** What the audit log can be asked for. */
+/** Filters of the audit log. */
 export interface AuditFilter {
   event?: string
   clientId?: string
   subject?: string
   target?: string
-  /** Instants in ISO form: the first that counts, and the first that does not. */
+  /** Half-open range [from, to), ISO 8601. */
   from?: string
   to?: string
 }
 
-/** The filters that an index has in the order of the log; other ones, and times, may meet any number of entries. */
+/** Filter combinations with an index in log order; others, and time ranges, may scan any number of entries. */
 const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
 
 /**
- * One page of the audit log, newest first. Throws INVALID_INPUT for an instant that cannot be read. Without a requester, at
- * the command line, it takes the time it needs.
+ * One page of the audit log, newest first. Throws INVALID_INPUT for an invalid instant. Without a requester, at the command
+ * line, the query has no time limit.
  */
 export function auditPage({ read, scan, engine }: Database, query: PageQuery & AuditFilter, requester?: Requester) {
   const { event, clientId, subject, target } = query
@@ -50,7 +50,7 @@ export function auditPage({ read, scan, engine }: Database, query: PageQuery & A
   })
 }
 
-/** An entry as it is shown: what it does not know is left out. */
+/** The representation of an entry, without its null members. */
 export function auditView({ details, ...row }: AuditRow): Record<string, unknown> {
   const entry = { ...row, details: details && JSON.parse(details) }
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))

@@ -9,7 +9,7 @@ import { AuditEntryView, AuditQuery } from './schemas.ts'
 
 const path = '/api/audit'
 
-/** GET /api/audit: the audit log, newest first; it can be read and nothing else. */
+/** GET /api/audit: the audit log, newest first, read-only. */
 export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
   const about = {
     tags: ['administration'],

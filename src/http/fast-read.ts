@@ -3,7 +3,7 @@ import { httpDate } from './headers/http-date.ts'
 import { heldTag, isUnchanged, type Revised, strongTag } from './policies/conditional.ts'
 import { isNarrowed } from './policies/partial-response.ts'
 
-/** A representation as it is sent, with its validators. */
+/** A serialized representation with its validators. */
 export interface Representation {
   /** JSON. */
   text: string
@@ -12,14 +12,14 @@ export interface Representation {
   lastModified: string
 }
 
-/** The representation of a row that `serialize` makes, as plain reads are answered with. */
+/** Serializes a row with `serialize` for `answerPlainRead`. */
 export const representationOf = (resource: Revised, serialize: (resource: Revised) => string): Representation => ({
   text: serialize(resource),
   etag: strongTag(resource),
   lastModified: httpDate(resource.updatedAt),
 })
 
-/** True for a plain GET: one whose only condition may be If-None-Match, and which wants everything. */
+/** True for a GET of the whole representation whose only effective condition is If-None-Match. */
 export function isUnconditionalRead(request: FastifyRequest): boolean {
   const { headers, method } = request
   if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
@@ -27,7 +27,7 @@ export function isUnconditionalRead(request: FastifyRequest): boolean {
   return (headers['if-modified-since'] === undefined || headers['if-none-match'] !== undefined) && !isNarrowed(request)
 }
 
-/** The policy's judgement of a plain GET, made ahead of it: 304 where the client has the representation, else 200. */
+/** Shortcut for the `conditional` policy on such a GET: 304 when the client holds the representation, otherwise 200. */
 export function answerPlainRead(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,7 +1,7 @@
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** JSON Merge Patch (RFC 7396 §2): members replace, null removes, objects merge; neither input is changed. */
+/** JSON Merge Patch (RFC 7396 §2): members replace, null removes, objects merge. Neither input is modified. */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
   const merged: Record<string, unknown> = isObject(target) ? { ...target } : {}

@@ -1,4 +1,4 @@
-/** The known name with the fewest edits from a misspelt one; undefined where all need too many to be meant. */
+/** The known name with the fewest edits from a misspelt one; undefined when every distance is too large to be a typo. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const wanted = name.slice(0, maxLength).toLowerCase()
   const maxEdits = Math.max(1, Math.floor(wanted.length / 3))
@@ -9,7 +9,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best?.candidate
 }
 
-/** Longer names are compared by their start: the work grows with the square of the length. */
+/** Longer names are compared by their first 60 characters: the work grows with the square of the length. */
 const maxLength = 60
 
 /** Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment distance). */

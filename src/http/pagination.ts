@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import { Problem } from './problems/problem.ts'
 
-/** Where a page starts: the sort values of the row it starts behind, and the direction it is walked in. */
+/** Position of a page: the sort values of the row it starts after, and the direction. */
 export interface Cursor {
   after: (string | number)[]
   backwards: boolean
@@ -16,7 +16,7 @@ export const Limit = Type.Optional(
   Type.Integer({
     minimum: 1,
     description: `Items to return, ${pageSize.most} at most`,
-    // The Link header repeats what the request named, so the validator adds nothing.
+    // Documented only: the Link header repeats the query as it was sent, so the validator must not add the default.
     ...documentedRules({ default: pageSize.default }),
   }),
 )
@@ -26,21 +26,21 @@ export const CursorText = Type.Optional(
   Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header', examples: [''] }),
 )
 
-/** The `fields` parameter of what can be narrowed. */
+/** The `fields` parameter of a partial response. */
 export const Fields = Type.Optional(
   Type.String({ description: 'Names of the members to return, between commas; all without it', examples: ['id'] }),
 )
 
-/** The page size of a `limit` parameter: at least 1, larger than the most is coerced. */
+/** The page size of a `limit` parameter: capped at the maximum, the default when absent. */
 export const limitOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
 
-/** A short mark of the filter and sort a cursor belongs to. */
+/** A short hash of the filter and sort a cursor belongs to. */
 export const listMark = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
 
 export const encodeCursor = (mark: string, { after, backwards }: Cursor): string =>
   Buffer.from(JSON.stringify([mark, backwards ? 1 : 0, ...after])).toString('base64url')
 
-/** Reads a cursor made by `encodeCursor`. Throws INVALID_INPUT when it is altered or belongs to another list. */
+/** Decodes a cursor made by `encodeCursor`. Throws INVALID_INPUT when it was altered or belongs to another list. */
 export function decodeCursor(text: string, mark: string, length: number): Cursor {
   const refuse = (message: string) =>
     new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field: 'cursor', message }] })
@@ -51,14 +51,14 @@ export function decodeCursor(text: string, mark: string, length: number): Cursor
     throw Object.assign(refuse('is not one of our cursors'), { cause })
   }
   const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
-  // PostgreSQL keeps no NUL in text, so no cursor of ours holds one.
+  // PostgreSQL text cannot contain NUL, so no genuine cursor does.
   const scalars = after.every((value) => Number.isFinite(value) || (typeof value === 'string' && !value.includes('\0')))
   if (after.length !== length || !scalars) throw refuse('is not one of our cursors')
   if (sent !== mark) throw refuse('belongs to a list with another filter or sort')
   return { after, backwards: direction === 1 }
 }
 
-/** The Link header of a page (RFC 8288): `first` always, `next` and `prev` where there is more. */
+/** The Link header of a page (RFC 8288): always `first`, `next` and `prev` when those pages exist. */
 export function linkHeader(path: string, query: object, cursors: { next?: string; prev?: string }): string {
   const kept = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
   const href = (cursor?: string) => {
@@ -72,22 +72,22 @@ export function linkHeader(path: string, query: object, cursors: { next?: string
   return links.map(([rel, target]) => `<${target}>; rel="${rel}"`).join(', ')
 }
 
-/** What a list is asked for. */
+/** The paging parameters of a list request. */
 export interface PageQuery {
   limit?: number
   cursor?: string
 }
 
 interface PageRules<Row> {
-  /** The filters: a cursor is good for the list it came from only. */
+  /** The filters; a cursor is valid only for the list with the same filters. */
   of: unknown
-  /** The values by which the list is sorted, unique together. */
+  /** The values by which the list is sorted; unique in combination. */
   keyOf: (row: Row) => Cursor['after']
-  /** Up to `count` rows behind the given place, or from the start; walking backwards, the nearest first. */
+  /** Up to `count` rows after the given position, or from the start; backwards, the nearest row comes first. */
   rowsAfter: (after: Cursor['after'] | null, backwards: boolean, count: number) => Promise<Row[]>
 }
 
-/** One page of a list with the cursors of its neighbours; rows neither skip nor repeat while others are added. */
+/** One page of a list with the cursors of its neighbours; no row is skipped or repeated while others are inserted. */
 export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
   const limit = limitOf(query.limit)
   const mark = listMark(of)

@@ -3,8 +3,8 @@ import type { TObject, TOptional, TProperties, TSchemaOptions } from 'typebox'
 type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name]> }>
 
 /**
- * An answer that `fields` may narrow: it is sent with the members it has, at any depth, and no default is added to them; the
- * OpenAPI document still says which of them a whole answer always has.
+ * Schema of a response that `fields` may narrow: members may be absent at any depth and no default is added. The OpenAPI
+ * document still states which members a whole response always has.
  */
 export const partialResponse = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
   ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
@@ -13,11 +13,11 @@ const maps = ['properties', 'patternProperties', '$defs']
 const lists = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
 const ones = ['items', 'additionalProperties']
 
-/** A schema of which nothing is required and nothing is filled in, at any depth. */
+/** Makes every member optional and drops defaults, at any depth. */
 function partial<T>(schema: T): T {
   if (typeof schema !== 'object' || schema === null) return schema
   const { required, default: _, ...rest } = schema as Record<string, unknown>
-  // What tells its kinds of objects from one another may be left out, and then it could be any.
+  // The member that discriminates the variants may be absent, and then the value could be any of them.
   if (hasSeveralShapes(rest.anyOf ?? rest.oneOf)) return {} as T
   const below = Object.entries(rest).map(([keyword, value]) => {
     if (maps.includes(keyword)) return [keyword, eachOf(value as object)]
@@ -34,13 +34,12 @@ const hasSeveralShapes = (choices: unknown): boolean =>
   Array.isArray(choices) && choices.filter(({ type }) => type === 'object' || type === 'array').length > 1
 
 /**
- * Rules that a handler judges itself, because it names all broken ones at once or in better words than a validator: the
- * OpenAPI document tells them as if they stood in the schema. They stand among its definitions, which every validator
- * leaves alone.
+ * Rules that a handler checks itself, because it reports all violations at once or in clearer words than a validator. The
+ * OpenAPI document states them as if they were part of the schema. They are stored in `$defs`, which validators ignore.
  */
 export const documentedRules = (rules: Rules) => ({ $defs: { judged: rules } })
 
-/** A schema that the document states otherwise: what is accepted besides has no place in it. */
+/** Documents another schema in place of the validated one, leaving out input that is accepted but undocumented. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })
 
 export interface Rules {

@@ -2,19 +2,19 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from './headers/client-address.ts'
 import type { Caller } from './policies/authenticate.ts'
 
-/** For whom something is done that is bounded for each account. */
+/** On whose behalf work runs that is limited per account. */
 export interface Requester {
   /** The same for all requests of a client and subject; without a token, for all of a network. */
   account: string
-  /** Aborted when the connection is closed before the answer was sent. */
+  /** Aborted when the connection closes before the response was sent. */
   signal: AbortSignal
 }
 
-/** The account of a client and subject. */
+/** The account key of a client and subject. */
 export const accountOf = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   `client:${JSON.stringify([clientId, subject])}`
 
-/** Who sent a request, as work that is bounded for each account knows them. */
+/** The requester of a request. */
 export function requesterOf({ caller, ip }: FastifyRequest, { raw }: FastifyReply): Requester {
   const abort = new AbortController()
   raw.once('close', () => abort.abort())

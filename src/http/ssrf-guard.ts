@@ -5,20 +5,20 @@ import { callbackify } from 'node:util'
 import ipaddr from 'ipaddr.js'
 import { buildConnector } from 'undici'
 
-/** Where calls may go: `allowCidrs` opens exactly what it names beyond the public internet, no `ports` means any. */
+/** Allowed targets: `allowCidrs` permits ranges beyond the public internet; without `ports` every port is allowed. */
 export interface AddressPolicy {
   allowHttp: boolean
   allowCidrs: readonly string[]
   ports?: readonly number[]
 }
 
-/** The parsed URL, or why the text is refused in words that reveal no address. */
+/** The parsed URL, or a reason for the refusal that reveals no address. */
 export type Verdict = { ok: true; url: URL } | { ok: false; reason: string }
 
-/** Resolves a host name to every address it has, once. */
+/** Resolves a host name to all its addresses, in one lookup. */
 export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>
 
-/** How to connect: `connectTimeoutMs` (5 s) covers name, TCP and TLS, `ca` adds to the known authorities. */
+/** Connection options: `connectTimeoutMs` (default 5 s) covers DNS, TCP and TLS; `ca` adds trusted authorities. */
 export interface ConnectOptions {
   policy: AddressPolicy
   connectTimeoutMs?: number
@@ -29,12 +29,12 @@ export interface ConnectOptions {
 /** The operating system's resolver, hosts file included. */
 export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: true })
 
-/** The code of the error that a refused connection ends with. */
+/** The code of the error for a blocked connection. */
 export const BLOCKED = 'CALLBACK_URL_BLOCKED'
 
 const LONGEST_URL = 2048
-// RFC 1035 section 2.3.4. OpenSSL takes no more than 255 as a server name, and the error that it then leaves behind ends
-// other connections of this process.
+// RFC 1035 section 2.3.4. OpenSSL accepts at most 255 bytes as a server name, and the error it leaves behind for a longer
+// one ends other connections of this process.
 const LONGEST_NAME = 253
 const LOOKUP_LIMIT_MS = 3000
 const NOT_PUBLIC = 'must not point to a private or reserved address'
@@ -48,12 +48,12 @@ const DENIED = ranges(
 )
 const GLOBAL = ranges(['0.0.0.0/0', '2000::/3'])
 
-/** The error for a target the policy refuses, known by its `code`. */
+/** The error for a target the policy blocks, identified by its `code`. */
 export function blocked(): Error {
   return Object.assign(new Error(BLOCKED), { code: BLOCKED })
 }
 
-/** Judges a URL's spelling and, for a literal address or localhost, that address; resolves no name, never throws. */
+/** Validates the syntax of a URL and, for a literal address or localhost, the address. Resolves no name and never throws. */
 export function judgeUrl(policy: AddressPolicy, text: string): Verdict {
   const url = URL.parse(text)
   if (url === null) return { ok: false, reason: 'is not a valid URL' }
@@ -61,14 +61,14 @@ export function judgeUrl(policy: AddressPolicy, text: string): Verdict {
   return reason === null ? { ok: true, url } : { ok: false, reason }
 }
 
-/** True when an address may be connected to: globally routable unicast, or within `allowCidrs`. */
+/** True when connecting to the address is allowed: globally routable unicast, or within `allowCidrs`. */
 export function addressAllowed(policy: AddressPolicy, address: string): boolean {
   if (isIP(address) === 0 || address.includes('%')) return false
   if (within(ranges(policy.allowCidrs), address)) return true
   return within(GLOBAL, address) && !within(DENIED, address)
 }
 
-/** Judges a URL and every address of its name; a name that does not resolve passes, as delivery judges again. */
+/** Validates a URL and every address of its host; an unresolvable host passes, because delivery checks again. */
 export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
   const verdict = judgeUrl(policy, text)
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
@@ -76,7 +76,7 @@ export async function checkTarget(policy: AddressPolicy, text: string, lookup = 
   return found.every(({ address }) => addressAllowed(policy, address)) ? verdict : { ok: false, reason: NOT_PUBLIC }
 }
 
-/** A connector for an undici Agent: resolves once, connects only to vetted addresses, checks the peer too. */
+/** A connector for an undici Agent: resolves once, connects only to allowed addresses and checks the peer address too. */
 export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connector {
   const { policy, lookup = lookupAll, connectTimeoutMs = 5000, ca } = options
   const connect = buildConnector({
@@ -89,11 +89,11 @@ export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connect
     ...(ca && { secureContext: createSecureContext({ ca: [...getCACertificates(), ...[ca].flat()] }) }),
   })
   return (target, done) => {
-    // No lookup is called for a literal address.
+    // Literal addresses skip the lookup.
     if (isIP(target.hostname) !== 0 && !addressAllowed(policy, target.hostname)) return done(blocked(), null)
     connect(target, (...[error, socket]) => {
       if (error !== null) return done(error, null)
-      // A peer that hung up already has no address, and nothing can be sent to it.
+      // A peer that has already disconnected has no address, and nothing can be sent to it.
       if (socket.remoteAddress === undefined || addressAllowed(policy, socket.remoteAddress)) return done(null, socket)
       socket.destroy()
       done(blocked(), null)
@@ -108,7 +108,7 @@ function vettedLookup(policy: AddressPolicy, lookup: LookupAll): LookupFunction 
     if (!found.every(({ address }) => addressAllowed(policy, address))) throw blocked()
     return found.map(({ address }) => ({ address, family: isIP(address) }))
   })
-  // Always the whole list, because autoSelectFamily asks for it.
+  // Always all addresses, because autoSelectFamily expects them.
   return (hostname, _, done) => vetted(hostname, done)
 }
 
@@ -128,7 +128,7 @@ function unwantedTarget(policy: AddressPolicy, url: URL): string | null {
   return knownAddresses(url.hostname).every((address) => addressAllowed(policy, address)) ? null : NOT_PUBLIC
 }
 
-/** The addresses a parsed host stands for without asking anyone; none for an ordinary name (RFC 6761 section 6.3). */
+/** The addresses of a parsed host that need no lookup; empty for an ordinary name (RFC 6761 section 6.3). */
 function knownAddresses(hostname: string): string[] {
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '')
   if (isIP(host) !== 0) return [host]
@@ -143,7 +143,7 @@ async function resolved(lookup: LookupAll, hostname: string): Promise<readonly {
     .finally(() => clearTimeout(timer))
 }
 
-/** A range that cannot be read is left out, so it opens nothing. */
+/** Skips invalid ranges, so that they allow nothing. */
 function ranges(cidrs: readonly string[]) {
   return cidrs.filter((cidr) => ipaddr.isValidCIDR(cidr)).map((cidr) => ipaddr.parseCIDR(cidr))
 }

@@ -4,7 +4,7 @@ import { type FieldError, Problem } from './problems/problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The names a body may have, where its schema does not tell them: a patch has any of the resource's. */
+    /** Allowed body members, for routes whose schema does not list them: a patch may have any member of the resource. */
     members?: readonly string[]
   }
 }
@@ -15,8 +15,8 @@ interface Schema {
 }
 
 /**
- * `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT naming every member of the body and every query parameter
- * that would otherwise be ignored, because nobody knows it or because only the service sets it.
+ * `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT naming every body member and query parameter that would otherwise
+ * be ignored, because it is unknown or read-only.
  */
 export function rejectUnknownMembers(request: FastifyRequest): void {
   const { body, routeOptions } = request
@@ -37,12 +37,12 @@ const membersOnly = (names: readonly string[]): Schema => ({
   properties: Object.fromEntries(names.map((name) => [name, {}])),
 })
 
-/** What a successful answer shows but a body may not set. */
+/** Members of a successful response; one that a body may not set is read-only. */
 function membersShown(response: Record<string, Schema> = {}): Set<string> {
   return new Set(Object.values(response).flatMap(({ properties = {} }) => Object.keys(properties)))
 }
 
-/** Paths of the members that a schema does not name; what has no named members, such as a map, may have any. */
+/** Paths of the members a schema does not declare; a schema without named members, such as a map, allows any. */
 function unknownIn(value: unknown, schema: Schema | undefined, path = ''): string[] {
   if (typeof value !== 'object' || value === null || schema === undefined) return []
   if (Array.isArray(value)) return value.flatMap((item, at) => unknownIn(item, schema.items, `${path}${at}.`))

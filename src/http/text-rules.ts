@@ -2,15 +2,16 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import type { FieldError } from './problems/problem.ts'
 
-/** No control characters and no halves of surrogate pairs; the length counts after trimming. */
+/** No control characters and no lone surrogates; the length counts after trimming. */
 export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
 
-/** The same with line breaks and tabs. */
+/** `noControls` plus line breaks and tabs. */
 export const lines = noControls.replace('\\u0000-\\u001f', '\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f')
 
 /**
- * The same in the document, whose patterns are read as Unicode: there are no halves. They are written so that RE2, Python,
- * Java and Rust read them too. Something must be left to trim.
+ * `noControls` as the OpenAPI document states it. Patterns there are Unicode-aware, so there are no surrogates; the syntax
+ * is limited to what RE2, Python, Java and Rust accept. Where a minimum length applies, something other than white space is
+ * required.
  */
 const documented = (minLength: number) => {
   const allowed = '[^\\x00-\\x1f\\x7f-\\x9f]'
@@ -19,7 +20,7 @@ const documented = (minLength: number) => {
   })
 }
 
-/** `lines` as the document says it. */
+/** `lines` as the OpenAPI document states it. */
 export const documentedLines: ReturnType<typeof documentedRules> = documentedRules({
   pattern: '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$',
 })
@@ -28,6 +29,6 @@ export const documentedLines: ReturnType<typeof documentedRules> = documentedRul
 export const Line = (minLength: number, maxLength: number, about: { description?: string; examples?: string[] } = {}) =>
   Type.String({ minLength, maxLength, pattern: noControls, ...documented(minLength), ...about })
 
-/** What is wrong with the spelling of an absolute URL; where it leads is judged by `http/guard.ts`. */
+/** Syntax errors of an absolute URL; `http/ssrf-guard.ts` checks its target. */
 export const urlErrors = (field: string, url: string): FieldError[] =>
   URL.canParse(url) ? [] : [{ field, message: 'is not a valid URL' }]

@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem, type ProblemCode, type ProblemOptions } from '../http/problems/problem.ts'
 
-/** What a POST answers: made inside the transaction of its effect, sent after it. */
+/** The response of a POST: made inside the transaction of its effect, sent after the commit. */
 export interface Answer<Body extends object = object> {
   status: number
   headers: Record<string, string>
   body: Body
 }
 
-/** A refusal that is kept and repeated like an answer. */
+/** An error that is stored and replayed like a response. */
 interface Refusal {
   problem: [code: ProblemCode, detail: string, options: ProblemOptions]
 }
@@ -18,7 +18,7 @@ interface Kept {
   answer: unknown
 }
 
-/** Where answers are kept, and the transactions they are kept in; `db/answers.ts` says what each promises. */
+/** Storage of responses and the transactions they are stored in; see `idempotency/store.ts` for the guarantees. */
 export interface AnswerStore {
   digest(value: unknown): string
   find(id: string): Promise<Kept | undefined>
@@ -27,23 +27,23 @@ export interface AnswerStore {
   write<T>(unit: (tx: unknown) => Promise<T>): Promise<T>
 }
 
-/** The right to answer the request that has a key first. */
+/** The right to be the first request to respond under a key. */
 export interface Claim {
-  /** Runs the unit and keeps its answer in the same transaction, or returns what another request was answered. */
+  /** Runs the unit and stores its response in the same transaction, or returns the response of another request. */
   run: <A extends Answer | Refusal>(tx: unknown, unit: () => Promise<A>) => Promise<A | Answer | Refusal>
   isUsed: boolean
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `idempotency` for a POST with an Idempotency-Key; null for every other request. */
+    /** Set by `idempotency` for a POST with an Idempotency-Key; null for all other requests. */
     claim: Claim | null
   }
 }
 
 /**
- * The one write of a POST: the unit makes the effect and the answer in one transaction, and under an Idempotency-Key
- * the answer is kept in it too. Nothing of the answer is on the reply before the commit.
+ * The single write of a POST: the unit produces the effect and the response in one transaction, and under an Idempotency-Key
+ * stores the response in it too. The reply is not touched before the commit.
  */
 export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,
@@ -56,10 +56,10 @@ export async function idempotentWrite<Tx, Body extends object>(
   return send(reply, await write((tx) => claim.run(tx, () => unit(tx)) as Promise<Answer<Body>>))
 }
 
-/** Runs a unit in one transaction; may translate what it throws. */
+/** Runs a unit in one transaction; may translate the errors it throws. */
 export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
-/** A claim on an id of the store for the request with this digest. */
+/** A claim on a key id of the store for the request with this digest. */
 export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
   const claim: Claim = {
     isUsed: false,
@@ -76,12 +76,12 @@ export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
   return claim
 }
 
-/** The refusal as it is kept. */
+/** A problem in the form that is stored. */
 export const refusalOf = ({ code, message, errors, headers }: Problem): Refusal => ({
   problem: [code, message, { ...(errors && { errors }), ...(headers && { headers }) }],
 })
 
-/** What was kept, marked as a repetition; throws IDEMPOTENCY_KEY_REUSED when it answers another body. */
+/** The stored response, marked as replayed; throws IDEMPOTENCY_KEY_REUSED when it belongs to a different body. */
 export function replayOf(kept: Kept, digest: string): Answer | Refusal {
   if (kept.digest !== digest) {
     const errors = [{ field: 'Idempotency-Key', message: 'belongs to a request with another body' }]
@@ -94,13 +94,13 @@ export function replayOf(kept: Kept, digest: string): Answer | Refusal {
   return { problem: [code, detail, { ...options, headers: { ...options.headers, ...replayed } }] }
 }
 
-/** The refusal of a request whose twin is being answered. */
+/** The 409 for a request whose key is in use by a request in flight. */
 export const inProgress = () =>
   new Problem('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key is being answered', {
     headers: { 'retry-after': '1' },
   })
 
-/** Puts an answer on the reply and returns its body; throws a refusal. */
+/** Writes a response to the reply and returns its body; throws an error response. */
 export function send<Body extends object>(
   reply: Pick<FastifyReply, 'code' | 'headers'>,
   answer: Answer<Body> | Refusal,

@@ -2,13 +2,13 @@ import type { FastifyRequest } from 'fastify'
 import { Problem } from '../http/problems/problem.ts'
 
 const printable = /^[\x20-\x7e]{1,255}$/
-/** A string of structured fields (RFC 9651 §3.3.3). */
+/** A string of Structured Fields (RFC 9651 §3.3.3). */
 const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 /**
  * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, bare or as the structured string that
- * draft-ietf-httpapi-idempotency-key-header asks for; both forms of a key are the same key. `requestIntegrity` has
- * refused what was sent in two lines. Throws INVALID_INPUT.
+ * draft-ietf-httpapi-idempotency-key-header requires; both forms denote the same key. `requestIntegrity` has already
+ * rejected repeated fields. Throws INVALID_INPUT.
  */
 export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const sent = headers['idempotency-key']
@@ -20,7 +20,7 @@ export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefine
   throw new Problem('INVALID_INPUT', 'The Idempotency-Key is malformed', { errors })
 }
 
-/** A JSON value with the members of its objects in one order: two bodies that mean the same are the same. */
+/** Sorts object members at all depths, so that equivalent JSON bodies have the same digest. */
 export function inOneOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(inOneOrder)

@@ -5,9 +5,9 @@ import { type AnswerStore, claimOf, inProgress, refusalOf, replayOf, send } from
 import { idempotencyKeyOf, inOneOrder } from './key.ts'
 
 /**
- * Idempotency-Key on every POST of the API (draft-ietf-httpapi-idempotency-key-header): a request that was answered is
- * answered so again, with `Idempotent-Replayed`; 422 to another body under its key, 409 while it runs. Handlers answer
- * through `once`, which keeps the promise also when a process dies between an effect and its answer.
+ * Idempotency-Key on every POST of the API (draft-ietf-httpapi-idempotency-key-header): a completed request is replayed with
+ * `Idempotent-Replayed`; 422 for another body under its key, 409 while it is in flight. Handlers respond through
+ * `idempotentWrite`, which keeps the guarantee even when a process dies between an effect and its response.
  */
 export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
   async (app, { answers }) => {
@@ -15,7 +15,7 @@ export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
     app.decorateRequest('claim', null)
     app.addHook('onRoute', (route) => {
       if (!takesKeys(route)) return
-      // Ahead of the rules of the body (422): a malformed key is a malformed request (400).
+      // Before body validation (422): a malformed key is a malformed request (400).
       route.preValidation = [checkKey, ...[route.preValidation ?? []].flat()]
       route.handler = underKey(route.handler, answers, running)
     })
@@ -23,7 +23,7 @@ export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
   { name: 'idempotency', dependencies: ['bodies'] },
 )
 
-/** Keys belong to callers: the authorization server and public paths know none. */
+/** Keys belong to callers: the authorization server and public paths ignore them. */
 export const takesKeys = ({ method, config }: Pick<RouteOptions, 'method' | 'config'>): boolean =>
   method === 'POST' && config?.scope !== 'own' && config?.scope !== 'public'
 
@@ -32,7 +32,10 @@ function checkKey(request: FastifyRequest, _reply: FastifyReply, done: () => voi
   done()
 }
 
-/** The handler, reached at most once at a time for each key; what only other processes know is found by `once`. */
+/**
+ * Wraps a handler so that this process runs it at most once at a time per key; `idempotentWrite` detects requests in other
+ * processes.
+ */
 function underKey(handler: RouteHandlerMethod, answers: AnswerStore, running: Set<string>): RouteHandlerMethod {
   return function run(request, reply) {
     const key = idempotencyKeyOf(request)
@@ -45,7 +48,7 @@ function underKey(handler: RouteHandlerMethod, answers: AnswerStore, running: Se
   }
 }
 
-/** Who asks for what: a key means nothing to other clients, subjects, methods and paths. */
+/** The scope of a key: client, subject, method and path. */
 function whereOf({ caller, method, url }: FastifyRequest): string[] {
   if (!caller || !('caller' in caller)) throw new Error('The route takes keys but does not require a caller')
   return [caller.caller.clientId, caller.caller.subject, method, url.split('?', 1)[0] as string]
@@ -74,8 +77,8 @@ async function answerUnder(
 }
 
 /**
- * A conflict tells what became of a valid request, and is kept. Other refusals, and those that say when to come back,
- * leave the key free: nothing was begun, and the corrected request may carry it.
+ * A conflict is the outcome of a valid request and is stored. Other errors, and those with Retry-After, leave the key free:
+ * nothing was started, and the corrected request may reuse it.
  */
 const isFinal = (error: unknown): error is Problem =>
   error instanceof Problem && error.status === 409 && error.headers?.['retry-after'] === undefined

@@ -2,20 +2,21 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { inSteps, maxSwept } from '../storage/sweep.ts'
 
-/** An answer as it was kept, and a digest of the request it answers. */
+/** A stored response and a digest of the request it belongs to. */
 export interface StoredResponse {
   digest: string
   answer: unknown
 }
 
-/** Answers that are repeated when their request is: each exists if and only if the write it tells of committed. */
+/** Responses for replay: each is stored if and only if the write it describes committed. */
 export interface Answers {
-  /** A keyed digest of any value that JSON can tell. */
+  /** A keyed digest of any JSON value. */
   digest: (value: unknown) => string
   find: (id: string) => Promise<StoredResponse | undefined>
   /**
-   * Takes an id inside the transaction that will keep its answer: undefined when it was free, else what is kept
-   * there. Waits for a transaction that holds it; `busy`, after which only a rollback is left, when that takes long.
+   * Claims an id inside the transaction that will store its response: undefined when it was free, otherwise the stored
+   * response. Waits for a transaction that holds the id; returns `busy` when that takes too long, after which the
+   * transaction must be rolled back.
    */
   claim: (tx: Queryable, id: string, digest: string) => Promise<StoredResponse | 'busy' | undefined>
   keep: (tx: Queryable, id: string, answer: unknown) => Promise<void>
@@ -24,7 +25,10 @@ export interface Answers {
 const keptMs = 24 * 3_600_000
 const place = (id: string) => `answers:${id}`
 
-/** The table of kept answers. They are sealed, for some hold a secret that is shown once; after 24 hours they are gone. */
+/**
+ * The table of stored responses. They are encrypted, because some hold a secret that is shown once, and expire after 24
+ * hours.
+ */
 export function storedResponses(db: Database, sealer: Sealer, now: () => number): Answers {
   const { select, take, fill } = statements(db)
   const forgotten = () => new Date(now() - keptMs).toISOString()
@@ -48,7 +52,7 @@ export function storedResponses(db: Database, sealer: Sealer, now: () => number)
 
 type Row = { digest: string; sealed: string }
 
-/** Compiled once; their parameters are given in the order in which they are named here. */
+/** Compiled once; parameters are bound in the order in which they appear here. */
 const statements = (db: Database) => ({
   select: db.prepare<Row>(
     db.read.selectFrom('answers').select(['digest', 'sealed']).where('id', '=', '').where('createdAt', '>', ''),
@@ -65,7 +69,7 @@ const statements = (db: Database) => ({
             sealed: row.ref('excluded.sealed'),
             createdAt: row.ref('excluded.createdAt'),
           }))
-          // What is forgotten but not swept yet makes room.
+          // An expired row that was not deleted yet may be overwritten.
           .where('answers.createdAt', '<=', ''),
       )
       .returning('id'),
@@ -73,7 +77,7 @@ const statements = (db: Database) => ({
   fill: db.prepare(db.read.updateTable('answers').set({ sealed: '' }).where('id', '=', '')),
 })
 
-/** Removes answers that are older than 24 hours; returns how many. */
+/** Deletes responses older than 24 hours; returns how many. */
 export async function sweepAnswers(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
   return inSteps(db, async (tx) => {

@@ -36,7 +36,7 @@ const natural = { type: 'integer', minimum: 0 }
 
 const header = (description: string, schema: Schema = text): Header => ({ description, schema })
 
-/** The headers of answers that only browsers and caches heed. */
+/** Response headers that matter only to browsers and caches. */
 const browserHeaders = {
   'Strict-Transport-Security': header('Only HTTPS from now on (RFC 6797)', like('max-age=31536000; includeSubDomains')),
   'X-Content-Type-Options': header('The media type is what Content-Type says', like('nosniff')),
@@ -47,7 +47,7 @@ const browserHeaders = {
   Vary: header('The request headers that chose this representation (RFC 9110 §12.5.5)', like('Accept')),
 } satisfies Record<string, Header>
 
-/** The headers of answers that programs read, by their names. */
+/** Response headers that API clients read, by name. */
 export const apiHeaders = {
   Allow: header('The methods of the path', like('GET, HEAD, OPTIONS')),
   'X-Request-Id': header("Names this exchange; a client's own of 8 to 64 safe characters is kept"),
@@ -93,7 +93,7 @@ export const apiHeaders = {
   ),
 } satisfies Record<(typeof apiHeaderNames)[number], Header>
 
-/** Every header an answer of ours is documented with, by its name. */
+/** All documented response headers, by name. */
 export const headers = { ...browserHeaders, ...apiHeaders }
 
 export type HeaderName = keyof typeof headers
@@ -112,8 +112,8 @@ const preference = (example: string, more: readonly string[] = []) =>
   condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`, example)
 
 /**
- * The request headers that change what an operation does, by their names. Tools fill their examples in, so they are
- * conditions that hold: a tag that no resource has, a date before all, one after all.
+ * Request headers that change what an operation does, by name. Tools prefill their examples, so each example is a condition
+ * that holds: a tag no resource has, a date before and a date after every change.
  */
 export const headerParameters = {
   'If-Match': condition(
@@ -156,10 +156,10 @@ export const headerParameters = {
 
 export type HeaderParameterName = keyof typeof headerParameters
 
-/** References to request headers, as an operation lists them. */
+/** References to request headers for an operation. */
 export const parameterReferences = (names: readonly HeaderParameterName[]): Reference[] =>
   names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
 
-/** References to headers, as an answer lists them. */
+/** References to headers for a response. */
 export const headerReferences = (names: readonly HeaderName[]): Record<string, Reference> =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

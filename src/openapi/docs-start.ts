@@ -1,15 +1,15 @@
 export interface DocsStart {
-  /** The titles of the documents that the page shows, by their paths; the first is shown first. */
+  /** Titles of the documents on the page, by path; the first is shown initially. */
   documents: Readonly<Record<string, { title: string }>>
-  /** Where clients reach the service. */
+  /** Public URL of the service. */
   baseUrl: string
-  /** The public client as which people log in from the page; null where they cannot. */
+  /** The public client that users log in with from the page; null when login is unavailable. */
   clientId: string | null
-  /** Lists that a newcomer can read first, and whether that takes a token. */
+  /** Lists a newcomer can read first, and whether they are public. */
   firstCalls: readonly { path: string; isPublic: boolean }[]
 }
 
-/** The script that starts the reference: what is shown, and how people log in from it. */
+/** The script that starts the API reference: its documents, and login from the page. */
 export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: DocsStart): string {
   const sources = Object.entries(documents).map(([url, { title }]) => ({
     url,
@@ -24,7 +24,7 @@ export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: Docs
   return `const known = ${JSON.stringify(known, null, 2)}\n${script}`
 }
 
-/** Everything that would ask another host is off; the policy of the page would refuse it anyway. */
+/** Disables every feature that would contact another host; the page's CSP would block it anyway. */
 const configuration = {
   withDefaultFonts: false,
   telemetry: false,
@@ -36,7 +36,7 @@ const configuration = {
   authentication: { preferredSecurityScheme: 'oauth2' },
 }
 
-/** How a newcomer gets a token and makes the first call, in Markdown; it stands before what the document says of itself. */
+/** Markdown that explains how to get a token and make the first call; it precedes the document's own description. */
 function startHere(baseUrl: string, clientId: string | null, calls: DocsStart['firstCalls']): string {
   const open = calls.find(({ isPublic }) => isPublic)
   const call = calls.find(({ isPublic }) => !isPublic) ?? calls[0]
@@ -59,8 +59,8 @@ whose address and password the first start has printed. Then press **Test Reques
 }
 
 /**
- * Runs in the browser. The documents are fetched as they are and shown with the start before their own words, without the
- * link to this page; where people can log in here, that is what *Authorize* does first.
+ * Runs in the browser. Fetches the documents and prepends the introduction to their descriptions, without the link to this
+ * page. Where login is available, *Authorize* offers it first.
  */
 const script = `
 const withLogin = ({ flows, ...scheme }) => {

@@ -12,7 +12,7 @@ import { type OfferedScopes, securitySchemes } from './security.ts'
 import { type Selected, type Selection, selected } from './selection.ts'
 import { type EventType, webhooksOf } from './webhooks.ts'
 
-/** Operations written by hand, by path and method: those whose routes declare no schemas. */
+/** Handwritten operations, by path and method, for routes that declare no schemas. */
 export interface Written {
   schemas: Record<string, Schema>
   responses: Record<string, Response>
@@ -20,20 +20,20 @@ export interface Written {
 }
 
 export interface DocumentOptions extends Selection {
-  /** What is documented. */
+  /** The title of the document. */
   title: string
-  /** What the author says of the service. */
+  /** The author's description of the service. */
   info: ServiceInfo
   baseUrl: string
-  /** The release of Plinth. */
+  /** The version of Plinth. */
   version: string
-  /** Whether the version it tells of is deprecated. */
+  /** Whether the documented API version is deprecated. */
   deprecated: boolean
   scopes: OfferedScopes
-  /** Tags with what is found under them, in the order they are shown. */
+  /** Descriptions of tags, in display order. */
   tags: Record<string, string>
   everywhere: Everywhere
-  /** Names of schemas that would get a worse one from their operations. */
+  /** Schemas with fixed names, where the name derived from an operation would be worse. */
   schemas: Record<string, unknown>
   written: Written
   events: Record<string, EventType>
@@ -68,7 +68,7 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
     openapi: '3.1.0',
     info: infoOf(options),
     externalDocs: { description: 'This document as a page to try it out', url: `${baseUrl}/docs` },
-    // The base first: it is the only server that has every path, and tools that know no servers of paths take the first.
+    // The base URL first: only it serves every path, and tools that ignore `servers` of paths use the first entry.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),
     tags: tagsOf([...operations.map(({ operation }) => operation), ...callsOf(webhooks)], options.tags),
     paths,
@@ -97,14 +97,14 @@ function infoOf({ title, info, baseUrl, version, everywhere, deprecated }: Docum
 
 const callsOf = (webhooks: ReturnType<typeof webhooksOf>) => Object.values(webhooks).map(({ post }) => post)
 
-/** The tags that are used, described ones first and in their order. */
+/** The tags in use, described ones first in their order. */
 function tagsOf(operations: readonly Pick<Operation, 'tags'>[], about: Record<string, string>) {
   const used = new Set(operations.flatMap(({ tags }) => tags ?? []))
   const order = [...new Set([...Object.keys(about), ...used])].filter((name) => used.has(name))
   return order.map((name) => ({ name, ...(about[name] && { description: about[name] }) }))
 }
 
-/** Reads before all others: a `User` is what reading one answers, whatever a list shows of it. */
+/** Names the schemas of single reads first: `User` is the response of `readUser`, even if lists return another shape. */
 function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaNames>): void {
   for (const { schema } of routes) {
     const answer = schema.response?.['200']
@@ -120,7 +120,7 @@ interface Described {
   operation: Operation
 }
 
-/** A route as an operation; none for a page of a browser, and for one that is neither declared nor written by hand. */
+/** The operation of a route; empty for browser pages, and for undeclared routes without a handwritten operation. */
 function describe(
   route: Selected,
   all: readonly Selected[],
@@ -138,7 +138,7 @@ function describe(
   return [{ path, method, isVersioned, operation: { ...operation, ...(isVersioned && deprecated && { deprecated }) } }]
 }
 
-/** What belongs to no version says where it is. */
+/** Paths outside any version name their server. */
 function pathsOf(described: Described[], { baseUrl }: DocumentOptions) {
   const paths: Record<string, PathItem> = {}
   for (const { path, method, isVersioned, operation } of described) {
@@ -154,15 +154,15 @@ function withExample(schema: Schema, name: string): Schema {
   return example ? { ...schema, examples: [example] } : schema
 }
 
-/** What the policies in front of every operation add to it: each new policy adds its own here. */
+/** What the policies in front of all operations add to them; a new policy adds its headers and errors here. */
 export interface Everywhere {
-  /** Headers of every response: the document describes them once, in words. */
+  /** Headers of every response; the document describes them once, in its description. */
   headers: readonly HeaderName[]
-  /** Codes that any request can be refused with. */
+  /** Error codes that any request can get. */
   problems: readonly ProblemCode[]
 }
 
-/** An operation with the refusals that every operation has; what it says itself comes first. */
+/** Adds the errors common to all operations; the operation's own take precedence. */
 export const withEverywhere = (operation: Operation, { problems }: Everywhere): Operation => ({
   ...operation,
   responses: { ...failures(problems), ...operation.responses },

@@ -10,8 +10,8 @@ const byFormat: Record<string, string> = {
 }
 
 /**
- * An example of an object, made of the examples of its members; those without one get a value that their schema allows.
- * Undefined when a member that must be there has neither.
+ * An example of an object, built from the examples of its members; members without one get a value their schema allows.
+ * Undefined when a required member has neither.
  */
 export function exampleOf({ properties = {}, required = [] }: Schema): object | undefined {
   const members = Object.entries(properties).map(([name, member]): [string, unknown] => [name, sampleOf(member)])
@@ -19,7 +19,7 @@ export function exampleOf({ properties = {}, required = [] }: Schema): object | 
   return required.every((name) => known.some(([field]) => field === name)) ? Object.fromEntries(known) : undefined
 }
 
-/** A value that a schema allows: its first example or default where it has one. */
+/** A valid value for a schema: its first example or default if present. */
 export function sampleOf(schema: Schema): unknown {
   const { examples, enum: allowed, const: only, anyOf, items } = schema
   const [type] = [schema.type].flat()
@@ -49,10 +49,10 @@ function anyText({ format, pattern, minLength = 0, maxLength = 300 }: Schema): s
   return pattern === undefined || new RegExp(pattern as string, 'u').test(text) ? text : undefined
 }
 
-/** Media types whose content no text shows. */
+/** Binary media types. */
 const binary = /^application\/(octet-stream|pdf|vnd\.)/
 
-/** A document in which every media type that has a schema has an example, so that tools need not invent one. */
+/** Adds an example to every media type with a schema, so that tools need not invent one. */
 export function withExamples<T extends { components: Record<string, Record<string, unknown>> }>(document: T): T {
   const schemas = (document.components.schemas ?? {}) as Record<string, Schema>
   const resolved = (schema: Schema): Schema => {

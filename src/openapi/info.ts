@@ -1,20 +1,20 @@
 import { type HeaderName, headers } from './components.ts'
 
-/** What a document says of the service as a whole, as OpenAPI's info object names it. */
+/** The OpenAPI info object of the service. */
 export interface ServiceInfo {
   /** The service's name. */
   title: string
-  /** Of the interface; the release of Plinth without it. */
+  /** The API version; defaults to the Plinth version. */
   version?: string
   /** What the service is for, in Markdown. */
   description?: string
-  /** The terms of the interface: a name, and where they stand or which SPDX licence they are. */
+  /** License of the API: a name, with a URL or an SPDX identifier. */
   license?: { name: string; identifier?: string; url?: string }
-  /** Who answers questions; the service's address without it. */
+  /** Contact for questions; defaults to the service's URL. */
   contact?: { name?: string; url?: string; email?: string }
 }
 
-/** What is wrong with the info of a service, in words of its author. */
+/** Validation errors in a service's info, worded for its author. */
 export function infoErrors(info: Partial<ServiceInfo>): string[] {
   const texts = (['title', 'version', 'description'] as const)
     .filter((name) => info[name] !== undefined && !isText(info[name]))
@@ -59,15 +59,15 @@ and OPTIONS with \`Allow\` on every path.
 Any request may carry \`X-Request-Id\` (8 to 64 of \`A-Za-z0-9._-\`), which then names the exchange in responses and logs.`
 
 export interface DescriptionOptions {
-  /** The author's own words, which come first. */
+  /** The author's text, which comes first. */
   description: string | undefined
-  /** Headers that every response may have. */
+  /** Headers that any response may have. */
   headers: readonly HeaderName[]
   /** Whether the version is deprecated, which adds headers to every response. */
   deprecated: boolean
 }
 
-/** The document's description: the author's words, then what holds for every operation and is said nowhere else. */
+/** The document's description: the author's text, then the rules common to all operations. */
 export function descriptionOf({ description, headers: common, deprecated }: DescriptionOptions): string {
   const lines = common.map((name) => `- \`${name}\`: ${headers[name].description}`)
   const ending = `Responses of this deprecated version also have \`Deprecation\`, \`Sunset\` and a \`Link\` with rel

@@ -1,16 +1,16 @@
-/** Where a value is data, whatever the names of its members are. */
+/** Keywords whose values are data, whatever member names they contain. */
 const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'enum', 'const'])
 
 const maxInt32 = 2 ** 31 - 1
 
 /**
- * A document whose numbers say how wide they are: `double`, and `int64` unless a maximum lets 32 bits suffice. Without it
- * clients in Go, Java and Rust read 123456789.99 as a 32-bit float.
+ * Adds number formats to a document: `double`, and `int64` unless a maximum fits into 32 bits. Without them clients in Go,
+ * Java and Rust read 123456789.99 as a 32-bit float.
  */
 export function withNumberFormats<T>(value: T, parent = ''): T {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((inner) => withNumberFormats(inner)) as T
-  // The members of `properties` have names of the author's.
+  // Member names of `properties` are chosen by the author and are not keywords.
   const isMap = parent === 'properties'
   if (isUnbounded(value)) return value
   const members = Object.entries(value).map(([name, inner]) => [
@@ -21,7 +21,7 @@ export function withNumberFormats<T>(value: T, parent = ''): T {
   return { ...Object.fromEntries(members), ...(format && { format }) }
 }
 
-/** Where a parameter such as `limit` has no maximum the service takes a number of any width. */
+/** An integer query parameter without a maximum, such as `limit`, accepts any width. */
 function isUnbounded(value: object): boolean {
   const { in: place, schema } = value as { in?: unknown; schema?: { type?: unknown; maximum?: unknown } }
   return place === 'query' && schema?.type === 'integer' && schema.maximum === undefined

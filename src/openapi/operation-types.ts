@@ -5,24 +5,24 @@ import type { Schema } from './schemas.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Codes of errors that the operation can answer with, besides those that follow from its schema and its scope. */
+    /** Error codes of the operation, besides those implied by its schema and scope. */
     problems?: readonly ProblemCode[]
-    /** Headers of its successes, besides those that follow from its schema and its cache. */
+    /** Headers of its success responses, besides those implied by its schema and caching. */
     headers?: readonly HeaderName[]
-    /** Request headers it heeds, besides those that follow. */
+    /** Request headers it honors, besides the implied ones. */
     requestHeaders?: readonly HeaderParameterName[]
-    /** Its body may be left out. */
+    /** The request body is optional. */
     bodyOptional?: boolean
   }
 }
 
-/** A declared answer: a schema, or media types with theirs. */
+/** A declared response: a schema, or media types with schemas. */
 export type Declared = Schema & { content?: Content }
 
-/** What is known of a live route, its schemas as plain JSON. */
+/** A live route with its schemas as plain JSON. */
 export interface Route {
   method: string
-  /** As the document writes it, with `{id}`. */
+  /** In OpenAPI form, with `{id}`. */
   path: string
   config: FastifyContextConfig
   schema: {
@@ -37,7 +37,7 @@ export interface Route {
   }
 }
 
-/** An operation of the document. */
+/** An OpenAPI operation. */
 export interface Operation {
   operationId: string
   deprecated?: boolean

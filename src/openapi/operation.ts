@@ -9,22 +9,22 @@ import { problemsOf, requestHeadersOf, successesOf } from './responses.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './schemas.ts'
 import { describedBy } from './words.ts'
 
-/** What only browsers load: pages, and the scripts of pages. */
+/** Media types of pages and their scripts. */
 const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
 
-/** Whether a route answers with a page or a script, which no generated client has a use for. */
+/** Whether a route serves a page or a script, which generated clients do not need. */
 export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
   Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
 
 export interface Surroundings {
   names: SchemaNames
-  /** Codes that any request can be refused with. */
+  /** Error codes that any request can get. */
   problems: readonly ProblemCode[]
-  /** The body of PUT at the same path, from which that of PATCH follows. */
+  /** The body of PUT on the same path, from which the PATCH body is derived. */
   replacement: Schema | undefined
 }
 
-/** The operation of a route. */
+/** Builds the operation of a route. */
 export function operationOf(
   route: Route,
   operationId: string,
@@ -52,13 +52,13 @@ export function operationOf(
   }
 }
 
-/** Public paths take a token too, and refuse a wrong one; `{}` says that none is needed. */
+/** Public paths also accept a token and reject a bad one; `{}` means that none is needed. */
 function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
   const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
   const open = scope === 'public' ? [{}] : []
-  // A token however it was had comes first: tools take the first way, and a token is all that it needs.
+  // `bearer` before `oauth2`: tools prefer the first scheme, and it fits any token, however it was obtained.
   return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
@@ -77,14 +77,14 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   const accepts = config.accepts ?? []
   const isPatch = accepts.includes(mergePatch) && replacement !== undefined
   const body = refer(isPatch ? mergePatchOf(replacement) : (schema.body as Schema))
-  // What says most comes first: generated clients send the first media type.
+  // The most specific media type first: generated clients send the first one.
   return {
     required: !config.bodyOptional,
     content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
   }
 }
 
-/** The error answers, by status: shared ones, each saying which codes it can carry here. */
+/** The error responses by status: references to shared ones, each listing the codes it can carry here. */
 export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
   const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
   const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [

@@ -23,8 +23,8 @@ const start = about('readDocsStart', 'The script that starts the page', 'text/ja
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
 /**
- * GET /docs: the interactive reference of the OpenAPI documents, all of it served from here. Its policy lets it run no script
- * but the two beside it and reach nothing but this origin, so that a token typed into it stays between the two.
+ * GET /docs: the interactive reference of the OpenAPI documents, served entirely from this origin. Its CSP allows only its
+ * two scripts and no other origin, so a token entered there cannot leak to a third party.
  */
 export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
   const [html, startScript] = [pageOf(options), startScriptOf(options)]
@@ -43,18 +43,18 @@ export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
   })
 }
 
-/** Four megabytes, packed once; who cannot unpack them gets them unpacked on the way (RFC 9110 §12.5.3). */
+/** Four megabytes, compressed once; clients that do not accept gzip get it decompressed on the fly (RFC 9110 §12.5.3). */
 function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
   const isPacked = takesCoding(codings, 'gzip')
   const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
   reply.headers({ etag, vary: 'Accept-Encoding' })
-  // A tag with its quotes is found in a list of tags only if it is one of them.
+  // An entity tag includes its quotes, so a substring match finds it only as a whole tag.
   if (known !== undefined && (known.trim() === '*' || known.includes(etag))) return reply.code(304).send()
   reply.type(script)
   return isPacked ? reply.header('content-encoding', 'gzip').send(packed.bytes) : reply.send(packed.unpack())
 }
 
-/** The reference puts styles into the page, some of them as attributes; nothing in the page is anybody else's text. */
+/** The reference inserts styles into the page, some as attributes; the page contains no untrusted text. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -93,10 +93,10 @@ ${Object.keys(documents)
 const titleOf = (documents: DocsStart['documents']) =>
   escapeHtml(`${Object.values(documents)[0]?.title ?? ''} API reference`.trim())
 
-/** A script, kept as gzip. */
+/** A gzipped script. */
 export interface Packed {
   bytes: Buffer
-  /** Strong, of the plain form. */
+  /** Strong, of the uncompressed script. */
   etag: string
   unpack: () => Readable
 }
@@ -104,13 +104,13 @@ export interface Packed {
 const pack = promisify(gzip)
 
 /**
- * The script of the API reference, out of the package that carries it as one string. The package is read and not
- * imported: an import would keep four megabytes of source in memory for as long as the process lives.
+ * The script of the API reference, extracted from the package that exports it as one string. The package is read as text,
+ * because importing it would keep four megabytes of source in memory for the life of the process.
  */
 export async function packedReference(): Promise<Packed> {
   const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')
   const literal = /^var standalone_default = (".*");$/m.exec(source)?.[1]
-  // A string literal of JavaScript, which is more than one of JSON; evaluating it runs nothing.
+  // A JavaScript string literal, which allows more than a JSON one; evaluating it runs no code.
   if (literal === undefined) throw new Error('The API reference package does not carry its script where it did')
   const script = new Script(literal).runInThisContext() as string
   const bytes = await pack(script)

@@ -15,10 +15,10 @@ import type { Declared, Route } from './operation-types.ts'
 import { type Schema, wholeOf } from './schemas.ts'
 import { isChange } from './words.ts'
 
-/** A file that can be had in parts. */
+/** A file that supports range requests. */
 const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
 
-/** A read whose answer has an entity tag. */
+/** A read whose response has an entity tag. */
 const isValidated = ({ method, config }: Route) => method === 'GET' && config.cache !== 'none'
 
 /** One resource with a revision, as opposed to a list or a constant. */
@@ -28,7 +28,7 @@ const isSingle = ({ schema, config }: Route, status: string) => {
   return isObject && (schema.params !== undefined || status === '201' || status === '202')
 }
 
-/** The codes that the facts of a route imply. */
+/** Error codes that a route's schema and config imply. */
 export function problemsOf(route: Route): ProblemCode[] {
   const { params, querystring, body } = route.schema
   const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
@@ -50,14 +50,14 @@ export function problemsOf(route: Route): ProblemCode[] {
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))
 }
 
-/** What `authorize` refuses with; a wrong token is refused on public paths too. */
+/** Errors of `authorize`; a bad token is rejected on public paths too. */
 function refusalsOf(scope: string | undefined): ProblemCode[] {
   const wrong: ProblemCode[] = ['AUTH_TOKEN_EXPIRED', 'AUTH_TOKEN_INVALID']
   if (scope === 'public') return wrong
   return ['AUTH_REQUIRED', ...wrong, ...(scope === 'any' ? [] : ['ACCESS_DENIED' as const])]
 }
 
-/** The request headers that a route heeds. */
+/** Request headers that a route honors. */
 export function requestHeadersOf(route: Route): HeaderParameterName[] {
   const implied: [boolean, HeaderParameterName[]][] = [
     [isFile(route), ['If-Match', 'If-None-Match', 'Range', 'If-Range']],
@@ -71,17 +71,17 @@ export function requestHeadersOf(route: Route): HeaderParameterName[] {
   return [...new Set(implied.flatMap(([holds, names]) => (holds ? names : [])))]
 }
 
-/** The Prefer header, described by what it can do to the route. */
+/** The Prefer header, described by the preferences the route supports. */
 function preferOf(route: Route): HeaderParameterName {
   if (isCounted(route)) return 'PreferOnLists'
   if (route.config.minimal) return 'PreferOnWrites'
   return route.config.waits ? 'PreferOnTasks' : 'Prefer'
 }
 
-/** A list that can be sorted is a collection's, which counts its items when asked to. */
+/** A sortable list belongs to a collection, which counts its items on request. */
 const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
 
-/** The declared successes with their headers, and 304; without a declaration, the bare success of the method. */
+/** The declared success responses with their headers, and 304; without a declaration, the method's default success. */
 export function successesOf(
   route: Route,
   refer: (schema: Schema, suffix?: string) => Schema,
@@ -102,14 +102,14 @@ export function successesOf(
   return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
 }
 
-/** The whole of a response, whatever `fields` leaves of it: generated clients then know what a resource always has. */
+/** The whole response schema, regardless of `fields`: generated clients then know which members a resource always has. */
 function answerOf({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
   const shape = (one: Schema): Schema => refer(wholeOf(one))
   if (config.enclosed) return refer(enclosedOf(schema, shape), 'List')
   return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
 }
 
-/** A list in an object of its own, with an example that has one item. */
+/** The envelope schema of a list, with a one-item example. */
 function enclosedOf({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
   const { items: { items = {}, ...list } = {}, ...pages } = properties
   const [item = exampleOf(wholeOf(items))] = (items.examples as object[] | undefined) ?? []
@@ -142,7 +142,10 @@ function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => 
   return Object.keys(schema).length > 0 ? { content: { 'application/json': { schema: refer(schema) } } } : {}
 }
 
-/** Parameters of a media type say how it is sent, not what it is; a file of JSON is any JSON, not a string. */
+/**
+ * Drops the parameters of a media type, which do not affect the schema. A JSON file may contain any JSON, so it is not a
+ * string.
+ */
 function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
   const [bare = ''] = type.split(';')
   const isJsonFile = bare === 'application/json' && schema.format === 'binary'

@@ -7,14 +7,13 @@ import type { Route } from './operation-types.ts'
 import { plain } from './schemas.ts'
 
 export interface OpenapiOptions {
-  /** Each document with the path where it is served. */
+  /** Documents by the path that serves them. */
   documents: Readonly<Record<string, DocumentOptions>>
 }
 
 /**
- * GET /openapi.json and its like for each version: the OpenAPI 3.1 documents of the routes that are registered after
- * this plugin. Each is made when it is first asked for, from what the routes declare, so what validates and what is
- * documented cannot differ.
+ * GET /openapi.json and its counterpart for each version: OpenAPI 3.1 documents of the routes registered after this plugin.
+ * Each is built on first request from the schemas that also validate, so validation and documentation cannot differ.
  */
 export const openapi = fastifyPlugin<OpenapiOptions>(
   async (app, { documents }) => {
@@ -51,7 +50,7 @@ const Variant = Type.Object({
   ),
 })
 
-/** Made when it is first needed. */
+/** Caches the result of the first call. */
 function lazily<T>(make: () => T): () => T {
   let made: T | undefined
   return () => {
@@ -60,7 +59,7 @@ function lazily<T>(make: () => T): () => T {
   }
 }
 
-/** HEAD and OPTIONS go with every GET and every path: they say nothing of their own. */
+/** HEAD and OPTIONS are implied by every GET and every path, so they are not documented. */
 function routesOf({ method, url, schema = {}, config = {} }: RouteOptions): Route[] {
   const path = url.replace(/:(\w+)/g, '{$1}')
   const methods = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')

@@ -8,12 +8,15 @@ export interface Schema {
   [keyword: string]: unknown
 }
 
-/** A schema as plain JSON: documented ones and judged rules in their places, and maps as `additionalProperties`, which generators know. */
+/**
+ * A schema as plain JSON, with `documentedAs` and `documentedRules` applied, and maps as `additionalProperties`, which
+ * generators support.
+ */
 export function plain<T>(schema: T): T {
   return JSON.parse(JSON.stringify(schema), (_key, value) => withJudged(isMap(value) ? asMap(value) : value))
 }
 
-/** What a handler judges (`documentedRules`) becomes a part of the schema, what is documented instead of it (`documentedAs`) the whole. */
+/** Merges `documentedRules` into the schema; `documentedAs` replaces it. */
 function withJudged(value: unknown): unknown {
   const { judged, documented } = (value as { $defs?: { judged?: object; documented?: object } } | null)?.$defs ?? {}
   if (documented !== undefined) return documented
@@ -34,17 +37,17 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
   additionalProperties: patternProperties[anyName],
 })
 
-/** A narrowable answer in full: with the members that a whole one always has. */
+/** The whole schema of a partial response, with the members it always has. */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 
-/** Gives each shape of object one name among the components. */
+/** Assigns one component name to each object shape. */
 export interface SchemaNames {
   schemas: Record<string, Schema>
-  /** A reference to the schema, under the first of these names that is free; the schema itself when none is. */
+  /** A reference to the schema under the first free name of these; the schema itself when none is free. */
   refer: (schema: Schema, names: readonly string[]) => Schema
 }
 
-/** The names of the document's schemas; those in `known` are kept for their shapes. */
+/** The schema names of a document; names in `known` are reserved for their shapes. */
 export function schemaNames(known: Record<string, Schema>): SchemaNames {
   const schemas = { ...known }
   const byShape = new Map(Object.entries(known).map(([name, schema]) => [JSON.stringify(schema), name]))
@@ -65,21 +68,21 @@ export const capital = (name: string): string => `${name[0]?.toUpperCase()}${nam
 
 const singular = (noun: string) => noun.replace(/ies$/, 'y').replace(/s$/, '')
 
-/** What the schemas of an operation may be called: `readUser` answers with a `User`, `createUser` takes a `UserCreate`. */
+/** Candidate schema names of an operation: `readUser` returns a `User`, `createUser` accepts a `UserCreate`. */
 export function namesOf(operationId: string): { body: string[]; answer: string[] } {
   const [, verb = '', noun = ''] = /^([a-z]+)([A-Z]\w*)$/.exec(operationId) ?? []
   if (noun === '') return { body: [], answer: [] }
   const one = singular(noun)
   const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
   const action = noun + capital(verb)
-  // Not `WebhookTest`: Go compiles a file of that name into tests alone.
+  // Not `WebhookTest`: Go compiles files named `*_test.go` only for tests.
   const body = ['create', 'replace', 'patch'].includes(verb) ? action : `${action}Request`
   return { body: [body], answer: answers[verb] ?? [noun, `${action}Result`] }
 }
 
 /**
- * The merge patch of an object (RFC 7396): every member is optional, null removes one that may be absent, and what is left
- * out stays as it is, so there are no defaults.
+ * The merge patch of an object (RFC 7396): every member is optional, null removes an optional one, and absent members stay
+ * unchanged, so there are no defaults.
  */
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [
@@ -89,7 +92,7 @@ export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema
   return { ...rest, properties: Object.fromEntries(members) }
 }
 
-/** Objects are patched in their turn, anything else is replaced. */
+/** Objects are patched recursively, everything else is replaced. */
 function partPatchOf({ default: _, ...schema }: Schema): Schema {
   return schema.properties ? mergePatchOf(schema) : schema
 }

@@ -1,10 +1,10 @@
-/** Scopes with what they allow: those of a machine, and those that a person can grant to a client. */
+/** Scopes with descriptions: those of machine clients, and those a user can grant to a client. */
 export interface OfferedScopes {
   machine: Record<string, string>
   person: Record<string, string>
 }
 
-/** How a caller says who it is: by an access token, however it was had; at the token endpoint as a client. */
+/** Authentication schemes: an access token from any source; at the token endpoint, client credentials. */
 export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: OfferedScopes }) {
   const tokenUrl = `${baseUrl}/oauth/token`
   const flows = {
@@ -17,7 +17,7 @@ export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: 
     },
   }
   return {
-    // Not `openIdConnect` besides, which generated clients in Java refuse to call with.
+    // Without `openIdConnect`: generated Java clients refuse to make calls with it.
     oauth2: {
       type: 'oauth2',
       description: `Access tokens of this service; discovery at ${baseUrl}/.well-known/openid-configuration`,

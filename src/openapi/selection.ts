@@ -1,22 +1,22 @@
 import type { Route } from './operation-types.ts'
 
-/** Which of the live routes a document tells of. */
+/** The live routes that a document covers. */
 export interface Selection {
-  /** The prefixes that serve the same routes: paths are written without them. */
+  /** Prefixes that serve the same routes; paths are written without them. */
   prefixes: readonly string[]
-  /** Whether it also tells of what belongs to no version. */
+  /** Whether it also covers routes outside any version. */
   whole: boolean
 }
 
-/** A route of a document, its path as it is written there. */
+/** A route in a document, with its path as written there. */
 export interface Selected extends Route {
-  /** Live under every one of the document's prefixes. */
+  /** True when every prefix of the document serves it. */
   isVersioned: boolean
 }
 
 const ofVersion = /^\/v\d+(?=\/)/
 
-/** The routes that a document tells of, each once: `/v1/books` is `/books` once more. */
+/** The routes of a document, without duplicates: `/v1/books` and `/books` are the same. */
 export function selected(routes: readonly Route[], { prefixes, whole }: Selection): Selected[] {
   const found = new Map<string, { route: Route; under: Set<string> }>()
   for (const route of routes) {

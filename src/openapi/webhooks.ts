@@ -1,11 +1,11 @@
 import type { Parameter } from './components.ts'
 import { capital, type Schema } from './schemas.ts'
 
-/** An event that webhooks receive: what it tells, and a body as it is sent. */
+/** An event that webhooks receive: a description, and an example body. */
 export interface EventType {
   description: string
   example: object
-  /** Of the body; without it the members of the example are all there are, and all of them are sent. */
+  /** Schema of the body; without it, derived from the example, with all members required. */
   schema?: object
 }
 
@@ -21,8 +21,8 @@ const header = (name: string, example: string | number, description: string, sch
 const text = { type: 'string' }
 
 /**
- * The headers of a call, as Standard Webhooks 1.0 names them, and two of ours. Each call has them and its body in full:
- * generators take components that only webhooks refer to for unused.
+ * The headers of a delivery: those of Standard Webhooks 1.0, and two extensions. Each call repeats them and its body inline,
+ * because generators treat components used only by webhooks as unused.
  */
 const webhookHeaders: Parameter[] = [
   header('webhook-id', 'msg_Rmlyc3RQcm9ncmFtbWVyXw', 'The same on every attempt: receivers recognize duplicates by it'),
@@ -39,7 +39,7 @@ const webhookHeaders: Parameter[] = [
   header('webhook-attempt', 1, 'The number of this attempt, from 1', { type: 'integer', minimum: 1 }),
 ]
 
-/** The calls that registered addresses receive, one for each kind of event. */
+/** The requests that webhooks receive, one per event type. */
 export function webhooksOf(events: Record<string, EventType>): Record<string, { post: Call }> {
   return Object.fromEntries(Object.entries(events).map(([event, type]) => [event, { post: call(event, type) }]))
 }
@@ -54,7 +54,7 @@ function call(event: string, { description, example, schema = objectLike(example
     summary: description,
     description: 'Sent to the addresses that are registered for it, signed, and again until one attempt succeeds.',
     tags: ['events'],
-    // No token: the signature is what a receiver knows us by.
+    // No token: the signature authenticates the service.
     security: [],
     parameters: webhookHeaders,
     requestBody: {
@@ -70,7 +70,7 @@ function call(event: string, { description, example, schema = objectLike(example
   }
 }
 
-/** The members of an event are known from the example of it, and all of them are sent. */
+/** Derives a schema from the example of an event; all members are required. */
 function objectLike(example: object): Schema {
   const members = Object.entries(example).map(([name, value]) => [name, { type: typeOf(value) }])
   return { type: 'object', properties: Object.fromEntries(members), required: Object.keys(example) }

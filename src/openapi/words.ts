@@ -1,11 +1,11 @@
 import { takesKeys } from '../idempotency/policy.ts'
 import type { Route } from './operation-types.ts'
 
-/** A write that can be made conditional: RFC 9110 §13.1 for one resource. */
+/** A write that can be conditional: RFC 9110 §13.1 for one resource. */
 export const isChange = ({ method, schema }: Route): boolean =>
   schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
 
-/** What an operation's facts say in words: who may call it, and how it is called safely. */
+/** A description of an operation: who may call it, and how to call it safely. */
 export function describedBy(route: Route): string {
   const { config, schema } = route
   const query = schema.querystring?.properties ?? {}

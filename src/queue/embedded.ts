@@ -5,7 +5,7 @@ import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
-/** The queue in the embedded database: one table, a lease per claimed job, the row's fence as fencing token. */
+/** The queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as fencing token. */
 export function embeddedStore(db: Database, now: () => number): JobStore {
   const wakes = new EventEmitter()
   const wakeSoon = (queue: QueueName) => setImmediate(() => wakes.emit('wake', queue))
@@ -20,7 +20,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
           ...(place && { groupId: place.group, turn: place.turn }),
         })
         .execute()
-      // The unit commits before the event loop turns; if it fails instead, the wake-up finds nothing.
+      // The transaction commits before the next event-loop tick; if it fails instead, the wake-up finds nothing.
       wakeSoon(queue)
     },
     claim: (queue, limit) => claim(db, queue, limit, now()),
@@ -40,7 +40,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   }
 }
 
-/** Releases every claimed job; the fence keeps earlier claims from finishing. */
+/** Releases every claimed job; the fence prevents earlier claims from finishing. */
 export async function freeJobs(db: Database): Promise<void> {
   await db.write((tx) =>
     tx
@@ -51,7 +51,7 @@ export async function freeJobs(db: Database): Promise<void> {
   )
 }
 
-/** Adds "and this very lease still holds" to a change. */
+/** Adds the condition that this lease is still held. */
 function held<T>(query: T, lease: { id: string; fence: number }): T {
   type Filter = { where: (column: string, op: string, value: unknown) => Filter }
   return (query as Filter)
@@ -97,7 +97,7 @@ async function claim(db: Database, queue: QueueName, limit: number, nowMs: numbe
   }))
 }
 
-/** The jobs to claim: the longest due, or where groups share the queue by turn, and none beyond a group's share. */
+/** The jobs to claim: longest due first or, in queues shared by groups, by turn and within each group's limit. */
 function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
   const waiting = tx
     .selectFrom('jobs')

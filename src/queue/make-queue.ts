@@ -8,7 +8,7 @@ export interface QueueOptions {
   onError: (error: unknown, queue: QueueName) => void
 }
 
-/** The queue over one engine's store. */
+/** The queue on top of one engine's store. */
 export function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())

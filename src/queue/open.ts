@@ -10,10 +10,10 @@ export interface OpenQueueOptions {
   onError: (error: unknown, queue?: QueueName) => void
 }
 
-/** The queue that fits the database's engine. */
+/** The queue for the database's engine. */
 export async function openQueue({ db, now, random, onError }: OpenQueueOptions): Promise<Queue> {
   if (db.engine.name === 'sqlite') return makeQueue({ store: embeddedStore(db, now), now, random, onError })
-  // Loaded where it is used: an embedded service does not carry the client in memory.
+  // Loaded on demand: an embedded service does not load the pg-boss client.
   const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)
   return makeQueue({ store, now, random, onError })

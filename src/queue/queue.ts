@@ -1,9 +1,9 @@
 import type { Queryable } from '../storage/database.ts'
 
-/** The kinds of work that outlive a request: how many of each one node runs at a time, and all nodes for one group. */
+/** Job types that outlive a request, with the concurrency of one node and, across all nodes, of one group. */
 export const queues = {
   'report.generate': { concurrency: 5, perGroup: 5 },
-  // Worked on together: as many as there are, up to so many in one transaction.
+  // Processed in batches: all due jobs, up to this many in one transaction.
   'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
@@ -12,13 +12,13 @@ export const queues = {
 
 export type QueueName = keyof typeof queues
 
-/** Where a job stands among those that are due: low turns go first, and no group has more than its share running. */
+/** Position of a job among those due: lower turns go first, and no group runs more jobs than its limit. */
 export interface Place {
   group: string
   turn: number
 }
 
-/** A claim on a job: `fence` grows with each claim, so that only the newest holder can finish the job. */
+/** A claim on a job: `fence` grows with each claim, so only the latest holder can finish the job. */
 export interface Lease {
   id: string
   queue: QueueName
@@ -28,21 +28,21 @@ export interface Lease {
   attempt: number
 }
 
-/** What an engine must offer; everything above it is shared. */
+/** What each engine implements; everything above it is shared. */
 export interface JobStore {
   add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, place?: Place) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
-  /** Extends a lease by `leaseSeconds`; false when it is lost. */
+  /** Extends a lease by `leaseSeconds`; false when it was lost. */
   extend: (lease: Lease) => Promise<boolean>
-  /** Removes jobs of one queue inside the caller's transaction; false when a lease is lost. */
+  /** Removes jobs of one queue inside the caller's transaction; false when a lease was lost. */
   finish: (tx: Queryable, leases: readonly Lease[]) => Promise<boolean>
-  /** Gives the job back, to be claimed by anybody after `delayMs`. */
+  /** Gives the job back; any worker may claim it after `delayMs`. */
   release: (lease: Lease, delayMs: number) => Promise<void>
-  /** When the next job of the queue can be claimed, in epoch ms; null when that is unknown or never. */
+  /** When the next job of the queue can be claimed, in epoch ms; null when unknown or never. */
   nextDue: (queue: QueueName) => Promise<number | null>
-  /** Calls back as soon as a job of a queue may be due. */
+  /** Registers a callback for when a job of a queue may be due. */
   onWake: (wake: (queue: QueueName) => void) => void
-  /** The longest time between two looks at an idle queue, in ms: the safety net below wake-ups. */
+  /** Maximum time between two polls of an idle queue, in ms; the fallback when a wake-up is missed. */
   idlePollMs: number
   close: () => Promise<void>
 }
@@ -50,32 +50,32 @@ export interface JobStore {
 export const leaseSeconds = 30
 export const heartbeatSeconds = 10
 
-/** A job in a worker's hands. */
+/** A claimed job. */
 export interface Job {
   payload: unknown
   attempt: number
   /** Aborted when the lease is lost or the service stops. */
   signal: AbortSignal
-  /** Finishes the job inside the transaction that records its outcome. Throws `LeaseLost` to undo a stale one. */
+  /** Finishes the job inside the transaction that records its outcome. Throws `LeaseLost` to roll back a stale claim. */
   finish: (tx: Queryable) => Promise<void>
 }
 
 export type Work = (job: Job) => Promise<void>
 
-/** Jobs that are worked on together; `finish` finishes all of them, or throws `LeaseLost`. */
+/** Jobs processed together; `finish` finishes all of them, or throws `LeaseLost`. */
 export interface Batch extends Pick<Job, 'signal' | 'finish'> {
   payloads: readonly unknown[]
 }
 
-/** Work on many jobs at once; when it fails, each of them is tried alone. */
+/** Processes many jobs at once; when it fails, each job is tried alone. */
 export type WorkTogether = (batch: Batch) => Promise<void>
 
-/** Another worker may hold the job by now: whatever this one did must not become visible. */
+/** The lease expired and another worker may hold the job: this worker's effects must be rolled back. */
 export class LeaseLost extends Error {
   override name = 'LeaseLost'
 }
 
-/** Why `signal` of a job was aborted by a stopping service: give the job back, it is nobody's failure. */
+/** Reason of an abort by a stopping service: the job is given back and does not count as failed. */
 export class Stopping extends Error {
   override name = 'Stopping'
 }
@@ -88,8 +88,11 @@ export interface EnqueueOptions {
 export interface Queue {
   /** Adds a job inside the caller's transaction: it exists if and only if that commits. */
   enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: EnqueueOptions) => Promise<void>
-  /** Starts working on a queue in this process: on each job by itself, or on all that can be claimed at once. */
+  /** Starts processing a queue in this process: each job alone, or all claimable jobs as a batch. */
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
-  /** Stops claiming, lets running work end for up to `graceMs`, gives back the rest; adds jobs until `lastAdded`. */
+  /**
+   * Stops claiming, lets running work finish for up to `graceMs` and gives back the rest; accepts new jobs until `lastAdded`
+   * settles.
+   */
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
 }

@@ -11,20 +11,20 @@ import {
   type WorkTogether,
 } from './queue.ts'
 
-/** Works on jobs that were claimed together. */
+/** Processes jobs that were claimed together. */
 export type Run = {
-  /** How many jobs one call of `work` takes. */
+  /** Number of jobs per call of `work`. */
   atOnce: number
   work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish'>) => Promise<void>
 }
 
-/** Each job by itself. */
+/** Each job alone. */
 export const oneByOne = (work: Work): Run => ({
   atOnce: 1,
   work: ([lease], job) => work({ ...job, payload: lease?.payload, attempt: lease?.attempt ?? 1 }),
 })
 
-/** All that was claimed at once. */
+/** All jobs of a claim as one batch. */
 export const together = (work: WorkTogether): Run => ({
   atOnce: Number.POSITIVE_INFINITY,
   work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
@@ -43,7 +43,7 @@ export interface LoopOptions {
 interface Loop extends LoopOptions {
   running: Map<string, { lease: Lease; abort: AbortController; done: Promise<void> }>
   timer: NodeJS.Timeout | undefined
-  /** The look for jobs that is under way; `again` asks for another one right after it. */
+  /** The poll in flight; `again` requests another one right after it. */
   looking: Promise<void> | undefined
   again: boolean
   stopped: boolean
@@ -53,7 +53,7 @@ const errorPauseMs = 1_000
 const backoffLimitMs = 60_000
 const heldBackMs = 250
 
-/** Claims jobs of one queue and works on up to `concurrency` of them, woken by the store and by due times. */
+/** Claims jobs of one queue and runs up to `concurrency` of them, woken by the store and by due times. */
 export function startLoop(options: LoopOptions) {
   const loop: Loop = {
     ...options,
@@ -93,7 +93,7 @@ async function look(loop: Loop): Promise<void> {
   loop.again = false
 }
 
-/** Takes as many jobs as there are free hands; returns how long nothing more is to be had, in ms. */
+/** Claims as many jobs as there are free slots; returns the time in ms until more could be available. */
 async function fill(loop: Loop): Promise<number> {
   const { store, queue, running, concurrency } = loop
   const free = concurrency - running.size
@@ -101,10 +101,10 @@ async function fill(loop: Loop): Promise<number> {
   const leases = await store.claim(queue, free)
   const { atOnce } = loop.run
   for (let at = 0; at < leases.length; at += atOnce) start(loop, leases.slice(at, at + atOnce))
-  // All hands are full: the first to become free looks again.
+  // All slots are full: the first one to become free polls again.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
-  // What is due and was not claimed waits for its group, and will until one of the group's jobs ends.
+  // Due jobs that were not claimed wait for their group, until one of its jobs ends.
   const minMs = queues[queue].perGroup === null ? 0 : heldBackMs
   return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), minMs), store.idlePollMs)
 }
@@ -119,7 +119,7 @@ function start(loop: Loop, leases: Lease[]): void {
   if (loop.stopped) abort.abort(new Stopping())
 }
 
-/** A process may claim a job again while its own lapsed claim still runs: the fence tells them apart. */
+/** A process may claim a job again while its own expired claim still runs; the fence distinguishes them. */
 const claimOf = ({ id, fence }: Lease) => `${id}/${fence}`
 
 async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal): Promise<void> {
@@ -130,7 +130,7 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
   try {
     await run.work(leases, { signal, finish })
   } catch (error) {
-    // One of many may have spoilt it for all.
+    // A single job may have failed the whole batch.
     if (leases.length > 1) {
       if (!(error instanceof LeaseLost || error instanceof Stopping)) onError(error, queue)
       for (const lease of leases) await runJobs(loop, [lease], signal)
@@ -151,7 +151,7 @@ async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lea
 async function heartbeat({ store, queue, running, onError }: Loop): Promise<void> {
   for (const { lease, abort } of [...running.values()]) {
     const held = await store.extend(lease).catch((error) => {
-      // Not knowing is no loss: the next beat, or the fencing token at the end, decides.
+      // A failed heartbeat is harmless: the next one decides, or the fencing token at the end.
       onError(error, queue)
       return true
     })

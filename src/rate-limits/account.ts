@@ -8,17 +8,17 @@ import { type Limit, limitOf, rateOf } from './limit.ts'
 import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
 import { type DelayQueue, lineOf, type Pace, stepOf } from './throttle.ts'
 
-/** Whose calls are counted together, and what was counted in this process. */
+/** A rate-limit bucket: the requests that count together, and what this process has counted for them. */
 export interface Account {
-  /** The same on every node and at every start. */
+  /** The same on every node and after every restart. */
   key: string
   kind: 'key' | 'client' | 'network'
   general: Limit | null
   windows: (Window | undefined)[]
-  /** Null for those who are not known: they have no quota. */
+  /** Null for anonymous callers, who have no quota. */
   quotas: AccountAllowances | null
   line: DelayQueue | null
-  /** Set when it was dropped to make room: whoever holds it looks again. */
+  /** Set when the account was evicted: holders of a reference must look it up again. */
   isForgotten: boolean
 }
 
@@ -29,18 +29,18 @@ export interface AccountsOptions {
   quotas: QuotaSettings
   trustedProxies: readonly string[]
   now: () => number
-  /** How many are remembered of each sort. */
+  /** Maximum number of accounts in memory, for clients and for networks each. */
   most?: number
 }
 
-/** Finds the account of a request: its API key, else the token's client and subject, else the network it comes from. */
+/** Finds the account of a request: its API key, otherwise the token's client and subject, otherwise its network. */
 export interface Accounts {
   of: (request: FastifyRequest) => Account
-  /** Whatever was sent along: for what guards secrets (T-LIM-02). */
+  /** Ignores all credentials; used to limit attempts at guessing secrets (T-LIM-02). */
   ofNetwork: (request: Pick<FastifyRequest, 'raw'>) => Account
 }
 
-/** Bounded: many addresses take the places of other addresses, never those of clients. */
+/** Bounded: new addresses evict other addresses, never clients. */
 export function accounts({
   general,
   anonymous,
@@ -54,7 +54,7 @@ export function accounts({
   const isDirect = trustedProxies.length === 0
   const clients = remembered(most, now)
   const networks = remembered(most, now)
-  // Tokens and keys are remembered as one object each, connections are one anyway: no text is made for a known one.
+  // Cached tokens, API keys and connections are the same object each time, so a known one needs no key string.
   const seen = new WeakMap<object, Account>()
 
   const ofNetwork: Accounts['ofNetwork'] = ({ raw }) => {
@@ -71,7 +71,7 @@ export function accounts({
     const limit = own === null ? general : limitOf('default', own)
     const allowances = allowanceOf(key, quotas, identity.quota)
     const found = clients.get(key, () => fresh(key, 'key', limit, allowances, pace && lineOf(pace, own)))
-    // Its rate or quota may have been changed since.
+    // The key's rate or quota may have changed.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
     if (found.line && pace) found.line.stepMs = stepOf(pace, own)
@@ -93,7 +93,8 @@ export function accounts({
     ofNetwork,
     of: (request) => {
       const { apiKey, caller } = request
-      // Without a good token a key counts only where none is needed: a wrong one counts by its address, as all 401 do.
+      // Without a valid token an API key counts only where no token is needed; a request that gets 401 counts by its
+      // address.
       if (caller === null) return apiKey === null || needsToken(request) ? ofNetwork(request) : once(apiKey, ofKey)
       if ('refused' in caller) return ofNetwork(request)
       return apiKey === null ? once(caller.caller, ofCaller) : once(apiKey, ofKey)
@@ -101,7 +102,7 @@ export function accounts({
   }
 }
 
-/** Whether the route is closed to callers without a token; a path that is not there says nothing of it. */
+/** Whether the route requires a token; false for a path without a route. */
 export function needsToken(request: FastifyRequest): boolean {
   const { scope } = routeConfig(request)
   return scope !== undefined && scope !== 'public' && scope !== 'own'
@@ -109,7 +110,7 @@ export function needsToken(request: FastifyRequest): boolean {
 
 const maxKey = 200
 
-/** Parts are kept apart whatever they hold; long ones are kept as their digest. */
+/** Joins the parts unambiguously, whatever characters they contain; long keys are replaced by their digest. */
 function keyOf(kind: string, ...parts: string[]): string {
   const text = `${kind}:${parts.map(encodeURIComponent).join(',')}`
   return text.length <= maxKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
@@ -125,7 +126,7 @@ const fresh = (
 
 const looksForRoom = 8
 
-/** A map with room for so many; for a new one, ended ones go, and when there are none the oldest. */
+/** A bounded map: a new entry evicts accounts whose windows have ended, otherwise the oldest. */
 function remembered(most: number, now: () => number) {
   const known = new Map<string, Account>()
   const forget = (account: Account) => {
@@ -137,7 +138,7 @@ function remembered(most: number, now: () => number) {
     for (const account of known.values()) {
       if (isIdle(account, now())) forget(account)
       else if (known.size >= most && !isHeld(account)) {
-        // Still counted: to the back of the line of those who may go.
+        // Still counting: moved to the end of the eviction order.
         known.delete(account.key)
         known.set(account.key, account)
       }
@@ -161,7 +162,7 @@ function remembered(most: number, now: () => number) {
   }
 }
 
-/** Has something that only this process knows. */
+/** True when the account has state that exists only in this process. */
 const isHeld = ({ quotas, line }: Account) =>
   [quotas?.requests, quotas?.reports].some((one) => one && one.unsaved > 0) ||
   (line !== null && line.waiting.length > 0)

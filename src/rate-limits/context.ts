@@ -9,20 +9,22 @@ import type { Parts } from './parts.ts'
 import type { Allowances } from './quota.ts'
 import { lineIsFull, reserve } from './throttle.ts'
 
-/** One request on its way past the limits. */
+/** A request passing through the rate limits. */
 export interface AdmissionContext {
   request: FastifyRequest
   reply: FastifyReply
   done: (error?: Error) => void
   account: Account
-  /** The limit of the operation itself. */
+  /** The limit of this operation, besides the general one. */
   own: Limit | null
 }
 
-/** Where nothing is found, which is said before all else; OPTIONS has no route either, and an answer all the same. */
+/**
+ * True when the response will be 404 or 405, which takes precedence over 429. OPTIONS has no route either, but is answered.
+ */
 export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
-/** First step: headers and refusal of the windows. What nothing is found at goes on to its 404 or 405. */
+/** First step: sets the rate headers and returns the 429, if any. A request without a route continues to its 404 or 405. */
 export function refusalOf(
   { request, reply, account, own }: AdmissionContext,
   tight: Window | null,
@@ -35,7 +37,7 @@ export function refusalOf(
 
 const none: Allowances = { requests: null, reports: null }
 
-/** The quotas that a request uses: none where it is refused for want of a token, or where nothing is found. */
+/** The quotas a request uses: none when it will be refused for lack of a token, or has no route. */
 export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' | 'account'>): Allowances {
   const { quotas } = account
   if (quotas === null || isUnrouted(request)) return none
@@ -45,8 +47,8 @@ export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' 
 }
 
 /**
- * Gives back what a request has used of its quotas that was admitted and came to nothing, and tells so: all of it where it
- * was not allowed, else its report.
+ * Gives quota back for an admitted request that had no effect, and updates the headers: everything when it was not allowed,
+ * otherwise only its report.
  */
 export function giveBack(
   parts: Parts,
@@ -58,7 +60,7 @@ export function giveBack(
   const { requests, reports } = quotasOf(way)
   const month = monthAt(now())
   for (const one of what === 'all' ? [requests, reports] : [reports]) {
-    // A month that has begun since does not know of it.
+    // In a new month there is nothing to give back.
     if (one === null || one.period !== month.name) continue
     if (counters.shared === null) here.use(one, -1)
     else {
@@ -69,7 +71,9 @@ export function giveBack(
   tellQuota(reply, requests, reports, month)
 }
 
-/** Last step: on to the next policy, now or in turn; a call that finds no place gives back what it has used. */
+/**
+ * Last step: continues to the next policy, at once or after a delay. A call that finds the queue full gives its quota back.
+ */
 export function proceed(parts: Parts, way: AdmissionContext): void {
   const { monotonic, lines } = parts
   const { request, reply, done } = way
@@ -86,7 +90,7 @@ export function proceed(parts: Parts, way: AdmissionContext): void {
       reply.header('server-timing', `throttle;dur=${Math.max(0, Math.round(monotonic() - atMs))}`)
       done()
     })
-    // Whoever has hung up makes room for those behind.
+    // A client that disconnects leaves the queue.
     reply.raw.once('close', leave)
   }
 }

@@ -1,15 +1,15 @@
 import { type RateLines, rateLines } from './header-lines.ts'
 import type { Limit } from './limit.ts'
 
-/** What was counted against a limit in the window under way. */
+/** The count of a limit in the current window. */
 export interface Window {
   limit: Limit
-  /** Calls, the one at hand included; more than the limit allows when that one is refused. */
+  /** Calls including the current one; exceeds the limit when the current one is refused. */
   used: number
   endsAtMs: number
-  /** The end in whole epoch seconds, as answers say it. */
+  /** End of the window in whole epoch seconds, as sent in headers. */
   resetsAt: number
-  /** What of answers does not change while it lasts. */
+  /** Header text that stays the same throughout the window. */
   lines: RateLines
 }
 
@@ -19,8 +19,8 @@ export function windowOf(limit: Limit, used: number, endsAtMs: number): Window {
 }
 
 /**
- * Counts a call in a fixed window in this process: it begins with its first call. A window that ends further ahead than
- * windows are long is from before the clock was set back, and is over (T-LIM-01).
+ * Counts a call in this process in a fixed window, which starts with its first call. A window that ends later than now plus
+ * the window length predates a clock change and counts as ended (T-LIM-01).
  */
 export function takeHere(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
@@ -33,7 +33,7 @@ export function takeHere(windows: (Window | undefined)[], limit: Limit, atMs: nu
   return fresh
 }
 
-/** The window as it stands, without counting. */
+/** The current window, without counting a call. */
 export function lookHere(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
   const isOpen = open !== undefined && open.limit === limit && !isOver(open, atMs)
@@ -43,7 +43,7 @@ export function lookHere(windows: (Window | undefined)[], limit: Limit, atMs: nu
 export const isOver = ({ endsAtMs, limit }: Window, atMs: number): boolean =>
   atMs >= endsAtMs || endsAtMs - atMs > limit.windowMs
 
-/** Calls left in the window, never below zero. */
+/** Calls left in the window, at least 0. */
 export const remainingOf = ({ limit, used }: Window): number => (used < limit.calls ? limit.calls - used : 0)
 
 export const isExceeded = ({ limit, used }: Window): boolean => used > limit.calls
@@ -52,7 +52,7 @@ export const isExceeded = ({ limit, used }: Window): boolean => used > limit.cal
 export const secondsLeft = ({ endsAtMs }: Window, atMs: number): number =>
   Math.max(1, Math.ceil((endsAtMs - atMs) / 1_000))
 
-/** The one that answers show: with less left, or, when both are exceeded, the one to wait longer for. */
+/** The window that headers report: the one with fewer calls left or, when both are exceeded, the one that ends later. */
 export function tighter(one: Window | null, other: Window | null): Window | null {
   if (one === null || other === null) return one ?? other
   if (isExceeded(one) && isExceeded(other)) return other.endsAtMs > one.endsAtMs ? other : one

@@ -1,12 +1,12 @@
 import type { Limit } from './limit.ts'
 
 /**
- * What the lines of answers repeat, each made once and as one piece: text put together with `+` stays a tree of pieces in
- * memory, and is gathered anew with each answer it is part of.
+ * Builds a header fragment that many responses reuse as one flat string: concatenation with `+` makes a rope, which would be
+ * flattened again for each response.
  */
 const piece = (...parts: (string | number)[]): string => parts.join('')
 
-/** The lines of a window, around the calls left (twice) and the seconds until it ends. */
+/** Header text of a window: the caller inserts the calls left (twice) and the seconds until it ends. */
 export interface RateLines {
   toLeft: string
   toLeftAgain: string
@@ -19,11 +19,11 @@ export const rateLines = ({ name, calls, policy }: Limit, resetsAt: number): Rat
   end: policyEnd(policy),
 })
 
-/** What comes behind the seconds: the policies of an operation. */
+/** The text after the seconds: the RateLimit-Policy line of an operation. */
 export const policyEnd = (policies: string): string => piece('\r\nratelimit-policy: ', policies, '\r\n')
 
-/** The line of an allowance, and the next one as far as the calls left. */
+/** The text of a quota up to the calls left. */
 export const quotaStart = (limit: number): string => piece('x-quota-limit: ', limit, '\r\nx-quota-remaining: ')
 
-/** What comes behind the calls left. */
+/** The text after the calls left. */
 export const quotaEnd = (resetsAt: number): string => piece('\r\nx-quota-reset: ', resetsAt, '\r\n')

@@ -7,8 +7,8 @@ import type { Limit } from './limit.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
 /**
- * Tells of the window that is tightest, in the usual headers (the reset as epoch seconds) and in those of
- * draft-ietf-httpapi-ratelimit-headers-10 (the reset as seconds from now), and of every limit of the operation.
+ * Sets the headers of the tightest window, in the X-RateLimit form (reset as epoch seconds) and in that of
+ * draft-ietf-httpapi-ratelimit-headers-10 (reset as seconds from now), and lists every limit of the operation.
  */
 export function tellRate(
   reply: FastifyReply,
@@ -24,14 +24,14 @@ export function tellRate(
   setRawHeaderLines(reply, 'rate', `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`)
 }
 
-/** Tells of the quota with less left. */
+/** Sets the headers of the quota with fewer calls left. */
 export function tellQuota(reply: FastifyReply, one: Allowance | null, other: Allowance | null, month: Month): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
   setRawHeaderLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
 }
 
-/** The refusal of a call beyond a rate. */
+/** The 429 for a call beyond the rate. */
 export function rateExceeded(window: Window, atMs: number): Problem {
   const seconds = secondsLeft(window, atMs)
   const wait = seconds === 1 ? '1 second' : `${seconds} seconds`
@@ -40,7 +40,7 @@ export function rateExceeded(window: Window, atMs: number): Problem {
   })
 }
 
-/** The refusal of a call beyond a quota. */
+/** The 403 for a call beyond the quota. */
 export function quotaExceeded({ name, limit }: Allowance, month: Month): Problem {
   const end = new Date(month.endsAtMs).toISOString().slice(0, 10)
   return new Problem('QUOTA_EXCEEDED', `The quota of ${limit} ${name} a month is used up until ${end}`)

@@ -1,27 +1,29 @@
-/** So many calls in so many seconds. */
+/** A number of calls per number of seconds. */
 export interface Rate {
   calls: number
   seconds: number
 }
 
-/** Operations with a limit of their own besides the general one; `none` in a route's `config.limit` is counted nowhere. */
+/** Operations with their own limit besides the general one; `none` in a route's `config.limit` exempts it from counting. */
 export type LimitName = 'reports' | 'webhooks' | 'token'
 
-/** A rate with everything about it that answers repeat, made once. */
+/** A rate with the values that responses repeat, computed once. */
 export interface Limit extends Rate {
   name: string
-  /** Its place among the windows of an account. */
+  /** Its index in the windows of an account. */
   slot: number
   windowMs: number
-  /** Its item of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10). */
+  /** Its RateLimit-Policy item (draft-ietf-httpapi-ratelimit-headers-10). */
   policy: string
-  /** Guards secrets: when the shared counters are out of reach it is counted in the database, not in this process. */
+  /**
+   * Protects secrets: while the shared counters are unavailable it is counted in the database instead of in this process.
+   */
   isStrict: boolean
 }
 
 const slots = ['default', 'reports', 'webhooks', 'token']
 
-/** A rate under its name: `default`, or the name of an operation. */
+/** A named limit: `default`, or the name of an operation. */
 export function limitOf(name: string, { calls, seconds }: Rate): Limit {
   return {
     ...{ name, calls, seconds },
@@ -32,41 +34,41 @@ export function limitOf(name: string, { calls, seconds }: Rate): Limit {
   }
 }
 
-/** `6000/60` as a rate; for texts that were checked when they were taken. */
+/** Parses `6000/60`; the text must already be validated. */
 export function rateOf(text: string): Rate {
   const [calls, seconds] = text.split('/').map(Number)
   return { calls: calls as number, seconds: seconds as number }
 }
 
-/** What several processes count together in fixed windows. Rejects when the store does not answer in time. */
+/** Fixed windows shared by several processes. Rejects when the store does not respond in time. */
 export interface WindowStore {
-  /** Adds a call to the key's window, begun by its first; `used` is the sum after it. */
+  /** Adds a call to the key's window, which starts with its first call; `used` includes this call. */
   add: (key: string, seconds: number) => Promise<{ used: number; endsAtMs: number }>
   /** Null when no window is open. */
   look: (key: string) => Promise<{ used: number; endsAtMs: number } | null>
 }
 
-/** Allowances of calendar months; a period is named `2026-11`. */
+/** Monthly quotas, counted per calendar month; a period is named like `2026-11`. */
 export interface QuotaStore {
-  /** Takes a call unless the limit is reached, in one step; `used` is the sum after it. */
+  /** Atomically takes a call unless the limit is reached; `used` is the sum afterwards. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
-  /** Gives back a call that came to nothing. */
+  /** Gives a call back that had no effect. */
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
 }
 
-/** A key's use of a period. */
+/** Number of calls of a key in a period. */
 export type Use = [key: string, period: string, calls: number]
 
-/** Where quotas outlive every process. */
+/** Durable storage of quotas. */
 export interface QuotaRecord extends QuotaStore {
-  /** Adds uses and returns the sums after them, in their order. */
+  /** Adds uses; returns the resulting sums in the same order. */
   add: (uses: readonly Use[]) => Promise<number[]>
 }
 
-/** Where calls are counted. */
+/** The counters in use. */
 export interface Counters {
   record: QuotaRecord
-  /** Null where this process counts alone: answers then wait for nothing. */
+  /** Null when only this process counts; admission is then synchronous. */
   shared: { windows: WindowStore; strictWindows: WindowStore; quotas: QuotaStore } | null
 }

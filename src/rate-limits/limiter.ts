@@ -11,10 +11,10 @@ import { admitShared } from './shared.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
 import { type Usage, usages } from './usage.ts'
 
-/** What clients may do; null is without a limit. */
+/** The limits of clients; null means unlimited. */
 export interface LimitRules extends Record<LimitName, Rate | null> {
   general: Rate | null
-  /** Of each network, for requests without a good token or key. */
+  /** Per network, for requests without a valid token or API key. */
   anonymous: Rate | null
   throttle: Pace | null
   quotas: QuotaSettings
@@ -26,20 +26,20 @@ export interface LimiterOptions extends ThrottleOptions {
   trustedProxies: readonly string[]
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Is told when quotas cannot be saved or shared counters are out of reach. */
+  /** Called when quotas cannot be saved or shared counters are unavailable. */
   onError: (error: unknown) => void
 }
 
-/** Counts requests and decides which go on, which wait and which are refused. */
+/** Counts requests and decides which continue, which wait and which are refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
-  /** Takes back what an admitted request has used of quotas, all of it or its report; what is told of them, too. */
+  /** Gives quota of an admitted request back, all of it or only its report, and updates the quota headers. */
   giveBack: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
-  /** What the caller of a request may use and has used; counts nothing. */
+  /** Limits and usage of the caller; does not count as a call. */
   usage: (request: FastifyRequest) => Promise<Usage>
-  /** Lets those go on who wait. */
+  /** Lets all waiting requests continue. */
   release: () => void
-  /** Saves what was used. */
+  /** Saves pending usage. */
   close: () => Promise<void>
 }
 
@@ -64,8 +64,8 @@ function partsOf(options: LimiterOptions): Parts {
 }
 
 /**
- * Makes the judge of how much is too much, in the order: window (429), quota (403), throttle (a delay, or 429). Where this
- * process counts alone everything is decided in the same turn, without a promise.
+ * Makes the limiter. It checks in this order: window (429), quota (403), throttle (a delay, or 429). When only this process
+ * counts, the decision is synchronous, without a promise.
  */
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)

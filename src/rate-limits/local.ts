@@ -4,7 +4,7 @@ import { quotaExceeded, tellQuota } from './headers.ts'
 import type { Parts } from './parts.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
-/** A request where this process counts alone: judged in the same turn, once the use of the month is known. */
+/** Admits a request when only this process counts; synchronous once the month's usage is loaded. */
 export function admitHere(parts: Parts, way: AdmissionContext): void {
   const { account, own } = way
   const atMs = parts.now()

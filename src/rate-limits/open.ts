@@ -10,7 +10,7 @@ import { type LimitWindows, windowsIn, windowsOf } from './stores/windows.ts'
 export interface LimitCountersOptions {
   db: Database
   redisUrl: string | null
-  /** How long the store that nodes share may take to answer, ms; 50 for Redis and 500 for PostgreSQL unless told. */
+  /** Timeout of the shared store in ms; default 50 for Redis and 500 for PostgreSQL. */
   timeoutMs?: number
   now: () => number
   later: (ms: number, run: () => void) => () => void
@@ -25,9 +25,9 @@ const connections = 4
 const postgresTimeoutMs = 500
 
 /**
- * Where calls are counted: in Redis where it is named; else together in PostgreSQL, where other nodes may be; else in this
- * process. PostgreSQL is asked over connections of its own, so that counting never waits for the work that is counted.
- * Rejects with nothing left open.
+ * Opens the counters: in Redis when configured, otherwise in PostgreSQL, which other nodes may share, otherwise in this
+ * process. PostgreSQL counters use their own connection pool, so that counting never waits for the work being counted.
+ * Closes everything before it rejects.
  */
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
   const { db } = options

@@ -3,7 +3,7 @@ import type { Counters, Limit, LimitName } from './limit.ts'
 import type { calendar, quotasHere } from './quota.ts'
 import type { throttle } from './throttle.ts'
 
-/** Everything that the steps of a request's way share. */
+/** Dependencies shared by the admission steps. */
 export interface Parts {
   rules: Record<LimitName, Limit | null>
   accounts: Accounts

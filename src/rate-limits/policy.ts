@@ -5,14 +5,14 @@ import type { Limiter } from './limiter.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** A limit of its own besides the general one; `none` where nothing is counted. */
+    /** The limit of this operation besides the general one; `none` exempts it from counting. */
     limit?: LimitName | 'none'
   }
 }
 
 /**
- * How much is too much: 429 with Retry-After beyond a rate, 403 beyond a quota, a delay in between. Answers that follow say
- * where the client stands; paths that are not there are counted, and still answered with 404 or 405.
+ * Enforces rate limits: 429 with Retry-After beyond a rate, 403 beyond a quota, a delay in between. Later responses carry
+ * the limit headers; requests without a route are counted, and still get 404 or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(
   async (app, { limiter }) => {
@@ -29,12 +29,12 @@ export const limits = fastifyPlugin<{ limiter: Limiter }>(
 const refusals = new Set([401, 403, 429, 503])
 
 /**
- * A report is used by the answer that accepts one: a mistake, a fault or a repeated answer gives it back; a refusal, as of
- * a full queue, gives back the request, too.
+ * The report quota is used only by the response that accepts a report: a client error, a server error or a replayed response
+ * gives it back; a refusal, such as for a full queue, gives the request back too.
  */
 function settleByAnswer(route: RouteOptions, limiter: Limiter): void {
   const admitted = new WeakSet<FastifyRequest>()
-  // Runs for those who were admitted and are authorized: all others have used nothing, or have it back.
+  // Runs for admitted and authorized requests: all others have used nothing, or already got it back.
   const admit = async (request: FastifyRequest) => void admitted.add(request)
   const settle = async (request: FastifyRequest, reply: FastifyReply) => {
     if (!admitted.has(request)) return

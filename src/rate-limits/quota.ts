@@ -1,7 +1,7 @@
 import { quotaEnd, quotaStart } from './header-lines.ts'
 import type { QuotaRecord, Use } from './limit.ts'
 
-/** Requests and reports a month; null for as many as one likes. */
+/** Requests and reports per month; null means unlimited. */
 export interface QuotaSettings {
   requests: number | null
   reports: number | null
@@ -12,17 +12,17 @@ export interface Allowances {
   reports: Allowance | null
 }
 
-/** What an account may use in a month and has used, as far as this process knows. */
+/** An account's quota for a month and its usage, as far as this process knows. */
 export interface Allowance {
   key: string
   name: 'requests' | 'reports'
   limit: number
-  /** The start of its lines. */
+  /** The start of its header lines. */
   quotaStart: string
-  /** The month `used` is of; empty before the first look. */
+  /** The month that `used` belongs to; empty before it is loaded. */
   period: string
   used: number
-  /** How many of them the database does not know of yet. */
+  /** Number of calls not saved to the database yet. */
   unsaved: number
 }
 
@@ -31,19 +31,19 @@ const allowance = (account: string, name: Allowance['name'], limit: number | nul
     ? null
     : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
-/** What an account may use, and what of it a request uses that asks for no report. */
+/** The quotas of an account; `ofRequests` are those used by a request that accepts no report. */
 export interface AccountAllowances extends Allowances {
   ofRequests: Allowances
 }
 
-/** The allowances of an account, its own number of requests in place of the service's where it has one. */
+/** The quotas of an account; its own request quota overrides the service's. */
 export function allowanceOf(account: string, settings: QuotaSettings, own: number | null): AccountAllowances {
   const requests = allowance(account, 'requests', own ?? settings.requests)
   const reports = allowance(account, 'reports', settings.reports)
   return { requests, reports, ofRequests: { requests, reports: null } }
 }
 
-/** The allowances after another number of requests was set: what was used of them stays, saved or not. */
+/** Applies a changed request quota; usage is preserved, saved or not. */
 export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
   if (before.requests?.limit === now.requests?.limit) return before
   if (before.requests && now.requests) {
@@ -58,12 +58,12 @@ export const quotaLeft = ({ limit, used }: Allowance): number => (used < limit ?
 
 export interface QuotasHereOptions {
   record: QuotaRecord
-  /** Runs something after so many ms; returns how to call it off. */
+  /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
 }
 
-/** Counts quotas in this process: read at first use, saved every second and at the end. */
+/** Counts quotas in this process: usage is loaded on first use and saved every second and on close. */
 export function quotasHere(options: QuotasHereOptions) {
   const { record } = options
   const saver = savesLater(options)
@@ -73,7 +73,7 @@ export function quotasHere(options: QuotasHereOptions) {
     Object.assign(one, { period, used: used + saver.left(one.key, period), unsaved: 0 })
   }
   return {
-    /** Makes the use of this month known; at once where it is, or where the database answers at once. */
+    /** Loads the usage of the month; synchronous when it is loaded or the database is synchronous. */
     open: (one: Allowance, month: Month): undefined | Promise<void> => {
       if (one.period === month.name) return
       const used = record.look(one.key, month.name)
@@ -92,7 +92,7 @@ export function quotasHere(options: QuotasHereOptions) {
 
 const saveEveryMs = 1_000
 
-/** Saves what has changed, once a second; what could not be saved is tried again, until it is closed. */
+/** Saves changes once a second; failed saves are retried until it is closed. */
 function savesLater({ record, later, onError }: QuotasHereOptions) {
   const changed = new Set<Allowance>()
   const left = new Map<string, Use>()
@@ -113,7 +113,7 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
     try {
       const sums = await record.add(uses)
       own.forEach((one, at) => {
-        // Others may have used it too.
+        // Other processes may have added to the sum.
         if (one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
       })
     } catch (error) {
@@ -132,7 +132,7 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
   }
   return {
     keep,
-    /** What the database does not know of a period that was left. */
+    /** Unsaved calls of an allowance that has moved on to another period. */
     left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
     save: (one: Allowance) => {
       changed.add(one)
@@ -146,15 +146,15 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
   }
 }
 
-/** A calendar month of UTC, in which quotas are counted. */
+/** A calendar month in UTC, the period of quotas. */
 export interface Month {
   /** `2026-11` */
   name: string
   startsAtMs: number
   endsAtMs: number
-  /** The end in epoch seconds, as answers say it. */
+  /** The end in epoch seconds, as sent in headers. */
   resetsAt: number
-  /** The end of the lines of a quota. */
+  /** The end of the header lines of a quota. */
   quotaEnd: string
 }
 
@@ -172,7 +172,7 @@ export function monthOf(atMs: number): Month {
   }
 }
 
-/** The month of an instant, made anew when it changes. */
+/** Returns the month of an instant, cached until it changes. */
 export function calendar(): (atMs: number) => Month {
   let month = monthOf(0)
   return (atMs) => {

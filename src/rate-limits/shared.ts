@@ -6,14 +6,14 @@ import type { Counters, Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowance } from './quota.ts'
 
-/** A request where several processes count together. */
+/** Admits a request when several processes count together. */
 export function admitShared(parts: Parts, way: AdmissionContext): void {
   judge(parts, way).then((next) => next(), way.done)
 }
 
 const sharedOf = ({ counters }: Parts) => counters.shared as NonNullable<Counters['shared']>
 
-/** Asks the stores; what is to be done with the request comes back, to be done once. */
+/** Counts in the shared stores; returns the next step, to be run once. */
 async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
   const { account, own } = way
   const both = [take(parts, account, account.general), take(parts, account, own)] as const
@@ -23,8 +23,8 @@ async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
 }
 
 /**
- * Counts one call where all processes count; in this one while they cannot, from where all stood when they were last
- * heard of. What this process counts is copied: others count on while it is judged.
+ * Counts one call in the shared store; while that is unavailable, in this process, starting from the last known count. The
+ * window is copied, because other requests change the original.
  */
 async function take(parts: Parts, account: Account, limit: Limit | null): Promise<Window | null> {
   if (limit === null) return null
@@ -45,7 +45,7 @@ async function use(parts: Parts, way: AdmissionContext): Promise<() => void> {
   const month = parts.monthAt(parts.now())
   const { requests, reports } = quotasOf(way)
   const taken: Allowance[] = []
-  // What cannot be given back is told, and changes no answer.
+  // A failure to give quota back is reported and does not change the response.
   const giveBack = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name))).catch(parts.onError)
   let exceeded: Allowance | undefined
   try {

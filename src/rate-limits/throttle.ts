@@ -1,12 +1,12 @@
 import { Problem } from '../http/problems/problem.ts'
 import type { Rate } from './limit.ts'
 
-/** How fast calls are let through once a burst was. */
+/** The rate at which calls continue after a burst. */
 export interface Pace extends Rate {
   burst: number
 }
 
-/** Where a client stands: when its next call would be due were there no burst, and who waits. */
+/** The delay queue of a client: when its next call would be due without a burst, and which calls wait. */
 export interface DelayQueue {
   stepMs: number
   toleranceMs: number
@@ -16,34 +16,35 @@ export interface DelayQueue {
 }
 
 export interface ThrottleOptions {
-  /** Milliseconds of a clock that is never set. */
+  /** A monotonic clock, in ms. */
   monotonic: () => number
-  /** Runs something after so many ms; returns how to call it off. */
+  /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
 }
 
-/** The longest delay, and how many of one client may wait at once. */
+/** Maximum delay, and maximum number of waiting calls per client. */
 export const maxWaitMs = 2_000
 export const maxWaiting = 100
 
 const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
 
-/** The time between two calls; for one with a rate of its own at most what that allows. */
+/** Time between two calls in ms; an account with its own rate is never slower than that rate. */
 export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
-/** A line in which nobody stands; one with a rate of its own is let through at least as fast as that. */
+/** An empty queue; an account with its own rate passes at least at that rate. */
 export function lineOf(pace: Pace, own: Rate | null): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
   return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
 }
 
-/** A place in the line. */
+/** The result of reserving a slot in the queue. */
 export type Place = 'free' | 'full' | { dueMs: number }
 
 /**
- * Takes a place by the generic cell rate algorithm: after a burst each call is due one step behind the one before, so the
- * order is kept. `full` beyond the longest wait or the bound of those who wait; the line then stays as it was.
+ * Reserves a slot by the generic cell rate algorithm: after a burst each call is due one step after the previous one, so the
+ * order is preserved. Returns `full` beyond the maximum delay or number of waiting calls, and then leaves the queue
+ * unchanged.
  */
 export function reserve(line: DelayQueue, atMs: number): Place {
   const nextMs = Math.max(line.nextMs, atMs) + line.stepMs
@@ -57,7 +58,7 @@ export function reserve(line: DelayQueue, atMs: number): Place {
   return { dueMs }
 }
 
-/** Whoever waits is let go on in the order of the line; `leave` takes one out of it. */
+/** Runs waiting calls in queue order; the function returned by `wait` removes a call from the queue. */
 export function throttle({ monotonic, later }: ThrottleOptions) {
   const lines = new Set<DelayQueue>()
   const drain = (line: DelayQueue, untilMs: number) => {
@@ -81,7 +82,7 @@ export function throttle({ monotonic, later }: ThrottleOptions) {
         if (at >= 0) line.waiting.splice(at, 1)
       }
     },
-    /** Lets everybody go on at once: the service stops. */
+    /** Runs all waiting calls at once, when the service stops. */
     release: () => {
       for (const line of lines) {
         line.cancel?.()
@@ -91,6 +92,6 @@ export function throttle({ monotonic, later }: ThrottleOptions) {
   }
 }
 
-/** The refusal of a call for which the line is too long. */
+/** The 429 for a call that finds the queue full. */
 export const lineIsFull = () =>
   new Problem('RATE_LIMIT_EXCEEDED', 'Too many requests at once: wait 2 seconds', { headers: { 'retry-after': '2' } })

@@ -30,7 +30,7 @@ const QuotaUsage = Type.Object({
 const UsageView = Type.Object({
   countedBy: Type.String({
     enum: ['key', 'client'],
-    // A constant named `Client` would be the name of the client itself in Go.
+    // A constant named `Client` would clash with the name of the client itself in Go.
     'x-enum-varnames': ['CountedByKey', 'CountedByClient'],
     description: 'The API key, or client and subject of the token',
   }),
@@ -43,8 +43,8 @@ export type Usage = Static<typeof UsageView>
 const keptMs = 1_000
 
 /**
- * What accounts may use and have used. Where stores are asked, they are asked once for all who want to know at the same
- * time, and not again for a second: the question is not counted, so it must not be a way to load them.
+ * Limits and usage of accounts. Shared stores are queried once for concurrent requests, and the result is cached for a
+ * second: this operation is not counted, so it must not be a way to overload the stores.
  */
 export function usages(parts: Parts): (account: Account) => Promise<Usage> {
   const { counters, monotonic } = parts
@@ -107,12 +107,12 @@ async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one:
   Object.assign(one, { used: await shared.quotas.look(one.key, month.name), period: month.name })
 }
 
-/** What a service without limits says. */
+/** The response of a service without limits. */
 const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
 
-/** GET /api/usage: what the caller may use and has used, for every valid token; the question itself counts nothing. */
+/** GET /api/usage: limits and usage of the caller, for every valid token; not counted itself. */
 interface UsageOptions {
-  /** What the caller of a request may use and has used. */
+  /** Limits and usage of the caller of a request. */
   limiter?: { usage: (request: FastifyRequest) => Promise<Usage> }
 }
 

@@ -2,7 +2,7 @@ import type { Database } from '../storage/database.ts'
 import { batched } from '../storage/request-counts.ts'
 import { sweepBelow } from '../storage/sweep.ts'
 
-/** The calls of one client to one version; the client is null for calls without a good token. */
+/** The calls of one client to one version; `clientId` is null for calls without a valid token. */
 export interface VersionCalls {
   version: string
   clientId: string | null
@@ -12,11 +12,11 @@ export interface VersionCalls {
 }
 
 export interface VersionCallCounter {
-  /** Counts a call: one step in a map, written down later. */
+  /** Counts a call in memory; it is saved later. */
   count: (version: string, clientId: string | null) => void
-  /** Writes down what was counted, and keeps counting. */
+  /** Saves the counts and keeps counting. */
   flush: () => Promise<void>
-  /** Writes down the rest and ends. */
+  /** Saves the remaining counts and stops. */
   close: () => Promise<void>
 }
 
@@ -31,7 +31,10 @@ interface Counted {
   lastMs: number
 }
 
-/** Counts who calls deprecated versions, in memory first. Versions have no space in their names, whatever clients have. */
+/**
+ * Counts the callers of deprecated versions in memory first. Keys are separated by a space, which version names never
+ * contain.
+ */
 export function versionCallCounter({ db, now, onError }: VersionCallOptions): VersionCallCounter {
   const { add, flush, close } = batched<Counted>({
     write: (counted) => save(db, counted),
@@ -53,7 +56,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
     const lastCallAt = new Date(lastMs).toISOString()
     return { version: key.slice(0, space), clientId: key.slice(space + 1), calls, lastCallAt }
   })
-  // In one order: nodes that write the same rows at once would otherwise wait for each other.
+  // Sorted, so that nodes that write the same rows at once do not deadlock.
   rows.sort((one, other) => (`${one.version} ${one.clientId}` < `${other.version} ${other.clientId}` ? -1 : 1))
   await db.write(async (tx) => {
     for (let at = 0; at < rows.length; at += rowsAtOnce) {
@@ -63,7 +66,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
         .onConflict((conflict) =>
           conflict.columns(['version', 'clientId']).doUpdateSet((row) => ({
             calls: row('versionCalls.calls', '+', row.ref('excluded.calls')),
-            // Of two nodes the one that writes last may have counted earlier calls.
+            // The node that writes last may have counted earlier calls.
             lastCallAt: row
               .case()
               .when('versionCalls.lastCallAt', '>', row.ref('excluded.lastCallAt'))
@@ -77,10 +80,10 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
   })
 }
 
-/** More than that nobody reads; an operator who wants them all has the table. */
+/** More entries would not be read; operators can query the table for all of them. */
 const maxShown = 1_000
 
-/** Who has called which version, the latest 1,000 of them first. */
+/** The callers of each version, the latest 1,000 first. */
 export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
   return (await calls.limit(maxShown).execute()).map(({ clientId, ...row }) => ({
@@ -92,7 +95,7 @@ export async function readVersionCalls({ read }: Database): Promise<VersionCalls
 const keptDays = 400
 const dayMs = 86_400_000
 
-/** Forgets who has not called for long. */
+/** Deletes the counts of clients that have not called for a long time. */
 export async function expireVersionCalls(db: Database, now: () => number): Promise<void> {
   const before = new Date(now() - keptDays * dayMs).toISOString()
   await sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)

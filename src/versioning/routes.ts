@@ -4,10 +4,10 @@ import { Fields } from '../http/pagination.ts'
 import { partialResponse } from '../http/partial-schema.ts'
 import type { VersionStatus } from './version-of-path.ts'
 
-/** How often somebody has called a version, and when last. */
+/** How often a client has called a version, and when last. */
 export interface Calls {
   version: string
-  /** Null for calls without a good token. */
+  /** Null for calls without a valid token. */
   clientId: string | null
   calls: number
   lastCallAt: string
@@ -15,7 +15,7 @@ export interface Calls {
 
 export interface VersionListOptions {
   lives: readonly VersionStatus[]
-  /** Who has called which of the deprecated versions, the latest first. */
+  /** The callers of deprecated versions, latest first. */
   calls: () => Promise<readonly Calls[]>
 }
 
@@ -47,7 +47,7 @@ const VersionView = partialResponse(
   }),
 )
 
-/** GET /api/versions: what becomes of each version of the interface, and who still calls those that end. */
+/** GET /api/versions: the lifecycle of each version, and the remaining callers of those that end. */
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
   const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the versions of the interface' }
   const querystring = Type.Object({
@@ -60,14 +60,14 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
 
 const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
 
-/** Each version with its callers, absent values left out. */
+/** Each version with its callers; null members are left out. */
 export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),
     ...(successor !== null && { successor }),
-    // A version that goes on after all has no callers to write to.
+    // A version that became active again lists no callers.
     clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
   }))
 }

@@ -1,33 +1,33 @@
-/** What becomes of a version of the interface, as the operator has set it. */
+/** Lifecycle of an API version, as the operator configured it. */
 export interface VersionStatus {
-  /** `v1`, which is also the prefix of its paths. */
+  /** For example `v1`; also the prefix of its paths. */
   version: string
   status: 'active' | 'deprecated' | 'retired'
-  /** Fixed-width ISO text; set where the version is deprecated, and where it was. */
+  /** Fixed-width ISO text; set for deprecated versions and for retired ones that had been deprecated. */
   deprecatedAt: string | null
-  /** From when on it may be retired. */
+  /** The earliest time at which it may be retired. */
   sunsetAt: string | null
-  /** The version to go to. */
+  /** The version that replaces it. */
   successor: string | null
-  /** What its Deprecation header says. */
+  /** Form of its Deprecation header. */
   deprecation: 'true' | 'date'
-  /** First segments of the paths that it has without a prefix. */
+  /** First path segments that it also serves without a prefix. */
   bare: readonly string[]
 }
 
-/** The version of a request target, and its path there without a prefix. */
+/** The version of a request target, and the path without the prefix. */
 interface Placed {
   life: VersionStatus
   path: string
 }
 
-/** Tells whether a request target belongs to a version of the given status, and to which. */
+/** Returns the version of the given status that a request target belongs to. */
 type Place = (target: string) => Placed | undefined
 
-/** Origin (RFC 9112 §3.2.2), first segment and rest of a path; the router ends a path in the same way. */
+/** Origin (RFC 9112 §3.2.2), first segment and rest of a path; the router ends a path at the same characters. */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
-/** Finds the version of a request target among those with the status; undefined where there is none of them. */
+/** Builds a matcher for the versions of one status; undefined when no version has it. */
 export function versionMatcher(lives: readonly VersionStatus[], status: VersionStatus['status']): Place | undefined {
   const ofSegment = new Map<string, { life: VersionStatus; isBare: boolean }>()
   for (const life of lives.filter((one) => one.status === status)) {
@@ -43,7 +43,7 @@ export function versionMatcher(lives: readonly VersionStatus[], status: VersionS
   }
 }
 
-/** As the router reads it: `/%761` is `/v1`. */
+/** Decodes a segment as the router does: `/%761` is `/v1`. */
 function decoded(segment: string): string {
   if (!segment.includes('%')) return segment
   try {
@@ -53,11 +53,11 @@ function decoded(segment: string): string {
   }
 }
 
-/** The bytes of a path that a URI may not have, such as the `>` that would end a link, become percent-encoded. */
+/** Percent-encodes bytes that a URI may not contain, such as the `>` that would end a link. */
 const asReference = (path: string): string =>
   path.replace(/[^\w\-.~!$&'()*+,;=:@%/]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
-/** Where the same path is in the version's successor; null where it has none. */
+/** The same path in the version's successor; null when there is none. */
 export const successorPath = ({ life: { successor }, path }: Placed): string | null =>
   successor === null ? null : asReference(`/${successor}${path}`)
 

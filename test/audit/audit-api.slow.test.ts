@@ -21,7 +21,7 @@ forEachEngine((engine) => {
     service = await testApp(db, { sealer })
   })
   after(async () => {
-    // What breaks while the database is taken away is none of the suite's.
+    // Faults caused by closing the database are not failures of the suite.
     const faults = [...service.faults]
     await service.app.close()
     await db.close()
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
   const newest = async (event: string) => (await list(`?event=${event}&limit=1`)).json()[0]
 
   describe('GET /api/audit', () => {
-    it('200 newest first, page by page in both directions, never from a cache of others', async () => {
+    it('200 newest first, paginated in both directions, and never from a shared cache', async () => {
       for (let n = 0; n < 5; n++) await add(`Key ${n}`)
       const first = await list('?limit=2')
       assert.equal(first.headers['cache-control'], 'private, no-cache')
@@ -53,18 +53,18 @@ forEachEngine((engine) => {
       assert.deepEqual(names(await service.send({ url: prev, scopes: 'audit:read' })), ['Key 4', 'Key 3'])
     })
 
-    it('200 for the scope admin as well', async () => {
+    it('200 with the scope admin too', async () => {
       assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
     })
 
-    it('where a request came from: behind a proxy of ours what it says, whatever the client wrote before', async () => {
+    it('the address of a request behind a trusted proxy is the one the proxy appended', async () => {
       const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
       const payload = { name: 'From afar' }
       await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })
       assert.equal((await newest('key.created')).address, '198.51.100.7')
     })
 
-    it('only what is asked for: event, client, subject, target, time', async () => {
+    it('filters by event, client, subject, target and time', async () => {
       service.clock.now += 3_600_000
       const since = new Date(service.clock.now).toISOString()
       const { id } = (await add('Filtered')).json()
@@ -86,13 +86,13 @@ forEachEngine((engine) => {
     })
 
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
-      it(`405 for ${method}: nobody changes it`, async () => {
+      it(`405 for ${method}: the log is read-only`, async () => {
         assert.equal((await service.send({ method, url: '/api/audit', scopes: 'admin' })).statusCode, 405)
       })
     }
   })
 
-  it('webhooks: created and deleted, with the host alone of the address', async () => {
+  it('webhooks: created and deleted, with only the host of the URL', async () => {
     const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook/s3cret?token=s3cret' }
     const { id } = (await service.send({ method: 'POST', url: '/api/webhooks', payload })).json()
     await service.send({ method: 'DELETE', url: `/api/webhooks/${id}` })
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('a credential over plain HTTP, which stays unread: by the service and by the listener that redirects', async () => {
+  it('a credential over plain HTTP is recorded without its value, by the service and by the redirect listener', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
     assert.deepEqual(told, [{ address: '127.0.0.1', header: 'x-api-key' }])
   })
 
-  it('tokens: granted, refused, revoked; no secret and no token anywhere', async () => {
+  it('tokens: granted, refused, revoked; without any secret or token', async () => {
     const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
     const server = await served(db, { audit })
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }

@@ -30,7 +30,7 @@ forEachEngine((engine) => {
         Array.from({ length: count }, (_, n) => ({ event, at, target: `cli_${n}` })),
       ),
     )
-  /** What somebody does who has the database, its owner's rights, and not the master key. */
+  /** An attack with the rights of the database owner, but without the master key. */
   const tamper = async (statement: string) => {
     const guards = {
       sqlite: ['drop trigger audit_entries_no_update', 'drop trigger audit_entries_no_delete'],
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
   }
 
   describe('the audit log (S-17)', () => {
-    it('numbers entries from 1 without a gap, each in the transaction of what it tells of', async () => {
+    it('numbers entries from 1 without gaps, each in the transaction it describes', async () => {
       const record = auditRecorder(sealer, () => start)
       await db.write((tx) => record(tx, { event: 'key.created', target: 'a', details: { name: 'x' } }))
       const undone = db.write(async (tx) => {
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('one whole chain of 80 transactions that two processes write at once', async () => {
+    it('forms one valid chain from 80 transactions of two concurrent processes', async () => {
       const other = await openDatabase(db.url)
       const record = auditRecorder(sealer, () => start)
       const one = (database: Database, n: number) =>
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       assert.deepEqual([verdict.sequence, verdict.hash], [80, found.at(-1)?.hash])
     })
 
-    it('refuses to change or remove an entry', async () => {
+    it('rejects updates and deletes of entries', async () => {
       await add(1)
       for (const statement of ["update audit_entries set event = 'x'", 'delete from audit_entries']) {
         await assert.rejects(
@@ -91,14 +91,14 @@ forEachEngine((engine) => {
       ['a removed entry', 'delete from audit_entries where sequence = 2', 2, /missing/],
       ['a removed end', 'delete from audit_entries where sequence > 4', 5, /missing/],
       [
-        'two entries in each other’s place',
+        'an entry with the target of another',
         'update audit_entries set target = (select target from audit_entries where sequence = 3) where sequence = 2',
         2,
         /altered/,
       ],
     ]
     for (const [what, statement, sequence, reason] of attacks) {
-      it(`verify finds ${what}`, async () => {
+      it(`verify detects ${what}`, async () => {
         await add(6)
         await tamper(statement)
         const verdict = await verifyAudit(db, sealer)
@@ -108,13 +108,13 @@ forEachEngine((engine) => {
       })
     }
 
-    it('verify finds entries chained without the master key', async () => {
+    it('verify detects entries chained without the master key', async () => {
       const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
       await db.write((tx) => appendAudit(tx, stranger, [{ event: 'key.created', at }]))
       assert.deepEqual(await verifyAudit(db, sealer), { whole: false, sequence: 1, reason: 'was altered' })
     })
 
-    it('verify finds an end that was cut off together with the head, by a place noted before', async () => {
+    it('verify detects a truncated end with a matching head, by an anchor noted before', async () => {
       await add(4)
       const noted = await verifyAudit(db, sealer)
       assert.ok(noted.whole)
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('what is written in the background', () => {
+  describe('background writes', () => {
     const buffer = (database = db) => {
       const clock = { now: start }
       const faults: unknown[] = []
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       return { ...audit, clock, faults }
     }
 
-    it('is there after flush, in order, in one chain', async () => {
+    it('are stored after flush, in order, in one chain', async () => {
       const { note, flush } = buffer()
       for (let n = 0; n < 1_200; n++) note({ event: 'token.granted', clientId: `cli_${n}` })
       await flush()
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('tells the first refusal of a kind at once and the others of that minute as a number', async () => {
+    it('record the first refusal of a kind at once and the others of that minute as a count', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       for (let n = 0; n < 500; n++) tally({ ...denied, requestId: `r${n}` })
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('is bounded: of 10,000 kinds of refusals in a minute 60 are told, the others counted', async () => {
+    it('are bounded: of 10,000 kinds of refusals in a minute 60 are recorded, the others counted', async () => {
       const { tally, flush } = buffer()
       for (let n = 0; n < 10_000; n++) tally({ event: 'credential.plaintext', address: `192.0.2.${n}` })
       await flush()
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.event, found.at(-1)?.details], ['audit.overflow', '{"entries":9940}'])
     })
 
-    it('counts what a client does over and over, and loses none of 1,100 kinds', async () => {
+    it('count repeated events of a client, and lose none of 1,100 kinds', async () => {
       const { repeated, flush } = buffer()
       const granted = (n: number) => ({ event: 'token.granted', clientId: `cli_${n}` }) as const
       for (let n = 0; n < 1_100; n++) repeated({ ...granted(n), requestId: `r${n}` })
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.clientId, found.at(-1)?.details], ['cli_0', '{"more":20}'])
     })
 
-    it('is kept while the store is away, up to 10,000 entries, and what is lost is told', async () => {
+    it('stay queued while the store is unavailable, up to 10,000 entries, and report how many were dropped', async () => {
       let away = true
       const failing: Database = { ...db, write: (unit) => (away ? Promise.reject(new Error('away')) : db.write(unit)) }
       const { note, flush } = buffer(failing)

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { type Mounted, mount, send } from './support.ts'
 
-describe('acceptable', () => {
+describe('acceptable (content negotiation)', () => {
   let mounted: Mounted
   let reached: string[]
   before(async () => {
@@ -65,12 +65,12 @@ describe('acceptable', () => {
       'json',
       'text/x;note="application/json, */*"',
     ]
-    it('200 without it', async () => assert.equal(await status({}), 200))
+    it('200 without Accept', async () => assert.equal(await status({}), 200))
     for (const accept of enough) {
       it(`200 for "${accept}"`, async () => assert.equal(await status({ accept }), 200))
     }
     for (const accept of tooLittle) {
-      it(`406 NOT_ACCEPTABLE for "${accept}", and nothing is done`, async () => {
+      it(`406 NOT_ACCEPTABLE for "${accept}", and the handler does not run`, async () => {
         reached.length = 0
         const answer = await send(mounted, { url: '/things', headers: { accept } })
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [406, 'NOT_ACCEPTABLE'])
@@ -79,7 +79,7 @@ describe('acceptable', () => {
       })
     }
 
-    it('406 to a write before its body is judged, and nothing is written', async () => {
+    it('406 to a write before its body is validated, and nothing is written', async () => {
       reached.length = 0
       const post = (payload: string, type = 'application/json') =>
         status({ accept: 'text/html', 'content-type': type }, '/things', { method: 'POST', payload })
@@ -89,7 +89,7 @@ describe('acceptable', () => {
       assert.deepEqual(reached, [])
     })
 
-    it('204 to a removal whatever it says: there is no representation', async () => {
+    it('204 to DELETE for any Accept: there is no representation', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/things', { method: 'DELETE' }), 204)
     })
 
@@ -98,7 +98,7 @@ describe('acceptable', () => {
       assert.deepEqual([answer.statusCode, answer.body], [406, ''])
     })
 
-    it('the declared media types count, without their parameters', async () => {
+    it('declared media types are matched without their parameters', async () => {
       assert.equal(await status({ accept: 'text/csv' }, '/file'), 200)
       assert.equal(await status({ accept: 'application/json' }, '/file'), 406)
       for (const accept of ['text/html', 'application/json', 'text/*']) {
@@ -107,12 +107,12 @@ describe('acceptable', () => {
       assert.equal(await status({ accept: 'text/csv' }, '/page'), 406)
     })
 
-    it('200 from a route that judges by itself, and from probes', async () => {
+    it('200 from routes that negotiate themselves, and from probes', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/own'), 200)
       assert.equal(await status({ accept: 'text/html' }, '/probe'), 200)
     })
 
-    it('404, 405 and 401 come before it, and are sent whatever it says', async () => {
+    it('404, 405 and 401 take precedence and are sent for any Accept', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/nothing'), 404)
       assert.equal(await status({ accept: 'text/html' }, '/things', { method: 'PUT' }), 405)
       assert.equal(await status({ accept: 'text/html' }, '/guarded'), 401)
@@ -120,9 +120,9 @@ describe('acceptable', () => {
     })
   })
 
-  describe('Accept-Encoding that refuses plain content (RFC 9110 §12.5.3)', () => {
+  describe('Accept-Encoding that rejects plain content (RFC 9110 §12.5.3)', () => {
     const code = (encoding: string, url?: string) => status({ 'accept-encoding': encoding }, url)
-    it('406 when it takes no coding of ours either', async () => {
+    it('406 when it accepts no supported coding either', async () => {
       for (const encoding of [
         'identity;q=0',
         '*;q=0',
@@ -134,11 +134,11 @@ describe('acceptable', () => {
       }
     })
 
-    it('406 for what is never compressed (T-HTTP-16)', async () => {
+    it('406 for content that is never compressed (T-HTTP-16)', async () => {
       assert.equal(await code('gzip, identity;q=0', '/secret'), 406)
     })
 
-    it('200 when plain content is not refused', async () => {
+    it('200 when plain content is acceptable', async () => {
       for (const encoding of ['', 'gzip', 'identity', 'identity;q=0.1', '*;q=0, identity', 'deflate', 'x;q=0']) {
         assert.equal(await code(encoding), 200, encoding)
         assert.equal(await code(encoding, '/secret'), 200, encoding)
@@ -146,7 +146,7 @@ describe('acceptable', () => {
       assert.equal(await code('identity;q=0, gzip'), 200)
     })
 
-    it('404 and 405 are sent all the same', async () => {
+    it('404 and 405 are still sent', async () => {
       assert.equal(await code('*;q=0', '/nothing'), 404)
       assert.equal(await status({ 'accept-encoding': '*;q=0' }, '/things', { method: 'PUT' }), 405)
     })

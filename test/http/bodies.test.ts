@@ -15,7 +15,7 @@ const patchType = 'application/merge-patch+json'
 
 describe('bodies', () => {
   let mounted: Mounted
-  /** What reached a handler: every entry passed the schema. */
+  /** Bodies that reached a handler: each passed the schema. */
   const reached: unknown[] = []
   before(async () => {
     const routes: Parameters<typeof mount>[1] = (app) => {
@@ -52,7 +52,7 @@ describe('bodies', () => {
   const pen = '{"name":"Pen","price":1.5}'
 
   describe('the media type', () => {
-    it('200 as application/json, whatever the case and the parameters', async () => {
+    it('200 for application/json in any case, with parameters', async () => {
       for (const type of [
         json,
         'Application/JSON',
@@ -63,7 +63,7 @@ describe('bodies', () => {
       }
     })
 
-    it('415 as anything else, or without a type', async () => {
+    it('415 for any other type, or none', async () => {
       const others = [
         'text/plain',
         'application/x-www-form-urlencoded',
@@ -96,7 +96,7 @@ describe('bodies', () => {
       )
     })
 
-    it('415 in any charset but UTF-8, whatever else the parameters are', async () => {
+    it('415 for any charset but UTF-8, whatever the other parameters', async () => {
       for (const parameters of [
         'charset=UTF-8',
         'charset="Utf-8"',
@@ -122,13 +122,13 @@ describe('bodies', () => {
       }
     })
 
-    it('415 as another type of JSON, which means something else', async () => {
+    it('415 for other JSON types, which have another meaning', async () => {
       for (const name of ['vnd.plinth.v1', 'ld', 'problem', 'json-patch', 'hal']) {
         assert.equal((await post(pen, `application/${name}+json`)).statusCode, 415, name)
       }
     })
 
-    it('415 tells what would be read (RFC 9110 §15.5.16)', async () => {
+    it('415 lists the accepted media types (RFC 9110 §15.5.16)', async () => {
       assert.equal((await post(pen, 'text/plain')).headers.accept, json)
       const coded = await post(pen, json, { 'content-encoding': 'gzip' })
       assert.deepEqual([coded.headers['accept-encoding'], coded.headers.accept], ['identity', undefined])
@@ -137,14 +137,14 @@ describe('bodies', () => {
       assert.equal(patch.headers['accept-patch'], `${patchType}, ${json}`)
     })
 
-    it('415 for a compressed body, which is never expanded (T-HTTP-08)', async () => {
+    it('415 for a compressed body, which is never decompressed (T-HTTP-08)', async () => {
       for (const coding of ['gzip', 'br', 'deflate', 'gzip, identity']) {
         assert.equal((await post(pen, json, { 'content-encoding': coding })).statusCode, 415, coding)
       }
       assert.equal((await post(pen, json, { 'content-encoding': 'identity' })).statusCode, 200)
     })
 
-    it('415 or 400 for odd forms of the header, never unvalidated to the handler (T-HTTP-07)', async () => {
+    it('415 or 400 for malformed Content-Type; an unvalidated body never reaches the handler (T-HTTP-07)', async () => {
       const odd = [
         '\t',
         ' ',
@@ -193,22 +193,22 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for an empty body and for none', async () => {
+    it('400 INVALID_INPUT for an empty body and for an absent one', async () => {
       assert.deepEqual(await code(''), [400, 'INVALID_INPUT'])
       const none = await send(mounted, { method: 'POST', url: '/things' })
       assert.deepEqual([none.statusCode, none.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
-    it('400 INVALID_INPUT for nothing but whitespace', async () => {
+    it('400 INVALID_INPUT for a body of white space', async () => {
       for (const text of [' ', '\r\n\t ', '\ufeff']) assert.deepEqual(await code(text), [400, 'INVALID_INPUT'])
     })
 
-    it('200 with a byte order mark, which says nothing (RFC 8259 §8.1)', async () => {
+    it('200 with a byte order mark, which is skipped (RFC 8259 §8.1)', async () => {
       assert.deepEqual(await code(`\ufeff${pen}`), [200, undefined])
       assert.deepEqual(await code(`\ufeff\ufeff${pen}`), [400, 'INVALID_INPUT'])
     })
 
-    it('400 INVALID_INPUT for bytes that are no UTF-8 (T-HTTP-09)', async () => {
+    it('400 INVALID_INPUT for invalid UTF-8 (T-HTTP-09)', async () => {
       const wrong = [[0xff], [0xc3], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xe2, 0x28, 0xa1]]
       for (const bytes of wrong) {
         const payload = Buffer.concat([Buffer.from('{"price":1,"name":"'), Buffer.from(bytes), Buffer.from('"}')])
@@ -223,7 +223,7 @@ describe('bodies', () => {
       assert.deepEqual(await code('{"name":"Пен 😀","price":1}'), [200, undefined])
     })
 
-    it('400 INVALID_INPUT for a name twice in one object, however it is written (RFC 7493 §2.3)', async () => {
+    it('400 INVALID_INPUT for duplicate names in one object, escaped or not (RFC 7493 §2.3)', async () => {
       for (const text of [
         '{"name":"Pen","price":1,"price":2}',
         '{"name":"Pen","price":1,"price":1}',
@@ -238,7 +238,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 for one name in several objects, and for a colon that separates nothing', async () => {
+    it('200 for the same name in different objects, and for colons inside strings', async () => {
       for (const extra of [
         '{"name":1,"price":{"name":2}}',
         '[{"a":1},{"a":1}]',
@@ -250,7 +250,7 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for a number that a double does not hold (RFC 7493 §2.2)', async () => {
+    it('400 INVALID_INPUT for a number that a double cannot hold (RFC 7493 §2.2)', async () => {
       const numbers = ['1e400', '-1e400', '1e-400', '9007199254740992', '-9007199254740993', '1.000000000000000001']
       for (const number of [
         ...numbers,
@@ -262,7 +262,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 for a number that it does', async () => {
+    it('200 for a number that a double can hold', async () => {
       const numbers = [
         '0',
         '-0',
@@ -294,7 +294,7 @@ describe('bodies', () => {
       await app.app.close()
     })
 
-    it('400 INVALID_INPUT for JSON that is no object', async () => {
+    it('400 INVALID_INPUT for JSON that is not an object', async () => {
       for (const text of ['null', '[]', '"Pen"', '7', 'true', `[${pen}]`]) {
         assert.deepEqual(await code(text), [400, 'INVALID_INPUT'], text)
       }
@@ -310,11 +310,11 @@ describe('bodies', () => {
       assert.deepEqual(await code({ name: 'Pen', price: 1, inner: { deep: '1' } }), [400, 'INVALID_INPUT'])
     })
 
-    it('400 INVALID_INPUT for a number beyond all numbers (T-HTTP-09)', async () => {
+    it('400 INVALID_INPUT for a number that overflows to infinity (T-HTTP-09)', async () => {
       assert.deepEqual(await code('{"name":"Pen","price":1e999}'), [400, 'INVALID_INPUT'])
     })
 
-    it('400 MISSING_REQUIRED_FIELD naming every absent field', async () => {
+    it('400 MISSING_REQUIRED_FIELD naming every missing field', async () => {
       const answer = await post({ note: 'a' })
       assert.equal(answer.statusCode, 400)
       assert.equal(answer.json().errorCode, 'MISSING_REQUIRED_FIELD')
@@ -324,14 +324,14 @@ describe('bodies', () => {
       )
     })
 
-    it('400 names malformed fields and absent ones at once', async () => {
+    it('400 names malformed and missing fields together', async () => {
       const answer = await post({ name: 7, inner: { deep: 'x' } })
       const fields = answer.json().errors.map(({ field }: { field: string }) => field)
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
       assert.deepEqual(fields.sort(), ['inner.deep', 'name', 'price'])
     })
 
-    it('400 for prototype keys at any depth, and no prototype changed (T-HTTP-09)', async () => {
+    it('400 for prototype keys at any depth, and no prototype is changed (T-HTTP-09)', async () => {
       const keys = Reflect.ownKeys(Object.prototype)
       for (const text of [
         '{"name":"Pen","price":1,"__proto__":{"admin":true}}',
@@ -356,9 +356,9 @@ describe('bodies', () => {
     })
   })
 
-  describe('where no body has a meaning (RFC 9110 §9.3)', () => {
+  describe('where a body has no meaning (RFC 9110 §9.3)', () => {
     const types = [undefined, json, patchType, 'text/plain', 'application/json; charset=latin1']
-    it('204 to DELETE and 200 to GET, whatever is sent with it', async () => {
+    it('204 to DELETE and 200 to GET with any body', async () => {
       for (const type of types) {
         for (const payload of [undefined, '', '{', pen, '\u0000']) {
           const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
@@ -369,7 +369,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 to a POST that takes none, which never sees it', async () => {
+    it('200 to a POST without a body schema, whose handler never sees the body', async () => {
       for (const type of types.slice(1) as string[]) {
         const headers = { 'content-type': type }
         const answer = await send(mounted, { method: 'POST', url: '/bare', payload: pen, headers })
@@ -377,7 +377,7 @@ describe('bodies', () => {
       }
     })
 
-    it('404 and 405 whatever is sent to them', async () => {
+    it('404 and 405 with any body', async () => {
       const sent = (method: 'POST' | 'PUT', url: string, payload: string) =>
         send(mounted, { method, url, payload, headers: { 'content-type': json } })
       for (const payload of ['{', '', pen, 'x'.repeat(2 * bodyLimit)]) {
@@ -395,7 +395,7 @@ describe('bodies', () => {
       return [answer.status, answer.headers.connection, answer.body.includes('HTTP/1.1 200')]
     }
 
-    it('stays open when the body was read: the next request is answered', async () => {
+    it('stays open when the body was read: the next request gets a response', async () => {
       const json1 = ['Content-Type: application/json', 'Content-Length: 1']
       assert.deepEqual(await refused(json1, '{'), [400, undefined, true])
       assert.deepEqual(await refused(['Content-Type: text/plain', 'Content-Length: 1'], 'x'), [415, undefined, true])
@@ -431,7 +431,7 @@ describe('bodies', () => {
 
     const head = ['POST /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', `Content-Type: ${json}`]
 
-    it('413 by the announced length, before the body arrives (T-HTTP-08)', async () => {
+    it('413 by the Content-Length, before the body arrives (T-HTTP-08)', async () => {
       const answer = await sendRaw(mounted, [...head, 'Connection: close', 'Content-Length: 999999999'])
       assert.equal(answer.status, 413)
       assert.equal(JSON.parse(answer.body).errorCode, 'PAYLOAD_TOO_LARGE')
@@ -444,14 +444,14 @@ describe('bodies', () => {
       assert.equal(answer.status, 413)
     })
 
-    it('400 for JSON that Content-Length cuts short', async () => {
+    it('400 for JSON that Content-Length truncates', async () => {
       const answer = await sendRaw(mounted, [...head, 'Connection: close', 'Content-Length: 20'], pen.slice(0, 20))
       assert.equal(answer.status, 400)
     })
   })
 
-  describe('broken rules', () => {
-    it('422 VALIDATION_ERROR naming every field at once', async () => {
+  describe('validation', () => {
+    it('422 VALIDATION_ERROR naming all invalid fields at once', async () => {
       const answer = await post({ name: 'far too long a name', price: -1, note: 'four' })
       assert.equal(answer.statusCode, 422)
       assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
@@ -465,12 +465,12 @@ describe('bodies', () => {
       for (const { message } of answer.json().errors) assert.equal(typeof message, 'string')
     })
 
-    it('200 with text trimmed before its rules apply', async () => {
+    it('200 with text trimmed before it is validated', async () => {
       const answer = await post({ name: '  Pen\t\n', price: 0, note: '    a    ' })
       assert.deepEqual(answer.json().received, { name: 'Pen', price: 0, note: 'a' })
     })
 
-    it('422 for text that is empty once trimmed', async () => {
+    it('422 for text that is empty after trimming', async () => {
       for (const name of ['', '   ', '\u00a0\u3000'])
         assert.equal((await post({ name, price: 1 })).statusCode, 422, name)
     })
@@ -479,13 +479,13 @@ describe('bodies', () => {
   describe('integers in path and query (T-API-06)', () => {
     const odd = ['1e3', '0x1', '-0', '+1', '01', '1.0', '1.', '.5', ' 1', '1 ', 'abc', 'NaN', '١', '']
 
-    it('200 as canonical decimals, read as numbers', async () => {
+    it('200 for canonical decimals, parsed as numbers', async () => {
       const answer = await get('/things/42?limit=7')
       assert.deepEqual(answer.json(), { params: { id: 42 }, query: { limit: 7 } })
       assert.equal((await get('/things/2147483647')).statusCode, 200)
     })
 
-    it('200 of any length: what is beyond the safe integers is the first beyond them', async () => {
+    it('200 for any length: larger integers are clamped to the first unsafe one', async () => {
       for (const text of ['9007199254740993', '9'.repeat(30), '9'.repeat(250)]) {
         const { params, query } = (await get(`/things/${text}?limit=${text.repeat(4)}`)).json()
         assert.deepEqual([params.id, query.limit], [2 ** 53, 2 ** 53], text)
@@ -515,13 +515,13 @@ describe('bodies', () => {
       }
     })
 
-    it('200 with unknown query names, repeated or named like a prototype', async () => {
+    it('200 with unknown query parameters, even repeated or named like prototype members', async () => {
       const answer = await get('/things/1?x=1&x=2&__proto__=a&constructor=b&q[$ne]=c')
       assert.equal(answer.statusCode, 200)
       assert.equal(({} as Record<string, unknown>).a, undefined)
     })
 
-    it('200 with text that looks like a number kept as text', async () => {
+    it('200 with text that looks like a number left as text', async () => {
       assert.deepEqual((await get('/things/1?q=1e3')).json().query, { q: '1e3' })
     })
   })

@@ -34,7 +34,7 @@ describe('caching', () => {
   }
 
   for (const method of ['GET', 'HEAD'] as const) {
-    it(`public: everybody may keep the answer to ${method} for a minute, and Expires says the same`, async () => {
+    it(`public: shared caches may store the response to ${method} for a minute, and Expires agrees`, async () => {
       const control = 'public, max-age=60, must-revalidate'
       mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
       assert.deepEqual(await ask('/public', method), { control, expires: 'Sun, 01 Mar 2026 12:01:00 GMT' })
@@ -43,7 +43,7 @@ describe('caching', () => {
     })
 
     for (const name of ['authorization', 'x-api-key']) {
-      it(`public: the client alone may keep the answer to ${method} with ${name}, as long`, async () => {
+      it(`public: only the client may store the response to ${method} with ${name}, for a minute`, async () => {
         const control = 'private, max-age=60, must-revalidate'
         mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
         const sent = { [name]: 'Basic Zm9v' }
@@ -55,17 +55,17 @@ describe('caching', () => {
       })
     }
 
-    it(`private: the client may keep the answer to ${method} and asks again`, async () => {
+    it(`private: the client may store the response to ${method} and must revalidate`, async () => {
       assert.deepEqual(await ask('/private', method), { control: 'private, no-cache', expires: undefined })
     })
 
-    it(`none, or silence: nobody keeps the answer to ${method}`, async () => {
+    it(`none, or undeclared: no cache may store the response to ${method}`, async () => {
       assert.deepEqual(await ask('/none', method), { control: 'no-store', expires: undefined })
       assert.deepEqual(await ask('/silent', method), { control: 'no-store', expires: undefined })
     })
   }
 
-  it('304 as the 200: to a request with credentials it is private, too', async () => {
+  it('304 has the caching of the 200: private for a request with credentials', async () => {
     for (const [credentials, control] of [
       [{}, 'public, max-age=60, must-revalidate'],
       [{ authorization: 'Basic Zm9v' }, 'private, max-age=60, must-revalidate'],
@@ -78,20 +78,20 @@ describe('caching', () => {
     }
   })
 
-  it('nobody keeps the answer to a write', async () => {
+  it('no cache may store the response to a write', async () => {
     for (const url of ['/public', '/private', '/none']) {
       assert.deepEqual(await ask(url, 'POST'), { control: 'no-store', expires: undefined }, url)
     }
   })
 
-  it('nobody keeps an error, of a public path too', async () => {
+  it('no cache may store an error, not even on a public path', async () => {
     for (const url of ['/broken', '/nothing']) {
       assert.deepEqual(await ask(url), { control: 'no-store', expires: undefined }, url)
     }
     assert.deepEqual(await ask('/public', 'DELETE'), { control: 'no-store', expires: undefined })
   })
 
-  it('a route that says it by itself is left alone', async () => {
+  it('a Cache-Control set by the route is preserved', async () => {
     assert.deepEqual(await ask('/special'), { control: 'no-cache', expires: undefined })
   })
 })

@@ -51,7 +51,7 @@ describe('compression', () => {
     (await get(url, encoding, headers)).headers['content-encoding']
 
   for (const coding of ['gzip', 'br'] as const) {
-    it(`200 in ${coding}, with the same content and a strong tag of its own (RFC 9110 §8.8.3.3)`, async () => {
+    it(`200 in ${coding}, with the same content and its own strong tag (RFC 9110 §8.8.3.3)`, async () => {
       for (const url of ['/thing', '/huge']) {
         const [plain, packed] = [await get(url), await get(url, coding)]
         assert.equal(packed.headers['content-encoding'], coding)
@@ -65,7 +65,7 @@ describe('compression', () => {
       }
     })
 
-    it(`200 to HEAD with the very headers of GET in ${coding}`, async () => {
+    it(`200 to HEAD with the same headers as GET in ${coding}`, async () => {
       const [read, head] = [await get('/thing', coding), await get('/thing', coding, {}, 'HEAD')]
       assert.equal(head.body, '')
       for (const name of ['etag', 'content-encoding', 'content-length', 'content-type', 'vary', 'last-modified']) {
@@ -74,7 +74,7 @@ describe('compression', () => {
     })
   }
 
-  it('200 with the same weak tag in each coding: it is of the content, not of its bytes', async () => {
+  it('200 with the same weak tag in each coding: it identifies the content, not its bytes', async () => {
     for (const url of ['/list', '/thing?fields=text']) {
       const plain = String((await get(url)).headers.etag)
       assert.match(plain, /^W\//)
@@ -83,7 +83,7 @@ describe('compression', () => {
     }
   })
 
-  it('200 that caches keep apart by Accept-Encoding, compressed or not', async () => {
+  it('200 with Vary: Accept-Encoding, compressed or not', async () => {
     for (const url of ['/thing', '/small', '/list', '/picture']) {
       for (const encoding of [undefined, 'gzip']) {
         assert.match(String((await get(url, encoding)).headers.vary), /\bAccept-Encoding\b/, `${url} ${encoding}`)
@@ -92,7 +92,7 @@ describe('compression', () => {
     assert.match(String((await get('/thing', 'gzip', { 'if-none-match': '*' })).headers.vary), /\bAccept-Encoding\b/)
   })
 
-  it('200 compressed from 1 KiB on, and below it where plain content is refused', async () => {
+  it('200 compressed from 1 KiB, and below it when plain content is rejected', async () => {
     const sized = async (bytes: number, encoding: string) => {
       assert.equal((await get(`/bytes/${bytes}`)).headers['content-length'], String(bytes))
       return codingAt(`/bytes/${bytes}`, encoding)
@@ -103,11 +103,11 @@ describe('compression', () => {
   })
 
   const plain: [url: string, why: string][] = [
-    ['/secret', 'what nobody may keep: its length would tell of a secret (T-HTTP-16)'],
-    ['/picture', 'what is no text'],
+    ['/secret', 'an uncacheable response, whose length could reveal a secret (T-HTTP-16)'],
+    ['/picture', 'content that is not text'],
     ['/stream', 'a stream'],
-    ['/part', 'a part'],
-    ['/fixed', 'what says no-transform'],
+    ['/part', 'partial content'],
+    ['/fixed', 'a no-transform response'],
     ['/nothing', 'an error'],
   ]
   for (const [url, why] of plain) {
@@ -118,7 +118,7 @@ describe('compression', () => {
     })
   }
 
-  it('left alone: what is coded already, and the answer to a write', async () => {
+  it('unchanged: content that is already coded, and the response to a write', async () => {
     assert.equal(await codingAt('/done', 'gzip'), 'x')
     const written = await send(mounted, { method: 'POST', url: '/thing', headers: { 'accept-encoding': 'gzip' } })
     assert.equal(written.headers['content-encoding'], undefined)
@@ -136,7 +136,7 @@ describe('compression', () => {
       ['"3"', 'gzip', 304, '"3"'],
       ['"3-gzip", "3"', 'gzip', 304, '"3"'],
       ['*', 'gzip', 304, '"3"'],
-      // Whoever holds another coding than this client takes is a cache, and would hand it the wrong one.
+      // A client that holds a coding it does not accept is a cache, which would serve the wrong one.
       ['"3-gzip"', undefined, 200, ''],
       ['"3-gzip"', 'br', 200, ''],
       ['"3-gzip"', 'gzip;q=0', 200, ''],
@@ -155,7 +155,7 @@ describe('compression', () => {
       })
     }
 
-    it('200 for If-Match with the tag of any coding of the current revision, 412 for another revision', async () => {
+    it('200 for If-Match with the current revision in any coding, 412 for another revision', async () => {
       for (const tag of ['"3"', '"3-gzip"', '"3-br"']) {
         assert.equal((await get('/thing', 'gzip', { 'if-match': tag })).statusCode, 200, tag)
       }
@@ -192,7 +192,7 @@ describe('codingOf (RFC 9110 §12.5.3)', () => {
     ['gzipx', null, true],
   ]
   for (const [header, coding, identity] of table) {
-    it(`${coding} for "${header}"${identity ? '' : ', and nothing plain'}`, () =>
+    it(`${coding} for "${header}"${identity ? '' : ', and plain content is rejected'}`, () =>
       assert.deepEqual(codingOf(header), { coding, identity }))
   }
 })

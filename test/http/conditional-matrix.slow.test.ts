@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** What §15.4.5 wants of a 304 beside the 200 it stands for: the same validators and caching, nothing of content. */
+  /** RFC 9110 §15.4.5: a 304 has the validators and caching of the 200 and no header that describes content. */
   const isBare = (answer: Answer, whole: Answer) => {
     assert.equal(answer.body, '')
     for (const name of ['etag', 'cache-control', 'expires', 'vary', 'content-location']) {
@@ -60,12 +60,12 @@ forEachEngine((engine) => {
     const described = Object.keys(answer.headers).filter((name) => /^(content-|last-modified|transfer-)/.test(name))
     assert.deepEqual(described, [])
   }
-  /** What RFC 9110 §9.3.2 wants of HEAD: the headers of GET, and no content. */
+  /** RFC 9110 §9.3.2: HEAD has the headers of GET and no content. */
   const isHead = (head: Answer, get: Answer) => {
     const perAnswer = { 'x-request-id': '', date: '' }
     assert.equal(head.statusCode, get.statusCode)
     assert.equal(head.body, '')
-    // The body of an error names its request and instant.
+    // The body of an error contains its request id and instant.
     const errorLength = get.statusCode >= 400 ? { 'content-length': '' } : {}
     assert.deepEqual(
       { ...head.headers, ...perAnswer, ...errorLength },
@@ -130,17 +130,17 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('what would not be answered with 2xx anyway (RFC 9110 §13.2.1)', () => {
+  describe('requests that would not succeed anyway (RFC 9110 §13.2.1)', () => {
     const payload = bodies.PUT
     for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const) {
-      it(`404 to ${method} of what does not exist, whatever the condition`, async () => {
+      it(`404 to ${method} of an unknown id, whatever the condition`, async () => {
         for (const { note, headers } of conditions) {
           const answer = await send(method, '/products/2147483647', headers, bodies[method as 'PUT'])
           assert.equal(answer.statusCode, 404, note)
         }
       })
     }
-    it('400, 401, 403, 405, 415 and 422 come before 412', async () => {
+    it('400, 401, 403, 405, 415 and 422 before 412', async () => {
       const id = await product()
       const url = `/products/${id}`
       const headers = { 'if-match': '"2"', 'if-none-match': '*' }
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
         })
       }
     }
-    it('400 and 422 come before 412', async () => {
+    it('400 and 422 before 412', async () => {
       const headers = { 'if-none-match': '*' }
       assert.equal((await send('POST', '/products', headers, {})).statusCode, 400)
       assert.equal((await send('POST', '/products', headers, { name: '', price: 1 })).statusCode, 422)
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('POST of what is done with a resource, judged by the resource', () => {
+  describe('POST actions on a resource, with its preconditions', () => {
     const unfinished = { ...at, reportType: 'products', format: 'csv', versionPrefix: '', status: 'pending' as const }
     const task = { id: `tsk_${'c'.repeat(22)}`, ...owner, ...unfinished, progress: 0, attempts: 0 }
     const targets: [url: string, success: number, body?: object][] = [
@@ -253,11 +253,11 @@ forEachEngine((engine) => {
         })
       }
     }
-    it('409 comes before 412 for a task that has ended', async () => {
+    it('409 before 412 for a task that has ended', async () => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 to a redelivery by another revision of the webhook, and to a new account secret by any tag', async () => {
+    it('412 to a redelivery with another revision of the webhook, and to a new account secret with any tag', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

@@ -33,21 +33,21 @@ describe('conditional reads', () => {
     (await read(headers, url, method)).statusCode
 
   describe('validators', () => {
-    it('200 with a strong ETag made of the revision, and Last-Modified', async () => {
+    it('200 with a strong ETag from the revision, and Last-Modified', async () => {
       const answer = await read()
       assert.equal(answer.headers.etag, '"3"')
       assert.equal(answer.headers['last-modified'], lastModified)
       assert.deepEqual(answer.json(), { name: 'Pen', updatedAt: changed })
     })
 
-    it('200 with another strong ETag for another view of the same revision (T-HTTP-16)', async () => {
+    it('200 with a different strong ETag for another view of the same revision (T-HTTP-16)', async () => {
       thing = { ...thing, view: 'reduced' }
       assert.equal((await read()).headers.etag, '"3.reduced"')
       assert.equal(await status({ 'if-none-match': '"3"' }), 200)
       assert.equal(await status({ 'if-none-match': '"3.reduced"' }), 304)
     })
 
-    it('200 with a weak ETag that changes with the content, for a list', async () => {
+    it('200 with a weak ETag for a list, which changes with the content', async () => {
       const first = String((await read({}, '/things')).headers.etag)
       assert.match(first, /^W\/"[^"]+"$/)
       assert.equal((await read({}, '/things')).headers.etag, first)
@@ -55,7 +55,7 @@ describe('conditional reads', () => {
       assert.notEqual((await read({}, '/things')).headers.etag, first)
     })
 
-    it('200 with a weak ETag of its own, for a narrowed answer (T-HTTP-16)', async () => {
+    it('200 with a different weak ETag for a partial response (T-HTTP-16)', async () => {
       for (const names of ['name', 'updatedAt', 'nothing', 'revision', 'revision,updatedAt', 'name,revision,view']) {
         const { headers } = await read({}, `/thing?fields=${names}`)
         assert.match(String(headers.etag), /^W\/"/, names)
@@ -63,21 +63,21 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-none-match': '"3"' }, '/thing?fields=revision'), 200)
     })
 
-    it('200 with the strong ETag for an empty `fields`, which means absent', async () => {
+    it('200 with the strong ETag for an empty `fields`, which counts as absent', async () => {
       assert.equal((await read({}, '/thing?fields=')).headers.etag, '"3"')
     })
 
-    it('200 without any for what nobody may keep', async () => {
+    it('200 without validators for responses that must not be stored', async () => {
       const { headers } = await read({}, '/secret')
       assert.deepEqual([headers.etag, headers['last-modified']], [undefined, undefined])
     })
 
-    it('200 with the new ones for a write', async () => {
+    it('200 with the new validators for a write', async () => {
       const { headers } = await read({}, '/thing', 'PUT')
       assert.deepEqual([headers.etag, headers['last-modified']], ['"3"', lastModified])
     })
 
-    it('200 for HEAD with the same ones', async () => {
+    it('200 for HEAD with the validators of GET', async () => {
       for (const url of ['/thing', '/things', '/thing?fields=name']) {
         const [get, head] = [await read({}, url), await read({}, url, 'HEAD')]
         assert.equal(head.body, '')
@@ -103,12 +103,12 @@ describe('conditional reads', () => {
     }
 
     for (const method of ['GET', 'HEAD'] as const) {
-      it(`to ${method} of one, with its validators and without content`, async () => {
+      it(`to ${method} of a resource, with its validators and without content`, async () => {
         await unchanged({ 'if-none-match': '"3"' }, '/thing', method)
         await unchanged({ 'if-modified-since': lastModified }, '/thing', method)
       })
 
-      it(`to ${method} of a list and of a narrowed answer, with their validators and without content`, async () => {
+      it(`to ${method} of a list and of a partial response, with their validators and without content`, async () => {
         for (const url of ['/things', '/thing?fields=name']) {
           await unchanged({ 'if-none-match': String((await read({}, url)).headers.etag) }, url, method)
         }
@@ -160,7 +160,7 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-none-match': etag }, '/things'), 200)
     })
 
-    it('counts alone when If-Modified-Since is there too (RFC 9110 §13.2.2)', async () => {
+    it('takes precedence over If-Modified-Since (RFC 9110 §13.2.2)', async () => {
       assert.equal(await status({ 'if-none-match': '"2"', 'if-modified-since': lastModified }), 200)
       assert.equal(await status({ 'if-none-match': '"3"', 'if-modified-since': 'Thu, 01 Jan 2026 00:00:00 GMT' }), 304)
     })
@@ -168,15 +168,15 @@ describe('conditional reads', () => {
 
   describe('If-Modified-Since', () => {
     const table: [sent: string, status: number, why: string][] = [
-      [lastModified, 304, 'the very second of the change, whose fraction the header cannot carry'],
+      [lastModified, 304, 'the second of the change; the header has no fraction'],
       ['Sun, 01 Feb 2026 10:20:31 GMT', 304, 'a second later'],
       ['Sun, 01 Feb 2026 10:20:29 GMT', 200, 'a second earlier'],
       ['Sunday, 01-Feb-26 10:20:30 GMT', 304, 'the obsolete form of RFC 850'],
       ['Sun Feb  1 10:20:30 2026', 304, "the form of C's asctime"],
       ['Sun Feb  1 10:20:29 2026', 200, "a second earlier in the form of C's asctime"],
-      ['2026-03-01T00:00:00Z', 200, 'no HTTP date'],
-      ['2027', 200, 'no HTTP date'],
-      ['yesterday', 200, 'no date'],
+      ['2026-03-01T00:00:00Z', 200, 'not an HTTP date'],
+      ['2027', 200, 'not an HTTP date'],
+      ['yesterday', 200, 'not a date'],
       ['', 200, 'nothing'],
     ]
     for (const [sent, expected, why] of table) {
@@ -190,7 +190,7 @@ describe('conditional reads', () => {
   })
 
   describe('If-Match and If-Unmodified-Since on reads (RFC 9110 §13.1)', () => {
-    it('412 when the tag is another one, 200 when it is the current one', async () => {
+    it('412 for another tag, 200 for the current one', async () => {
       assert.equal(await status({ 'if-match': '"2"' }), 412)
       assert.equal(await status({ 'if-match': 'W/"3"' }), 412)
       assert.equal(await status({ 'if-match': '"3"' }), 200)
@@ -198,7 +198,7 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-match': '"2"', 'if-none-match': '"3"' }), 412)
     })
 
-    it('412 when changed since, 200 when not', async () => {
+    it('412 when modified since, 200 when not', async () => {
       assert.equal(await status({ 'if-unmodified-since': 'Sun, 01 Feb 2026 10:20:29 GMT' }), 412)
       assert.equal(await status({ 'if-unmodified-since': lastModified }), 200)
     })
@@ -211,7 +211,7 @@ describe('preconditionOf', () => {
 
   it('is empty for a request without conditions', () => assert.deepEqual(of({}), {}))
 
-  it('reads If-Match as strong revisions: weak and foreign tags match no row (T-RACE-01)', () => {
+  it('parses If-Match as strong revisions: weak and foreign tags match no row (T-RACE-01)', () => {
     assert.deepEqual(of({ 'if-match': '"3"' }), { matches: [3] })
     assert.deepEqual(of({ 'if-match': '"3", "12.reduced" ,W/"4"' }), { matches: [3, 12] })
     assert.deepEqual(of({ 'if-match': ' * ' }), { matches: 'any' })
@@ -222,12 +222,12 @@ describe('preconditionOf', () => {
     assert.deepEqual(of({ 'if-match': '3' }), { matches: [] })
   })
 
-  it('reads If-None-Match as revisions, weak ones too', () => {
+  it('parses If-None-Match as revisions, including weak ones', () => {
     assert.deepEqual(of({ 'if-none-match': 'W/"3", "4"' }), { differs: [3, 4] })
     assert.deepEqual(of({ 'if-none-match': '*' }), { differs: 'any' })
   })
 
-  it('reads If-Unmodified-Since as the first instant of its second, and only without If-Match', () => {
+  it('parses If-Unmodified-Since as the start of its second, and only without If-Match', () => {
     const since = { 'if-unmodified-since': lastModified }
     assert.deepEqual(of(since), { unmodifiedSince: '2026-02-01T10:20:30.000Z' })
     assert.deepEqual(of({ ...since, 'if-match': '"3"' }), { matches: [3] })
@@ -237,13 +237,13 @@ describe('preconditionOf', () => {
     })
   })
 
-  it('ignores an If-Unmodified-Since that is no HTTP date (RFC 9110 §13.1.4)', () => {
+  it('ignores an If-Unmodified-Since that is not an HTTP date (RFC 9110 §13.1.4)', () => {
     for (const text of ['yesterday', '', '2026-02-01', '2026-02-01T10:20:30Z', '7']) {
       assert.deepEqual(of({ 'if-unmodified-since': text }), {}, text)
     }
   })
 
-  it('428 where a condition is required and none is there', () => {
+  it('428 when a precondition is required and missing', () => {
     const isRequired = (error: unknown) => error instanceof Problem && error.code === 'PRECONDITION_REQUIRED'
     const without: Record<string, string>[] = [{}, { 'if-none-match': '"3"' }, { 'if-unmodified-since': 'yesterday' }]
     for (const headers of without) {

@@ -1,6 +1,6 @@
 /**
- * What RFC 9110 §13 says about a resource at revision 3, last changed in the second `changed`: the answer to GET and
- * HEAD, and whether PUT, PATCH and DELETE take place. Tags are as in §8.8.3, dates as in §5.6.7.
+ * Expected outcomes of RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
+ * and HEAD, and whether PUT, PATCH and DELETE take effect. Tags as in §8.8.3, dates as in §5.6.7.
  */
 export interface Condition {
   note: string
@@ -30,7 +30,7 @@ const rows = (header: string, table: Row[]): Condition[] =>
 const ifMatch = rows('if-match', [
   ['"3"', 200, 'done', 'with the current tag'],
   ['"2"', 412, 412, 'with an outdated tag'],
-  ['"4"', 412, 412, 'with a tag that is not yet'],
+  ['"4"', 412, 412, 'with the tag of a future revision'],
   ['W/"3"', 412, 412, 'with the current tag, but weak'],
   ['*', 200, 'done', 'with any tag'],
   [' * ', 200, 'done', 'with any tag and space around it'],
@@ -44,17 +44,17 @@ const ifMatch = rows('if-match', [
   ['', 412, 412, 'with no tag at all'],
   ['""', 412, 412, 'with the empty tag'],
   ['"*"', 412, 412, 'with a tag that is a star'],
-  ['"33"', 412, 412, 'with a tag that begins alike'],
+  ['"33"', 412, 412, 'with a tag with the same start'],
   ['"03"', 412, 412, 'with a tag of the same number'],
   ['"3.0"', 412, 412, 'with a tag of the same value'],
   ['"1,3"', 412, 412, 'with a tag that holds a comma'],
   ['3', 412, 412, 'without quotes'],
   ['"3', 412, 412, 'with one quote'],
   ['"3 "', 412, 412, 'with a space in the tag'],
-  ['w/"3"', 412, 412, 'with a small w'],
+  ['w/"3"', 412, 412, 'with a lower-case w'],
   ["'3'", 412, 412, 'with other quotes'],
   ['"2" "3"', 412, 412, 'with a list without a comma'],
-  ['"3", oops', 412, 412, 'with a list that is only partly one'],
+  ['"3", oops', 412, 412, 'with a partly invalid list'],
   ['*, "3"', 412, 412, 'with a star in a list'],
   ['"3";q=1', 412, 412, 'with a parameter'],
 ])
@@ -74,17 +74,17 @@ const ifNoneMatch = rows('if-none-match', [
   ['', 200, 'done', 'with no tag at all'],
   ['""', 200, 'done', 'with the empty tag'],
   ['"*"', 200, 'done', 'with a tag that is a star'],
-  ['"33"', 200, 'done', 'with a tag that begins alike'],
+  ['"33"', 200, 'done', 'with a tag with the same start'],
   ['"1,3"', 200, 'done', 'with a tag that holds a comma'],
-  // What cannot be read is never met: no 304 to a read, no change by a write.
+  // A condition that cannot be parsed is never met: no 304 to a read, no change by a write.
   ['3', 200, 412, 'without quotes'],
   ['"3" "4"', 200, 412, 'with a list without a comma'],
-  ['"3", oops', 200, 412, 'with a list that is only partly one'],
+  ['"3", oops', 200, 412, 'with a partly invalid list'],
   ['"2", *', 200, 412, 'with a star in a list'],
-  ['w/"3"', 200, 412, 'with a small w'],
+  ['w/"3"', 200, 412, 'with a lower-case w'],
 ])
 
-/** §13.1.3: only for GET and HEAD; 304 when not changed after that second; what is no HTTP date is ignored. */
+/** §13.1.3: only for GET and HEAD; 304 when not changed after that second; an invalid HTTP date is ignored. */
 const ifModifiedSince = rows('if-modified-since', [
   [changed, 304, 'done', 'in the second of the change'],
   [earlier, 200, 'done', 'a second before'],
@@ -101,17 +101,17 @@ const ifModifiedSince = rows('if-modified-since', [
   ['2037-03-01T12:00:00Z', 200, 'done', 'as ISO 8601'],
   ['2114380800', 200, 'done', 'as a number'],
   ['Sun, 1 Mar 2037 12:00:00 GMT', 200, 'done', 'with one digit'],
-  ['Sun, 01 Mar 2037 12:00:00 gmt', 200, 'done', 'in small letters'],
+  ['Sun, 01 Mar 2037 12:00:00 gmt', 200, 'done', 'in lower case'],
   ['Sun, 01 Mar 2037 12:00:00 +0000', 200, 'done', 'with an offset'],
   ['Sun, 01 Mar 2037 12:00 GMT', 200, 'done', 'without seconds'],
-  ['Sun, 01 Mar 2037 24:00:00 GMT', 200, 'done', 'at an hour that is none'],
-  ['Fri, 30 Feb 2035 12:00:00 GMT', 200, 'done', 'on a day that is none'],
+  ['Sun, 01 Mar 2037 24:00:00 GMT', 200, 'done', 'at an invalid hour'],
+  ['Fri, 30 Feb 2035 12:00:00 GMT', 200, 'done', 'on an invalid day'],
   ['Fri, 00 Mar 2035 12:00:00 GMT', 200, 'done', 'on day zero'],
-  ['Xyz, 01 Mar 2037 12:00:00 GMT', 200, 'done', 'on a weekday that is none'],
+  ['Xyz, 01 Mar 2037 12:00:00 GMT', 200, 'done', 'on an invalid weekday'],
   [`${future}, ${future}`, 200, 'done', 'twice'],
 ])
 
-/** §13.1.4: false when changed after that second; what is no HTTP date is ignored. */
+/** §13.1.4: false when changed after that second; an invalid HTTP date is ignored. */
 const ifUnmodifiedSince = rows('if-unmodified-since', [
   [changed, 200, 'done', 'in the second of the change'],
   [earlier, 412, 412, 'a second before'],
@@ -125,7 +125,7 @@ const ifUnmodifiedSince = rows('if-unmodified-since', [
   ['', 200, 'done', 'empty'],
   ['2009-03-01T12:00:00Z', 200, 'done', 'as ISO 8601'],
   ['0', 200, 'done', 'as a number'],
-  ['Fri, 30 Feb 2001 12:00:00 GMT', 200, 'done', 'on a day that is none'],
+  ['Fri, 30 Feb 2001 12:00:00 GMT', 200, 'done', 'on an invalid day'],
 ])
 
 const [M, N, S, U] = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since'] as const
@@ -160,7 +160,7 @@ const precedence = [
   together('If-None-Match unreadable, If-Modified-Since ignored', { [N]: '3', [S]: changed }, 200, 412),
   together('unmodified and not modified', { [U]: changed, [S]: changed }, 304, 'done'),
   together('modified twice', { [U]: earlier, [S]: earlier }, 412, 412),
-  together('a date that is none, not modified', { [U]: 'x', [S]: changed }, 304, 'done'),
+  together('an invalid date, not modified', { [U]: 'x', [S]: changed }, 304, 'done'),
   together('all four, all true', { [M]: '"3"', [U]: changed, [N]: '"2"', [S]: earlier }, 200, 'done'),
   together('all four, only If-None-Match false', { [M]: '"3"', [U]: earlier, [N]: '"3"', [S]: earlier }, 304, 412),
   together('all four, only If-Match false', { [M]: '"2"', [U]: later, [N]: '"2"', [S]: earlier }, 412, 412),
@@ -175,7 +175,7 @@ export const conditions: readonly Condition[] = [
   ...precedence,
 ]
 
-/** The same for what has a weak tag and no date, such as a list: `{tag}` is its opaque part with the quotes. */
+/** The same for a representation with a weak tag and no date, such as a list: `{tag}` is its opaque part with the quotes. */
 export const weakConditions: readonly [note: string, headers: Record<string, string>, status: 200 | 304 | 412][] = [
   ['no condition', {}, 200],
   ['If-None-Match with its tag', { [N]: 'W/{tag}' }, 304],
@@ -196,7 +196,7 @@ export const weakConditions: readonly [note: string, headers: Record<string, str
   ['If-None-Match with another and If-Modified-Since', { [N]: '"x"', [S]: future }, 200],
 ]
 
-/** A POST to a collection is judged by the collection, which exists, has a weak tag and no date. */
+/** A POST is evaluated against its collection, which exists and has a weak tag and no date. */
 export const additionConditions: readonly [note: string, headers: Record<string, string>, status: 201 | 412][] = [
   ['If-Match with any', { [M]: '*' }, 201],
   ['If-Match with a tag: those of lists are weak', { [M]: '"3"' }, 412],
@@ -230,17 +230,17 @@ export const downloadConditions: readonly [note: string, headers: Record<string,
     ['If-Modified-Since in the future: it has no date', { [S]: future }, 200, 200],
     ['If-Unmodified-Since in the past: it has no date', { [U]: earlier }, 200, 200],
     ['a range', { [R]: 'bytes=0-1' }, 206, 200],
-    ['a range outside', { [R]: 'bytes=99-' }, 416, 200],
+    ['an unsatisfiable range', { [R]: 'bytes=99-' }, 416, 200],
     ['a range, If-Match true', { [R]: 'bytes=0-1', [M]: '{tag}' }, 206, 200],
     ['a range, If-Match false', { [R]: 'bytes=0-1', [M]: '"x"' }, 412, 412],
-    ['a range outside, If-Match false', { [R]: 'bytes=99-', [M]: '"x"' }, 412, 412],
+    ['an unsatisfiable range, If-Match false', { [R]: 'bytes=99-', [M]: '"x"' }, 412, 412],
     ['a range, If-None-Match false', { [R]: 'bytes=0-1', [N]: '{tag}' }, 304, 304],
-    ['a range outside, If-None-Match false', { [R]: 'bytes=99-', [N]: '{tag}' }, 304, 304],
+    ['an unsatisfiable range, If-None-Match false', { [R]: 'bytes=99-', [N]: '{tag}' }, 304, 304],
     ['a range, If-None-Match true', { [R]: 'bytes=0-1', [N]: '"x"' }, 206, 200],
     ['a range, If-Range with its tag', { [R]: 'bytes=0-1', [I]: '{tag}' }, 206, 200],
     ['a range, If-Range with its tag, but weak', { [R]: 'bytes=0-1', [I]: 'W/{tag}' }, 200, 200],
     ['a range, If-Range with another', { [R]: 'bytes=0-1', [I]: '"x"' }, 200, 200],
-    ['a range outside, If-Range with another', { [R]: 'bytes=99-', [I]: '"x"' }, 200, 200],
+    ['an unsatisfiable range, If-Range with another', { [R]: 'bytes=99-', [I]: '"x"' }, 200, 200],
     ['a range, If-Range with a list', { [R]: 'bytes=0-1', [I]: '{tag}, "x"' }, 200, 200],
     ['a range, If-Range with a star', { [R]: 'bytes=0-1', [I]: '*' }, 200, 200],
     ['a range, If-Range with a date: it has none', { [R]: 'bytes=0-1', [I]: future }, 200, 200],

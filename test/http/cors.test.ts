@@ -46,7 +46,7 @@ describe('cors', () => {
       [204, { method: 'OPTIONS' }],
     ]
     for (const [status, { headers = {}, ...sent }] of answers) {
-      it(`${status} names it, allows credentials and exposes our headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
+      it(`${status} names it, allows credentials and exposes headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
         const answer = await ask({ origin, ...(headers as Record<string, string>) }, sent)
         assert.equal(answer.statusCode, status)
         assert.equal(answer.headers['access-control-allow-origin'], origin)
@@ -58,11 +58,11 @@ describe('cors', () => {
       })
     }
 
-    it('each allowed origin is named by itself', async () => {
+    it('each allowed origin is named individually', async () => {
       assert.equal((await ask({ origin: local })).headers['access-control-allow-origin'], local)
     })
 
-    it('Vary names each header once, with those that other policies add', async () => {
+    it('Vary lists each header once, including those of other policies', async () => {
       assert.equal((await ask({ origin })).headers.vary, 'Origin, Accept, Accept-Encoding, Authorization, X-API-Key')
       assert.equal((await ask({ origin }, { url: '/nothing' })).headers.vary, 'Origin, Accept')
     })
@@ -76,7 +76,7 @@ describe('cors', () => {
       )
 
     for (const url of ['/thing', '/thing?x=1', '/nothing', '/oauth/token', '/.well-known/openid-configuration']) {
-      it(`204 without a token at ${url}, with methods, headers, credentials and the time to keep it`, async () => {
+      it(`204 without a token at ${url}, with methods, headers, credentials and max age`, async () => {
         const answer = await preflight(url)
         assert.equal(answer.statusCode, 204)
         assert.equal(answer.body, '')
@@ -107,7 +107,7 @@ describe('cors', () => {
       })
     }
 
-    it('204 even with a wrong token, which no browser sends along', async () => {
+    it('204 even with a bad token, which no browser sends', async () => {
       const headers = { origin, authorization: 'Bearer wrong', 'access-control-request-method': 'GET' }
       assert.equal((await ask(headers, { method: 'OPTIONS' })).statusCode, 204)
     })
@@ -160,7 +160,7 @@ describe('cors', () => {
       'https://[::1]',
     ]
     for (const other of others) {
-      it(`no CORS header, and the answer is the usual one: ${other || '(empty)'}`, async () => {
+      it(`no CORS header and the usual response: ${other || '(empty)'}`, async () => {
         const answer = await ask({ origin: other })
         assert.equal(answer.statusCode, 200)
         assert.deepEqual(family(answer.headers), [])
@@ -173,25 +173,25 @@ describe('cors', () => {
     }
   })
 
-  it('without Origin: no CORS header, but caches are told of it', async () => {
+  it('without Origin: no CORS header, but Vary: Origin', async () => {
     const answer = await ask({})
     assert.deepEqual(family(answer.headers), [])
     assert.match(String(answer.headers.vary), /\bOrigin\b/)
   })
 
-  it('OPTIONS without a requested method is no preflight: 204 with Allow', async () => {
+  it('OPTIONS without a requested method is not a preflight: 204 with Allow', async () => {
     const answer = await ask({ origin }, { method: 'OPTIONS' })
     assert.equal(answer.headers.allow, 'GET, HEAD, OPTIONS, PUT')
     assert.equal(answer.headers['access-control-allow-methods'], undefined)
   })
 
-  it('301 over plain HTTP carries no CORS header: nothing of ours is for pages there', async () => {
+  it('301 over plain HTTP has no CORS header', async () => {
     const answer = await ask({ origin, 'x-forwarded-proto': 'http' })
     assert.equal(answer.statusCode, 301)
     assert.deepEqual(family(answer.headers), [])
   })
 
-  it('with no origins allowed nothing is sent or varied', async (t) => {
+  it('without allowed origins no header is set, not even Vary', async (t) => {
     const routes: Parameters<typeof mount>[1] = (app) =>
       app.get('/thing', { config: { scope: 'public' } }, async () => ({}))
     const closed = await mount([...all], routes)

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-/** The Chromium of the system, wherever PATH has it. */
+/** The system's Chromium, found through PATH. */
 function systemChromium(): string | undefined {
   const places = (process.env.PATH ?? '')
     .split(delimiter)
@@ -45,7 +45,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await service?.remove()
   })
 
-  /** The page at the operation, with everything that went wrong or elsewhere on the way. */
+  /** Opens the page at the operation and records every error and every request to another host. */
   async function open(viewport: { width: number; height: number }, javaScriptEnabled = true) {
     const base = `https://localhost:${service.port}`
     const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport, javaScriptEnabled })
@@ -64,7 +64,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     return { page, wrong, checked, close: () => context.close() }
   }
 
-  /** The window in which a request of the operation is put together. */
+  /** The dialog that composes a request of the operation. */
   async function client(page: Page): Promise<Locator> {
     await page.getByRole('button', { name: 'Test Request' }).first().click()
     const dialog = page.getByRole('dialog')
@@ -82,9 +82,9 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     ['a desktop', { width: 1400, height: 1000 }],
     ['a phone', { width: 390, height: 844 }],
   ] as const) {
-    it(`shows every operation on ${device}, asks no other host and breaks no rule of its policy`, async () => {
+    it(`shows every operation on ${device}, contacts no other host and violates no CSP rule`, async () => {
       const { page, checked, close } = await open(viewport)
-      // Operations are put into the page when it is scrolled to them.
+      // Operations are rendered when they are scrolled into view.
       const heading = page.getByRole('heading', { name: 'List users' }).first()
       const isShown = async () => {
         if (await heading.isVisible()) return true
@@ -99,7 +99,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     })
   }
 
-  it('200 for a request sent from it with the credentials of a client', async () => {
+  it('200 for a request sent with client credentials', async () => {
     const { page, wrong, checked, close } = await open({ width: 1400, height: 1000 })
     const dialog = await client(page)
     await dialog.getByText('clientCredentials').click()
@@ -110,7 +110,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
       await dialog.getByRole('button', { name: 'Authorize' }).click()
       return (await granted).status() === 200
     }
-    // The page takes over what was typed, and what was granted, a moment later.
+    // The page applies the typed credentials, and the granted token, a moment later.
     await eventually('a token', authorize, 20_000)
     const answered = async () => {
       const answer = await send(page, dialog)
@@ -123,7 +123,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('200 for a request of an administrator who pressed Authorize and logged in', async () => {
+  it('200 for a request of an administrator who logged in through Authorize', async () => {
     const [email, password] = ['ada@plinth.test', 'violet stapler orbit kettle 42']
     const made = spawnSync(
       process.execPath,
@@ -147,7 +147,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('200 for a request sent from it with a token that was pasted', async () => {
+  it('200 for a request sent with a pasted token', async () => {
     const { page, checked, close } = await open({ width: 1400, height: 1000 })
     const dialog = await client(page)
     await dialog.getByText('Selected Auth Type').click()
@@ -173,7 +173,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('names the documents where there are no scripts', async () => {
+  it('links the documents when scripts are disabled', async () => {
     const { page, close } = await open({ width: 390, height: 844 }, false)
     const links = await page.getByRole('link').all()
     const targets = await Promise.all(links.map((link) => link.getAttribute('href')))

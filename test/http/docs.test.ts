@@ -27,7 +27,7 @@ const document = {
   components: { securitySchemes: { oauth2: { type: 'oauth2', flows }, bearer: {} } },
 }
 
-/** Runs the script of the page as a browser would; what it shows of a document. */
+/** Runs the page's script as a browser would; returns the configuration it passes for a document. */
 async function shown(script: string, url = 'https://plinth.test/openapi.json') {
   let configuration: { fetch?: (input: string) => Promise<typeof document> } = {}
   const Scalar = { createApiReference: (_place: string, given: object) => (configuration = given) }
@@ -47,7 +47,7 @@ describe('docs', () => {
   after(() => mounted.app.close())
   const get = (url: string, headers: Record<string, string> = {}) => send(mounted, { method: 'GET', url, headers })
 
-  it('200 for everybody, with a policy that allows no script in the page and no other host', async () => {
+  it('200 for everyone, with a CSP that allows no inline script and no other host', async () => {
     const { statusCode, headers, body } = await get('/docs')
     assert.equal(statusCode, 200)
     assert.equal(headers['content-type'], 'text/html; charset=utf-8')
@@ -58,7 +58,7 @@ describe('docs', () => {
     assert.match(body, /<noscript>.*href="\/openapi\.json".*href="\/v2\/openapi\.json".*<\/noscript>/s)
   })
 
-  it('200 with the script of the page, packed for who can unpack it', async () => {
+  it('200 with the script of the page, compressed for clients that accept it', async () => {
     const packed = await get('/docs/reference.js', { 'accept-encoding': 'br, gzip;q=0.5' })
     const plain = await get('/docs/reference.js', { 'accept-encoding': 'br, gzip;q=0' })
     assert.equal(packed.headers['content-encoding'], 'gzip')
@@ -70,7 +70,7 @@ describe('docs', () => {
     assert.notEqual(packed.headers.etag, plain.headers.etag)
   })
 
-  it('304 for who has the script, in the form that is asked for', async () => {
+  it('304 for a client that holds the script, in the requested coding', async () => {
     const coding = { 'accept-encoding': 'gzip' }
     const { etag } = (await get('/docs/reference.js', coding)).headers
     for (const known of [String(etag), `"x", W/${etag}`, '*']) {
@@ -81,7 +81,7 @@ describe('docs', () => {
     assert.equal(other.statusCode, 200, 'the unpacked form has a tag of its own')
   })
 
-  it('begins with how to get a token and make the first call, before what the document says', async () => {
+  it('starts with how to get a token and make the first call, before the description', async () => {
     const { info, ...others } = (await shown((await get('/docs/start.js')).body)) ?? document
     const commands = /```sh\n(.*?)\n```/s.exec(info.description)?.[1]
     assert.equal(
@@ -98,7 +98,7 @@ describe('docs', () => {
     assert.ok(!('externalDocs' in others), 'a link to the page itself is of no use on it')
   })
 
-  it('logs people in first, with every scope, where there is a client for it', async () => {
+  it('offers login first, with every scope, when there is a public client', async () => {
     const { components } = (await shown((await get('/docs/start.js')).body)) ?? document
     const scheme = components.securitySchemes.oauth2 as unknown as Scheme
     assert.deepEqual(Object.keys(scheme.flows), ['authorizationCode', 'clientCredentials'])
@@ -107,7 +107,7 @@ describe('docs', () => {
     assert.deepEqual([...(scheme['x-default-scopes'] ?? [])], ['openid', 'admin'])
   })
 
-  it('leaves the schemes as they are, and says who registers clients, where there is none', async () => {
+  it('leaves the schemes unchanged, and says who registers clients, when there is none', async () => {
     const others = await mount(['authorize', 'conditional'], (app) => {
       app.register(docs, { ...options, clientId: null })
     })
@@ -119,7 +119,7 @@ describe('docs', () => {
     assert.doesNotMatch(info.description, /press \*\*Authorize/)
   })
 
-  it('gives answers to tried requests on as they are', async () => {
+  it('passes responses to tried requests through unchanged', async () => {
     const { body } = await get('/docs/start.js')
     const answer = (await shown(body, 'https://plinth.test/users')) as unknown as { url: string }
     assert.equal(answer.url, 'https://plinth.test/users')

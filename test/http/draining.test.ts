@@ -25,7 +25,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let port: number
     let held: (() => void)[]
     let reached: string[]
-    /** The connections as the service has them. */
+    /** Server-side sockets of the connections. */
     let accepted: Socket[]
     let sockets: Socket[]
     beforeEach(async () => {
@@ -67,14 +67,14 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await until(() => accepted.length > before)
       return socket
     }
-    /** Sends a request and reads its answer, which is small enough to come at once. */
+    /** Sends a request and reads its response, which is small enough to arrive in one piece. */
     const ask = async (socket: Socket, path = '/things'): Promise<string> => {
       socket.write(get(path))
       return String((await once(socket, 'data'))[0])
     }
     const statuses = (answers: string) => [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
 
-    it('answers go on, each the last of its connection, which ends without a reset', async () => {
+    it('responses continue, each the last of its connection, which closes without a reset', async () => {
       const [kept, fresh] = [await open(), await open()]
       assert.match(await ask(kept), /\r\nConnection: keep-alive\r\n/i)
       drain.begin()
@@ -87,7 +87,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       }
     })
 
-    it('refusals too say that they are the last of their connection', async () => {
+    it('errors too announce the close of their connection', async () => {
       const socket = await open()
       drain.begin()
       const answer = await ask(socket, '/refused')
@@ -95,7 +95,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.match(answer, /\r\nConnection: close\r\n/i)
     })
 
-    it('what a client sends behind its last answer is neither handled nor met by a reset', async () => {
+    it('data sent after the last response is neither handled nor answered with a reset', async () => {
       const socket = await open()
       drain.begin()
       socket.pause()
@@ -107,7 +107,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things?first'])
     })
 
-    it('each request that was sent ahead is handled and answered, or neither', async () => {
+    it('each pipelined request is handled and answered, or neither', async () => {
       const socket = await open()
       drain.begin()
       socket.write(get('/held') + get('/things') + get('/held'))
@@ -120,7 +120,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/held', '/things', '/held'])
     })
 
-    it('nothing listens once it is finished; a request under way is answered, and its connection ends', async () => {
+    it('nothing listens after finish; a request in flight gets its response, and its connection closes', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)
@@ -133,30 +133,30 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await until(() => accepted[0]?.writableFinished === true || accepted[0]?.destroyed === true || look())
       assert.deepEqual(statuses(await answer), [200])
     })
-    /** Lets the server look whether connections are at rest. */
+    /** Lets the server check for idle connections. */
     const look = () => {
       timers.pass(50)
       return false
     }
 
-    it('every connection that was made before nothing listens is accepted, and its request answered', async () => {
+    it('every connection made before the listener closed is accepted, and its request answered', async () => {
       const to = { port, host: '127.0.0.1', rejectUnauthorized: false }
       drain.begin()
-      // All of them at once, ahead of the turn of the event loop in which the first can be accepted.
+      // All of them at once, before the event loop can accept the first.
       const answers = Array.from({ length: 20 }, () => {
         const socket = transport === 'TLS' ? connectTls(to) : connect(to)
         sockets.push(socket)
         socket.write(get('/things'))
         return text(socket)
       })
-      // In the next tick they connect.
+      // They connect in the next tick.
       await new Promise<void>((resolve) => process.nextTick(resolve))
       await drain.finish()
       const all = await Promise.all(answers)
       assert.deepEqual(all.flatMap(statuses), Array(20).fill(200))
     })
 
-    it('a connection at rest ends in order, and what is sent on it then meets no reset', async () => {
+    it('an idle connection closes in order, and data sent on it then causes no reset', async () => {
       const socket = await open()
       await ask(socket)
       drain.begin()
@@ -168,7 +168,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things'])
     })
 
-    it('a connection that has sent nothing yet may still, for a second', async () => {
+    it('a connection that has sent nothing yet may do so for a second', async () => {
       const [used, unused] = [await open(), await open()]
       drain.begin()
       await drain.finish()
@@ -193,7 +193,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(statuses(await text(socket)), [200])
     })
 
-    it('what is left is cut', async () => {
+    it('remaining connections are destroyed', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)

@@ -34,7 +34,7 @@ describe('errors', () => {
     new Problem('DUPLICATE_RESOURCE', 'There is one already', { errors: [{ field: 'email', message: 'is in use' }] })
 
   describe('the problem form (RFC 9457)', () => {
-    it('409 carries every field of the contract', async () => {
+    it('409 has every field of the contract', async () => {
       const answer = await fail(conflict())
       assert.equal(answer.statusCode, 409)
       assert.equal(answer.headers['content-type'], problemType)
@@ -52,13 +52,13 @@ describe('errors', () => {
       assert.match(requestId, /^[\w.-]{8,64}$/)
     })
 
-    it('409 without `errors` where no field is to blame', async () => {
+    it('409 without `errors` when no field is at fault', async () => {
       assert.equal('errors' in (await fail(new Problem('DUPLICATE_RESOURCE', 'There is one'))).json(), false)
     })
   })
 
   describe('the code form', () => {
-    it('409 carries every field of the contract, the path without its query', async () => {
+    it('409 has every field of the contract, and the path without its query', async () => {
       const answer = await fail(conflict(), 'application/json')
       assert.equal(answer.statusCode, 409)
       assert.equal(answer.headers['content-type'], jsonType)
@@ -128,7 +128,7 @@ describe('errors', () => {
           assert.match(String(answer.headers.vary), /Accept/)
           for (const name of ['etag', 'last-modified', 'expires']) assert.equal(answer.headers[name], undefined, name)
           if (code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED') {
-            // The contract's simple body, whatever was asked for.
+            // The contract's one-field body, whatever Accept says.
             assert.deepEqual(answer.json(), { error: 'Why' })
             continue
           }
@@ -140,7 +140,7 @@ describe('errors', () => {
       })
     }
 
-    it('a problem brings its own headers', async () => {
+    it('the headers of a problem are sent', async () => {
       const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', {
         headers: { 'retry-after': '7', 'cache-control': 'x' },
       })
@@ -149,7 +149,7 @@ describe('errors', () => {
       assert.equal(headers['cache-control'], 'x')
     })
 
-    it('the codes that the contract names have its statuses', () => {
+    it('the codes of the contract have its statuses', () => {
       const statuses = { VALIDATION_ERROR: 422, AUTH_REQUIRED: 401, ACCESS_DENIED: 403, RESOURCE_NOT_FOUND: 404 }
       const more = { DUPLICATE_RESOURCE: 409, INTERNAL_ERROR: 500, INVALID_INPUT: 400, MISSING_REQUIRED_FIELD: 400 }
       const others = { AUTH_TOKEN_EXPIRED: 401, PERMISSION_DENIED: 403, RATE_LIMIT_EXCEEDED: 429 }
@@ -177,7 +177,7 @@ describe('errors', () => {
     ]
     for (const accept of ['application/problem+json', 'application/json']) {
       for (const url of ['/thing', '/sync']) {
-        it(`for whatever is thrown at ${url}, as ${accept}`, async () => {
+        it(`for any value thrown at ${url}, as ${accept}`, async () => {
           for (const error of internals()) {
             const answer = await fail(error, accept, url)
             assert.equal(answer.statusCode, 500, String(error))
@@ -189,7 +189,7 @@ describe('errors', () => {
       }
     }
 
-    it('the fault is told to the operator, with the cause of a problem instead of the problem', async () => {
+    it('the fault is reported to the operator, as the cause when a problem wraps it', async () => {
       const cause = new Error('select * from users')
       await fail(cause)
       assert.deepEqual(mounted.faults, [cause])
@@ -198,7 +198,7 @@ describe('errors', () => {
       assert.doesNotMatch(answer.body, secrets)
     })
 
-    it('what a client caused is not told to the operator', async () => {
+    it('client errors are not reported to the operator', async () => {
       await fail(conflict())
       assert.deepEqual(mounted.faults, [])
     })

@@ -12,7 +12,7 @@ const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_cr
 const report = { reportType: 'products', format: 'csv', parameters: { filter: { name: 'Lamp' } } }
 
 forEachEngine((engine) => {
-  describe('fields of every answer', () => {
+  describe('fields on every response', () => {
     let db: Database
     let documented: Documented
     let ids: Record<string, string>
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
       await make('/products', product)
       await make('/books', { title: 'Notes', author: 'Ada' })
       const { taskId } = await make('/api/reports', report)
-      // A failed one, with its error.
+      // A failed report, with its error.
       await make(`/api/reports/${taskId}/cancel`)
       const webhook = (await make('/api/webhooks', hook)).id
       const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
 
-    /** Every path in an answer, and below each one that is nowhere. */
+    /** Every path in a response, and an unknown path below each. */
     const pathsIn = (value: Json): string[] => {
       if (Array.isArray(value)) return [...new Set(value.flatMap(pathsIn))]
       if (typeof value !== 'object' || value === null) return []
@@ -75,11 +75,11 @@ forEachEngine((engine) => {
     const valueAt = (value: Json, names: string[]): Json =>
       names.length === 0 || value === undefined ? value : valueAt(value?.[names[0] as string], names.slice(1))
 
-    /** The documented schema without what must be there: `fields` may leave any member out, at any depth. */
+    /** The documented schema without required members: `fields` may omit any member, at any depth. */
     const narrowedSchema = (schema: Json): Json =>
       JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
 
-    it('200 for each path in an answer and for those in none, as documented', async () => {
+    it('200 for each existing path and for unknown ones, as documented', async () => {
       const routes = narrowed()
       assert.ok(routes.length > 15, String(routes.length))
       for (const { url, schema } of routes) {
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the parts of objects in lists, which keep their places', async () => {
+    it('200 with parts of objects in lists, at their positions', async () => {
       const { webhook, deliveryId } = ids
       const attempts = [{ statusCode: 500 }]
       assert.deepEqual(await read(`/api/webhooks/${webhook}/deliveries?fields=attempts.statusCode`), [{ attempts }])

@@ -59,19 +59,19 @@ describe('fields', () => {
     assert.equal(answer.json().errors[0].field, 'fields')
   }
 
-  it('200 with the named fields only, `id` not forced in', async () => {
+  it('200 with only the named fields; `id` is not added', async () => {
     assert.deepEqual(await read('fields=title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=author,id'), { author: 'Jane Austen', id: 7 })
     assert.deepEqual(await read('fields=title,%20id%20,title'), { title: 'Emma', id: 7 })
   })
 
-  it('200 with unknown names left out without error', async () => {
+  it('200 with unknown names ignored', async () => {
     assert.deepEqual(await read('fields=title,nothing'), { title: 'Emma' })
     assert.deepEqual(await read('fields=nothing'), {})
     assert.deepEqual(await read('fields=Title'), {})
   })
 
-  it('200 with nothing of a prototype (T-API-04)', async () => {
+  it('200 with no prototype members (T-API-04)', async () => {
     for (const name of [
       '__proto__',
       'constructor',
@@ -92,38 +92,38 @@ describe('fields', () => {
     })
   })
 
-  it('200 with the whole of a field that is named whole and in part', async () => {
+  it('200 with the whole field when it is named both whole and in part', async () => {
     for (const query of ['fields=_links,_links.self', 'fields=_links.self,_links']) {
       assert.deepEqual(await read(query), { _links: book._links }, query)
     }
   })
 
-  it('200 without a path that leads into text or a number, which does not exist', async () => {
+  it('200 without a path that goes through text or a number', async () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
   })
 
-  it('200 without an object of which nothing was named, and with one that is empty itself', async () => {
+  it('200 without an object of which no member was selected, but with one that is itself empty', async () => {
     assert.deepEqual(await read('fields=_links.nothing,_links.self.href.x,title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=notes.x,tags.x'), {})
     assert.deepEqual(await read('fields=notes,tags'), { notes: {}, tags: [] })
   })
 
-  it('200 with the items of a list inside in their places', async () => {
+  it('200 with items of nested lists at their positions', async () => {
     assert.deepEqual(await read('fields=editions.year'), { editions: [{ year: 1815 }, {}] })
     assert.deepEqual(await read('fields=editions.nothing'), {})
   })
 
-  it('200 however long the path (T-RES-01)', async () => {
+  it('200 for a path of any length (T-RES-01)', async () => {
     assert.deepEqual(await read(`fields=title,${'a.'.repeat(3_000)}a,${'_links.'.repeat(100)}self`), {
       title: 'Emma',
     })
   })
 
-  it('200 with everything when `fields` is empty or absent', async () => {
+  it('200 with all fields when `fields` is empty or absent', async () => {
     for (const query of ['fields=', '', 'fields=,', 'fields']) assert.deepEqual(await read(query), book, query)
   })
 
-  it('200 with parts of what is required inside, and of objects of several kinds', async () => {
+  it('200 with parts of required members, and of objects with several shapes', async () => {
     assert.deepEqual(await read('', '/shapes'), shapes)
     assert.deepEqual(await read('fields=size.width', '/shapes'), { size: { width: 2 } })
     assert.deepEqual(await read('fields=all.side', '/shapes'), { all: [{}, { side: 2 }] })
@@ -134,7 +134,7 @@ describe('fields', () => {
     assert.deepEqual(await read('fields=author', '/books'), [{ author: 'Jane Austen' }, {}])
   })
 
-  it('200 untouched where the route is not narrowed', async () => {
+  it('200 unchanged where the route does not support fields', async () => {
     assert.deepEqual(await read('fields=title', '/whole'), book)
   })
 

@@ -29,9 +29,9 @@ describe('a connection to the HTTPS listener that sends no request', () => {
 
   for (const [what, bytes] of [
     ['nothing at all', ''],
-    ['the beginning of a handshake', '\x16\x03\x01\x02\x00\x01'],
+    ['the start of a handshake', '\x16\x03\x01\x02\x00\x01'],
   ]) {
-    it(`is closed without a word after ${what}`, async () => {
+    it(`is closed without a response after ${what}`, async () => {
       const socket = connect(port(), '127.0.0.1')
       await once(socket, 'connect')
       socket.write(Buffer.from(bytes as string, 'latin1'))
@@ -39,14 +39,14 @@ describe('a connection to the HTTPS listener that sends no request', () => {
     })
   }
 
-  it('has ten seconds for its handshake, and as many for the head of its request', () => {
+  it('has ten seconds for its handshake, and ten for the request head', () => {
     const errors = { baseUrl, isUnavailable: () => false, onFault: () => {}, now: Date.now }
     const options = serverOptions({ ...errors, tls: {}, trustedProxies: [], corsOrigins: [], later })
     assert.ok('https' in options)
     assert.deepEqual([options.https.handshakeTimeout, options.https.headersTimeout], [10_000, 10_000])
   })
 
-  it('is answered 408 and closed after a handshake', async () => {
+  it('gets 408 and is closed after a handshake', async () => {
     const socket = connectTls({ port: port(), host: '127.0.0.1', rejectUnauthorized: false })
     await once(socket, 'secureConnect')
     assert.match((await buffer(socket)).toString(), /^HTTP\/1\.1 408 /)

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { describe, it } from 'node:test'
 import { responseClass } from '../../src/http/server/raw-headers.ts'
 
-/** The whole answer of a server that answers once, as it is on the wire, without the date. */
+/** The whole response of a server that sends one, as bytes on the wire, without the date. */
 async function wire(answering: RequestListener, made: typeof ServerResponse = responseClass, method = 'GET') {
   const server = createServer({ ServerResponse: made }, answering).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -17,7 +17,7 @@ async function wire(answering: RequestListener, made: typeof ServerResponse = re
   return answer.replace(/^date: .*\r\n/im, '')
 }
 
-/** Fields in order: where one stands says nothing (RFC 9110 §5.3). */
+/** Sorted fields: their order has no meaning (RFC 9110 §5.3). */
 function parts(answer: string) {
   const [head = '', body] = answer.split('\r\n\r\n')
   const [status, ...fields] = head.split('\r\n')
@@ -32,7 +32,7 @@ const answers: Record<string, RequestListener> = {
   'a 304': (_, response) => response.writeHead(304, { etag: '"1"', vary: 'Accept' }).end(),
   'numbers and lists': (_, response) => response.writeHead(200, { 'x-one': 1, 'x-many': ['a', 'b'] }).end('ok'),
   'two cookies': (_, response) => response.writeHead(200, { 'set-cookie': ['a=1', 'b=2'] }).end(),
-  'the end of a connection': (_, response) => response.writeHead(200, { connection: 'close', 'x-one': 'a' }).end('ok'),
+  'a closing connection': (_, response) => response.writeHead(200, { connection: 'close', 'x-one': 'a' }).end('ok'),
   'a text of unknown length': (_, response) => {
     response.writeHead(200, { 'x-one': 'a' }).write('first')
     response.end('last')
@@ -49,20 +49,20 @@ const answers: Record<string, RequestListener> = {
     response.setHeader('x-one', 'before').setHeader('x-two', 'before')
     response.writeHead(200, { 'x-one': 'after', 'x-three': 'after' }).end('ok')
   },
-  'a status of its own words': (_, response) => response.writeHead(200, 'Fine', { 'x-one': 'a' }).end('ok'),
+  'a custom reason phrase': (_, response) => response.writeHead(200, 'Fine', { 'x-one': 'a' }).end('ok'),
   'fields as a list': (_, response) => response.writeHead(200, ['x-one', 'a', 'x-two', 'b']).end('ok'),
 }
 
-describe('the header section of an answer', () => {
-  it('is written by this project: Node.js keeps it where that expects it', () => {
+describe('the header section of a response', () => {
+  it('is written by HeadedResponse: Node.js still works as expected', () => {
     equal(responseClass === ServerResponse, false)
   })
 
   for (const [name, answering] of Object.entries(answers)) {
-    it(`is what Node.js writes for ${name}`, async () => {
+    it(`equals what Node.js writes for ${name}`, async () => {
       const expected = parts(await wire(answering, ServerResponse))
       deepEqual(parts(await wire(answering)), expected)
-      // Once more, when its fields are known.
+      // Again, now that its fields are cached.
       deepEqual(parts(await wire(answering)), expected)
       deepEqual(
         parts(await wire(answering, responseClass, 'HEAD')),
@@ -71,7 +71,7 @@ describe('the header section of an answer', () => {
     })
   }
 
-  it('has each value as it is now, whatever it was before', async () => {
+  it('has the current value of each field, whatever it was before', async () => {
     const seen: string[] = []
     for (const value of ['one', 'two', 'two', 'one', '']) {
       const { fields } = parts(await wire((_, response) => response.writeHead(200, { 'x-changing': value }).end()))
@@ -81,7 +81,7 @@ describe('the header section of an answer', () => {
   })
 })
 
-describe('T-HTTP-10 what would end a field or the head is refused', () => {
+describe('T-HTTP-10 what would end a field or the head is rejected', () => {
   const refused = (headers: Record<string, string>, code: string) =>
     wire((_, response) => {
       throws(() => response.writeHead(200, headers), { code })
@@ -89,7 +89,7 @@ describe('T-HTTP-10 what would end a field or the head is refused', () => {
     }).catch(() => '')
 
   for (const value of ['a\r\nx-evil: 1', 'a\nb', 'a\rb', 'a\0b', '\u0100', 'a\x7fb', '\r\n\r\nHTTP/1.1 200 OK']) {
-    it(`as the value ${JSON.stringify(value)}, also of a field that was fine before`, async () => {
+    it(`as the value ${JSON.stringify(value)}, also of a field with a valid cached value`, async () => {
       match(await wire((_, response) => response.writeHead(200, { 'x-echo': 'fine' }).end()), /x-echo: fine\r\n/)
       equal(await refused({ 'x-echo': value }, 'ERR_INVALID_CHAR'), '')
     })
@@ -101,7 +101,7 @@ describe('T-HTTP-10 what would end a field or the head is refused', () => {
     })
   }
 
-  it('as a second head of the same answer', async () => {
+  it('as a second head of the same response', async () => {
     const twice = wire((_, response) => {
       response.writeHead(200, { 'x-one': 'a' }).write('a')
       throws(() => response.writeHead(200, { 'x-one': 'b' }), { code: 'ERR_HTTP_HEADERS_SENT' })

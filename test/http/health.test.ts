@@ -22,14 +22,14 @@ describe('health', () => {
   })
   after(() => mounted.app.close())
 
-  it('200 at /livez without asking the store', async () => {
+  it('200 at /livez without a store check', async () => {
     const answer = await send(mounted, { url: '/livez' })
     assert.equal(answer.statusCode, 200)
     assert.deepEqual(answer.json(), { status: 'ok' })
     assert.equal(checks, 0)
   })
 
-  it('200 at /readyz, asking the store at most once a second (T-RES-07)', async () => {
+  it('200 at /readyz, checking the store at most once a second (T-RES-07)', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => send(mounted, { url: '/readyz' })))
     assert.deepEqual([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
     assert.equal(checks, 1)
@@ -41,7 +41,7 @@ describe('health', () => {
     assert.equal(checks, 2)
   })
 
-  it('503 at /readyz with Retry-After and without internals while the store does not answer, 200 once it does', async () => {
+  it('503 at /readyz with Retry-After and without internals while the store does not respond, then 200', async () => {
     broken = true
     mounted.clock.now += 1_000
     for (let time = 0; time < 2; time++) {
@@ -56,7 +56,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('503 at /readyz while the clock of the node is wrong, without asking the store, 200 once it is right', async () => {
+  it('503 at /readyz while the clock of the node is wrong, without a store check, then 200', async () => {
     isClockUsable = false
     const asked = checks
     mounted.clock.now += 1_000
@@ -69,7 +69,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('asks the store anew after the clock was put back', async () => {
+  it('checks the store again after the clock was set back', async () => {
     await send(mounted, { url: '/readyz' })
     const asked = checks
     mounted.clock.now -= 3_600_000
@@ -77,7 +77,7 @@ describe('health', () => {
     assert.equal(checks, asked + 1)
   })
 
-  it('503 at /readyz with Retry-After as soon as the service stops, whatever was found before; 200 at /livez', async () => {
+  it('503 at /readyz with Retry-After as soon as the service stops, ignoring the cached result; 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()
     const answer = await send(mounted, { url: '/readyz' })

@@ -27,7 +27,7 @@ describe('https', () => {
   describe('a request over plain HTTP (T-HTTP-12)', () => {
     const plain = { 'x-forwarded-proto': 'http' }
 
-    it('301 to the same path and query at the configured host, which Host cannot change', async () => {
+    it('301 to the same path and query at the configured host, whatever Host says', async () => {
       reached.length = 0
       const url = '/things?name=a%20b&x=//evil.test'
       const answer = await send(mounted, { url, headers: { ...plain, host: 'evil.test' } })
@@ -37,13 +37,13 @@ describe('https', () => {
       assert.deepEqual(reached, [])
     })
 
-    it('301 without Strict-Transport-Security, which counts over HTTPS only', async () => {
+    it('301 without Strict-Transport-Security, which is valid only over HTTPS', async () => {
       const answer = await send(mounted, { url: '/things', headers: plain })
       assert.equal(answer.headers['strict-transport-security'], undefined)
       assert.equal(answer.headers['set-cookie'], undefined)
     })
 
-    it('301 for every method, with credentials, and at paths that do not exist', async () => {
+    it('301 for every method, with credentials, and for unknown paths', async () => {
       for (const [method, url] of [
         ['POST', '/things'],
         ['DELETE', '/nothing'],
@@ -55,7 +55,7 @@ describe('https', () => {
       }
     })
 
-    it('200 or 503 at /livez and /readyz, never 301, which probes take for health (RFC 9110 §15.4)', async () => {
+    it('200 or 503 at /livez and /readyz, never 301, which probes take for healthy (RFC 9110 §15.4)', async () => {
       const stopping = new AbortController()
       const plainly = await mount(['errors', 'https'], (app) => {
         app.register(health, { check: async () => {}, now: () => 0, stopping: stopping.signal })
@@ -72,7 +72,7 @@ describe('https', () => {
       await plainly.app.close()
     })
 
-    it('301 to our own host when the request target is an absolute URL (T-HTTP-04)', async () => {
+    it('301 to the configured host when the request target is an absolute URL (T-HTTP-04)', async () => {
       const answer = await sendRaw(mounted, ['GET http://evil.test/things HTTP/1.1', 'Host: a', 'Connection: close'])
       assert.equal(answer.status, 301)
       assert.equal(new URL(answer.headers.location as string).origin, baseUrl)
@@ -91,7 +91,7 @@ describe('https', () => {
       ['POST', '/things', 500],
       ['GET', '/nothing', 404],
     ] as const) {
-      it(`${status} of ${method} ${url} carries it and the other hardening headers`, async () => {
+      it(`${status} of ${method} ${url} has it and the other security headers`, async () => {
         const { statusCode, headers } = await send(mounted, { method, url })
         assert.equal(statusCode, status)
         for (const [name, value] of Object.entries(hardened)) assert.equal(headers[name], value, name)
@@ -132,14 +132,14 @@ describe('https', () => {
       })
     }
 
-    it('301 from a trusted peer that does not say https alone', async () => {
+    it('301 from a trusted peer whose header is not exactly https', async () => {
       for (const value of ['http', 'https, http', 'http, https', '', 'httpsx']) {
         const answer = await send(mounted, { url: '/things', headers: { 'x-forwarded-proto': value } })
         assert.equal(answer.statusCode, 301, value)
       }
     })
 
-    it('301 whatever other forwarding headers claim', async () => {
+    it('301 whatever other forwarding headers say', async () => {
       const headers = {
         'x-forwarded-proto': 'http',
         forwarded: 'proto=https',
@@ -149,7 +149,7 @@ describe('https', () => {
       assert.equal((await send(mounted, { url: '/things', headers })).statusCode, 301)
     })
 
-    it('no start with a list that names anything but addresses and CIDRs', () => {
+    it('a list with anything but addresses and CIDRs makes the start fail', () => {
       for (const entry of [
         'true',
         '*',

@@ -32,27 +32,27 @@ describe('identify', () => {
   }
   const reader = { clientId: 'cli_reader', subject: 'usr_1', scopes: ['things:read'] }
 
-  it('leaves the caller of a good token, verified at once or later', async () => {
+  it('sets the caller of a valid token, verified synchronously or later', async () => {
     assert.deepEqual(await who('Bearer reader'), reader)
     assert.deepEqual(await who('Bearer slow-reader'), reader)
   })
 
-  it('takes the scheme without regard to case and more than one space (RFC 9110 §11.1)', async () => {
+  it('accepts the scheme in any case and several spaces (RFC 9110 §11.1)', async () => {
     for (const header of ['bearer reader', 'BEARER   reader']) assert.deepEqual(await who(header), reader)
   })
 
-  it('leaves null when there is no Authorization', async () => {
+  it('sets null without Authorization', async () => {
     assert.equal(await who(), null)
     assert.deepEqual(asked, [])
   })
 
-  it('never rejects: it leaves why a token was refused', async () => {
+  it('never rejects: it records why a token was refused', async () => {
     assert.deepEqual(await who('Bearer expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer slow-expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer unknown'), { refused: 'AUTH_TOKEN_INVALID' })
   })
 
-  it('refuses whatever follows the scheme and is no token', async () => {
+  it('refuses a malformed token after the scheme', async () => {
     for (const header of [
       'Bearer a b',
       'Bearer reader,writer',
@@ -64,14 +64,14 @@ describe('identify', () => {
     }
   })
 
-  it('leaves other schemes, and none, to the routes that take them', async () => {
+  it('leaves other schemes, and none, to the routes that accept them', async () => {
     for (const header of ['Basic cmVhZGVyOng=', 'reader', 'Bearerreader', 'Bearer', '']) {
       assert.equal(await who(header), null, header)
       assert.deepEqual(asked, [], header)
     }
   })
 
-  it('reads no token from the query, a cookie or another header (T-JWT-10)', async () => {
+  it('ignores tokens in the query, a cookie or another header (T-JWT-10)', async () => {
     assert.equal(await who(undefined, '/who?access_token=reader'), null)
     const headers = {
       cookie: 'access_token=reader',
@@ -82,18 +82,18 @@ describe('identify', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('500 when the verification itself fails: the token is not to blame', async () => {
+  it('500 when the verification itself fails: the token is not at fault', async () => {
     const answer = await send(mounted, { url: '/who', token: 'down' })
     assert.equal(answer.statusCode, 500)
     assert.match(String(mounted.faults.at(-1)), /the store is down/)
   })
 
-  it('500 where a route reads its caller but lets anybody in', async () => {
+  it('500 when a route reads its caller without requiring one', async () => {
     assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
     assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
   })
 
-  it('keeps no caller from one request to the next', async () => {
+  it('does not leak the caller to the next request', async () => {
     await who('Bearer reader')
     assert.equal(await who(), null)
   })

@@ -23,18 +23,18 @@ const pieces = 64
 const length = `Content-Length: ${piece.length * pieces}`
 const chunk = `${piece.length.toString(16)}\r\n${piece}\r\n`
 
-/** What is refused while its body is still on the way. */
+/** Requests that are rejected while their body is still arriving. */
 const refused: [status: number, what: string, head: string][] = [
   [413, 'a length beyond the limit', post('/things', length)],
   [413, 'chunks beyond the limit', post('/things', 'Transfer-Encoding: chunked') + chunk.repeat(17)],
-  [404, 'a path that is not there', post('/nothing', length)],
+  [404, 'an unknown path', post('/nothing', length)],
   [404, 'a client that wants the connection closed', post('/nothing', length, 'Connection: close')],
-  [400, 'a head with a flaw', post('/things', length, 'X-A : b')],
-  [417, 'an expectation that nobody knows', post('/things', length, 'Expect: foo')],
+  [400, 'a malformed head', post('/things', length, 'X-A : b')],
+  [417, 'an unknown expectation', post('/things', length, 'Expect: foo')],
   [501, 'a tunnel', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
 ]
 
-/** Sends a body piece by piece; rejects when the service does not take it. */
+/** Sends a body in pieces; rejects when the service does not accept it. */
 async function sendAll(socket: Socket): Promise<void> {
   for (let sent = 0; sent < pieces; sent++) {
     await new Promise<void>((resolve, reject) => socket.write(piece, (error) => (error ? reject(error) : resolve())))
@@ -43,12 +43,12 @@ async function sendAll(socket: Socket): Promise<void> {
 }
 
 for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
-  describe(`the last answer of a connection, over ${transport}`, () => {
+  describe(`the last response of a connection, over ${transport}`, () => {
     const timers = drivenTimers()
     const folder = mkdtempSync(join(tmpdir(), 'plinth-linger-'))
     let mounted: Mounted
     let reached: string[]
-    /** The connection as the service has it. */
+    /** The server-side socket of the connection. */
     let accepted: Socket
     before(async () => {
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
@@ -75,7 +75,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await once(socket, transport === 'TLS' ? 'secureConnect' : 'connect')
       return socket
     }
-    /** Sends the head of a request and waits until the service has answered it, which is not read yet. */
+    /** Sends a request head and waits until the service has sent the response, which is not read yet. */
     const refuse = async (head: string) => {
       const connected = once(mounted.app.server, transport === 'TLS' ? 'secureConnection' : 'connection')
       const socket = await open()
@@ -86,7 +86,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const [status, what, head] of refused) {
-      it(`${status} is there to read for a client that sends all its 4 MiB first: ${what}`, async () => {
+      it(`${status} can be read by a client that sends all its 4 MiB first: ${what}`, async () => {
         const socket = await refuse(head)
         await sendAll(socket)
         const answer = await text(socket)
@@ -96,14 +96,14 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       })
     }
 
-    it('a request behind the body reaches no handler', async () => {
+    it('a request after the body reaches no handler', async () => {
       const socket = await refuse(post('/things', length))
       socket.end(Buffer.concat([...Array(pieces).fill(piece), Buffer.from(lines('GET /smuggled HTTP/1.1', secure))]))
       assert.equal((await text(socket)).match(/HTTP\/1\.1/g)?.length, 1)
       assert.deepEqual(reached, [])
     })
 
-    it('a client that sends without an end is cut off after 64 MiB', async () => {
+    it('a client that never stops sending is disconnected after 64 MiB', async () => {
       const socket = await refuse(post('/things', 'Content-Length: 1000000000'))
       socket.on('error', () => {})
       let mebibytes = 0
@@ -116,7 +116,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       socket.destroy()
     })
 
-    it('a client that sends a little all the time is cut off after 30 s', async () => {
+    it('a client that keeps trickling data is disconnected after 30 s', async () => {
       const socket = await refuse(post('/things', length))
       let seconds = 0
       for (; !accepted.destroyed; seconds += 2) {
@@ -130,7 +130,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       socket.destroy()
     })
 
-    it('a client that is silent is cut off after 2 s', async () => {
+    it('a silent client is disconnected after 2 s', async () => {
       const socket = await refuse(post('/things', length))
       timers.pass(1_999)
       assert.equal(accepted.destroyed, false)
@@ -141,9 +141,9 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
   })
 }
 
-describe('the listener that redirects', () => {
+describe('the redirect listener', () => {
   for (const more of [[], ['Expect: foo']]) {
-    it(`301 is there to read for a client that sends all its 4 MiB first ${more}`, async () => {
+    it(`301 can be read by a client that sends all its 4 MiB first ${more}`, async () => {
       const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
         0,
         '127.0.0.1',

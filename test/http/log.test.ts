@@ -17,7 +17,7 @@ describe('the access log', () => {
   beforeEach(() => mounted.lines.splice(0))
   after(() => mounted.app.close())
 
-  it('has one line for each response: what was requested, by whom, and what was sent', async () => {
+  it('has one line per response: request, caller and result', async () => {
     await send(mounted, { url: '/things/7', token: 'reader', headers: { 'x-request-id': 'trace-0001' } })
     assert.equal(mounted.lines.length, 1)
     const { ms, ...line } = mounted.lines[0] as (typeof mounted.lines)[0]
@@ -36,7 +36,7 @@ describe('the access log', () => {
     assert.ok(ms >= 0)
   })
 
-  it('counts the bytes of the body that is sent: none for HEAD and 304', async () => {
+  it('counts the bytes of the body as sent: none for HEAD and 304', async () => {
     const { headers } = await send(mounted, { url: '/things/7' })
     await send(mounted, { method: 'HEAD', url: '/things/7' })
     await send(mounted, { url: '/things/7', headers: { 'if-none-match': headers.etag as string } })
@@ -66,7 +66,7 @@ describe('the access log', () => {
     assert.doesNotMatch(JSON.stringify(mounted.lines), /hunter2|\?|Bearer/)
   })
 
-  it('has the refused and the redirected too, without a client', async () => {
+  it('includes rejected and redirected requests, without a client', async () => {
     await send(mounted, { method: 'POST', url: '/things', token: 'expired' })
     await send(mounted, { method: 'POST', url: '/things', token: 'writer' })
     await send(mounted, { url: '/nothing?x=1' })
@@ -83,13 +83,13 @@ describe('the access log', () => {
   })
 })
 
-describe('a line of the access log', () => {
+describe('an access log line', () => {
   const line = {
     ...{ requestId: 'trace-0001', method: 'GET', path: '/things', route: '/things', status: 200, ms: 1.25, bytes: 7 },
     ...{ address: '127.0.0.1', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
   }
 
-  it('is one line of JSON, whatever came before it and whatever a client has sent', () => {
+  it('is one line of JSON for any preceding line and any client input', () => {
     const textOf = accessTexts()
     const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
     const senders: Partial<AccessLine>[] = [
@@ -113,7 +113,7 @@ describe('a line of the access log', () => {
     }
   })
 
-  it('leaves out what is not known', () => {
+  it('omits unknown values', () => {
     const unknown = { route: undefined, bytes: undefined, address: undefined, client: undefined, subject: undefined }
     const text = accessTexts()({ ...line, ...unknown, errorCode: 'RESOURCE_NOT_FOUND' }, 0)
     const { level, time, msg, ...rest } = JSON.parse(text)

@@ -38,7 +38,7 @@ describe('methods', () => {
     assert.equal((await ask('OPTIONS', '/things')).headers['accept-patch'], undefined)
   })
 
-  it('405 and 404 before the body is looked at', async () => {
+  it('405 and 404 before the body is read', async () => {
     for (const [url, status] of [
       ['/things', 405],
       ['/nothing', 404],
@@ -51,7 +51,7 @@ describe('methods', () => {
     }
   })
 
-  it('204 with the methods of the path itself, where another with a parameter matches too', async () => {
+  it('204 with the methods of the literal path when a parameterized one matches too', async () => {
     assert.equal((await ask('OPTIONS', '/things/special')).headers.allow, 'GET, HEAD, OPTIONS')
   })
 
@@ -73,7 +73,7 @@ describe('methods', () => {
     assert.ok(requestId && timestamp)
   })
 
-  it('404 RESOURCE_NOT_FOUND where no path is, for every method', async () => {
+  it('404 RESOURCE_NOT_FOUND for unknown paths, with every method', async () => {
     for (const method of ['GET', 'HEAD', 'POST', 'OPTIONS', 'DELETE']) {
       for (const url of ['/', '/thing', '/things/7/more', '/Things', '/things/a/b']) {
         const answer = await ask(method, url)
@@ -84,13 +84,13 @@ describe('methods', () => {
     }
   })
 
-  it('404 echoes nothing of the path (T-HTTP-10)', async () => {
+  it('404 does not echo the path (T-HTTP-10)', async () => {
     const answer = await ask('GET', '/%3Cscript%3E/%0d%0ax')
     assert.equal(answer.statusCode, 404)
     assert.doesNotMatch(answer.body, /script/)
   })
 
-  it('200 for HEAD wherever GET is, without a body', async () => {
+  it('200 for HEAD wherever GET is allowed, without a body', async () => {
     const answer = await ask('HEAD', '/things')
     assert.equal(answer.statusCode, 200)
     assert.equal(answer.body, '')

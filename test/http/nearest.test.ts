@@ -21,5 +21,5 @@ describe('nearest', () => {
     it(`is ${expected} for '${name.slice(0, 20)}'`, () => assert.equal(nearest(name, known), expected))
   }
 
-  it('is undefined where nothing is known', () => assert.equal(nearest('limit', []), undefined))
+  it('is undefined without known names', () => assert.equal(nearest('limit', []), undefined))
 })

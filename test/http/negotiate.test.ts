@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseAccept, quality } from '../../src/http/headers/accept.ts'
 
-describe('weightOf (RFC 9110 §12.5.1)', () => {
+describe('quality (RFC 9110 §12.5.1)', () => {
   const weights: [accept: string, type: string, weight: number][] = [
     ['text/html', 'text/html', 1],
     ['text/html;q=0.3', 'text/html', 0.3],
@@ -29,8 +29,8 @@ describe('weightOf (RFC 9110 §12.5.1)', () => {
   }
 })
 
-describe('names', () => {
-  it('is true for the very type only, not for a wildcard or a weight of 0', () => {
+describe('parseAccept', () => {
+  it('is true only for the exact type, not for a wildcard or a weight of 0', () => {
     assert.equal(parseAccept('text/html, application/json;q=0.1', 'application/json'), true)
     for (const accept of ['*/*', 'application/*', 'application/json;q=0', 'application/json5', '']) {
       assert.equal(parseAccept(accept, 'application/json'), false, accept)

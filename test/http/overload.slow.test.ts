@@ -9,8 +9,8 @@ import { drivenTimers, until } from '../support/timers.ts'
 
 const rest: Strain = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
-describe('strain', () => {
-  it('is none while the loop is idle or answers soon, whatever else', () => {
+describe('levelOf', () => {
+  it('is 0 while the loop is idle or prompt, whatever the other values', () => {
     assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5, cpuShare: 0.5 }), 0)
     assert.equal(levelOf({ delayMs: 99, utilization: 1, cpuShare: 1 }), 0)
     assert.deepEqual(
@@ -19,7 +19,7 @@ describe('strain', () => {
     )
   })
 
-  it('counts the share of the delay in which the service computed: none while others have the processor', () => {
+  it('counts the share of the delay in which the service computed: 0 while other processes use the processor', () => {
     assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.15 }), 0)
     assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.5 }), 3)
     assert.equal(levelOf({ delayMs: 120, utilization: 0.95, cpuShare: 0.95 }), 1)
@@ -70,7 +70,7 @@ onSqlite((engine) => {
       return kinds.filter((_, at) => answers[at]?.statusCode === 503)
     }
 
-    it('gives up lists, then writes, then status and download, never health; one step at a time, and back', async () => {
+    it('sheds lists, then writes, then status and download, never health; one level at a time, both ways', async () => {
       strain = { delayMs: 500, utilization: 1, cpuShare: 1 }
       assert.deepEqual(await shed(), [])
       timers.pass(200)
@@ -89,7 +89,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('gives up nothing, however late the loop is, while others have the processor', async () => {
+    it('sheds nothing, however late the loop is, while other processes use the processor', async () => {
       strain = { delayMs: 900, utilization: 1, cpuShare: 0.1 }
       for (let look = 0; look < 5; look++) timers.pass(200)
       assert.deepEqual(await shed(), [])
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), ['list', 'write', 'status', 'download'])
     })
 
-    it('gives up nothing for a single pause, however long', async () => {
+    it('sheds nothing for a single pause of any length', async () => {
       strain = { delayMs: 900, utilization: 1, cpuShare: 1 }
       timers.pass(200)
       assert.deepEqual(await shed(), [])
@@ -107,7 +107,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('503 in the form of all errors, with one to five seconds to wait', async () => {
+    it('503 in both error forms, with Retry-After of one to five seconds', async () => {
       strain = { delayMs: 120, utilization: 1, cpuShare: 1 }
       for (let look = 0; look < 2; look++) timers.pass(200)
       const answer = await asked.list()
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.ok(answer.headers['x-request-id'] && answer.headers['strict-transport-security'])
     })
 
-    it('bounds what is under way, in the same order; what waits for something is not counted', async () => {
+    it('bounds the requests in flight, in the same order; waiting ones do not count', async () => {
       const parked = Array.from({ length: 12 }, () => service.send({ url: '/parked', scopes: null }))
       await until(() => held.length === 12)
       assert.deepEqual(await shed(), [])
@@ -145,7 +145,7 @@ onSqlite((engine) => {
   })
 
   describe('the token endpoint under overload', () => {
-    it('is given up last', async () => {
+    it('is shed last', async () => {
       const db = await engine.database()
       const timers = drivenTimers()
       const measure = () => ({ delayMs: 500, utilization: 1, cpuShare: 1 })
@@ -161,8 +161,8 @@ onSqlite((engine) => {
     })
   })
 
-  describe('tokens and logins in short time', () => {
-    it('429 with Retry-After for each network, whichever client it tries; others are not held up (T-OA-08)', async () => {
+  describe('many token requests and logins in a short time', () => {
+    it('429 with Retry-After per network, for any client; other networks are unaffected (T-OA-08)', async () => {
       const db = await engine.database()
       const off = { general: null, anonymous: null, reports: null, webhooks: null, throttle: null }
       const rules = { ...off, token: { calls: 3, seconds: 60 }, quotas: { requests: null, reports: null } }

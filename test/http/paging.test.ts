@@ -8,7 +8,7 @@ const refused = (error: unknown) =>
   error instanceof Problem && error.code === 'INVALID_INPUT' && error.errors?.[0]?.field === 'cursor'
 
 describe('limitOf', () => {
-  it('is 50 without a limit, and never more than 200', () => {
+  it('is 50 without a limit, and at most 200', () => {
     assert.deepEqual([undefined, 1, 50, 200, 201, 1_000_000].map(limitOf), [50, 1, 50, 200, 200, 200])
   })
 })
@@ -20,7 +20,7 @@ describe('a cursor', () => {
     { after: [12.5, '', 'ä"\\\u0001🙂', 1], backwards: false },
   ]
 
-  it('comes back as it was encoded, and is safe in a URL', () => {
+  it('decodes to what was encoded, and is safe in a URL', () => {
     for (const cursor of cursors) {
       const text = encodeCursor(mark, cursor)
       assert.match(text, /^[A-Za-z0-9_-]+$/)
@@ -28,7 +28,7 @@ describe('a cursor', () => {
     }
   })
 
-  it('is refused for a list with another filter or sort', () => {
+  it('is rejected for a list with another filter or sort', () => {
     const text = encodeCursor(mark, { after: [7], backwards: false })
     for (const parts of [
       [{ genre: 'poem' }, ['title']],
@@ -39,7 +39,7 @@ describe('a cursor', () => {
     }
   })
 
-  it('is refused when it is not one of ours', () => {
+  it('is rejected when it is not a valid cursor', () => {
     const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
     const whole = encodeCursor(mark, { after: ['emma', 7], backwards: false })
     const wrong = [
@@ -73,14 +73,14 @@ describe('a cursor', () => {
 })
 
 describe('listMark', () => {
-  it('is the same for the same list only', () => {
+  it('is equal only for the same list', () => {
     assert.equal(listMark([['a'], ['b']]), listMark([['a'], ['b']]))
     assert.notEqual(listMark([['a'], ['b']]), listMark([['b'], ['a']]))
   })
 })
 
 describe('linkHeader (RFC 8288)', () => {
-  it('has `first` always, `prev` and `next` where there is more', () => {
+  it('always has `first`, and `prev` and `next` when those pages exist', () => {
     assert.equal(linkHeader('/books', {}, {}), '</books>; rel="first"')
     assert.equal(
       linkHeader('/v1/books', { limit: 2 }, { next: 'bbb', prev: 'aaa' }),
@@ -88,7 +88,7 @@ describe('linkHeader (RFC 8288)', () => {
     )
   })
 
-  it('keeps the query but for the cursor, encoded so that no value ends the link (T-HTTP-10)', () => {
+  it('preserves the query except the cursor, encoded so that no value ends the link (T-HTTP-10)', () => {
     const query = { genre: 'a>; rel="next"\r\n', cursor: 'old', sort: undefined, q: 'ä&b=c' }
     const header = linkHeader('/books', query, { next: 'new' })
     const [first = '', next = ''] = header.split(', ')

@@ -39,12 +39,12 @@ const cases: [header: string, stated: Preferences][] = [
 
 describe('Prefer (RFC 7240 §2)', () => {
   for (const [header, stated] of cases) {
-    it(`${JSON.stringify(header)} states ${JSON.stringify(stated)}`, () => {
+    it(`${JSON.stringify(header)} parses to ${JSON.stringify(stated)}`, () => {
       assert.deepEqual(JSON.parse(JSON.stringify(parsePrefer(header))), stated)
     })
   }
 
-  it('the longest headers are read in linear time', () => {
+  it('the longest headers are parsed in linear time', () => {
     const hostile = [' ', ';', '"', '\\', ',', 'a=', '="', 'a ;', '"a\\'].map((text) =>
       text.repeat(16_384 / text.length),
     )

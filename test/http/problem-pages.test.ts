@@ -40,7 +40,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with what its policy allows: one style, known by its hash, and nothing else', async () => {
+  it('200 with a CSP that allows one style, by its hash, and nothing else', async () => {
     for (const name of ['', '/auth-required']) {
       const answer = await send(mounted, { url: `/problems${name}`, headers: { accept: browser } })
       const policy = String(answer.headers['content-security-policy'])
@@ -70,7 +70,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 that shared caches keep apart by Accept, then 304', async () => {
+  it('200 with Vary: Accept for shared caches, then 304', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
     assert.equal(first.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')
@@ -99,7 +99,7 @@ describe('GET /problems', () => {
   after(() => mounted.app.close())
   const get = (accept: string) => send(mounted, { url: '/problems', headers: { accept } })
 
-  it('200 and a page with a link to each code, and one back to the reference', async () => {
+  it('200 and a page that links every code and the API reference', async () => {
     const { statusCode, headers, body } = await get(browser)
     assert.deepEqual([statusCode, headers['content-type']], [200, 'text/html; charset=utf-8'])
     const links = [...body.matchAll(/<a href="([^"]+)">/g)].map(([, target]) => target)
@@ -117,7 +117,7 @@ describe('GET /problems', () => {
     }
   })
 
-  it('406 for what it is not', async () => {
+  it('406 for any other media type', async () => {
     assert.equal((await get('image/png')).statusCode, 406)
   })
 })

@@ -5,10 +5,10 @@ import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-/** SEED=… runs the inputs of a failure again. */
+/** SEED=… reproduces the inputs of a failure. */
 const seed = Number(process.env.SEED ?? 20_261_121)
 const numRuns = 150
-/** Far more work than any of these is, collecting garbage included: whoever needs more hangs. Of the processor's time. */
+/** CPU time far above what any of these needs, garbage collection included: exceeding it means a hang. */
 const maxMs = 500
 
 const paths = ['/products', '/users', '/books', '/api/reports', '/api/webhooks']
@@ -16,7 +16,7 @@ const path = fc.constantFrom(...paths)
 const one = fc.constantFrom('/products/1', '/users/1', '/books/1')
 const list = fc.constantFrom('/products', '/users', '/books')
 
-/** What can stand in a header: no line ends, and nothing beyond Latin-1. */
+/** Characters allowed in a header: no line ends, and only Latin-1. */
 const headerText = fc.oneof(
   fc.string({
     unit: fc
@@ -98,7 +98,7 @@ const parameter = fc.constantFrom(
 )
 const query = fc.oneof(
   fc.array(fc.tuple(parameter, text), { maxLength: 6 }).map((all) => new URLSearchParams(all).toString()),
-  // Pieces of percent-encoding, whole and broken.
+  // Fragments of percent-encoding, valid and invalid.
   fc
     .array(fc.constantFrom('%', '%0', '%00', '%ff', '%zz', '=', '&', '+', 'fields', 'limit', '[', ']', '1'), {
       maxLength: 30,
@@ -121,7 +121,7 @@ const fields = fc.oneof(
 )
 
 forEachEngine((engine) => {
-  describe(`whatever is sent (SEED=${seed})`, () => {
+  describe(`any input (SEED=${seed})`, () => {
     let db: Database
     let service: TestApp
     before(async () => {
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       assert.ok(statusCode < 500, `${statusCode} ${service.faults}`)
       return (user + system) / 1_000
     }
-    /** No fault, no prototype touched, and no hang: a slow answer has to be slow again to count. */
+    /** Asserts no fault, no changed prototype and no hang: a slow response must be slow twice to count. */
     const survives = async (sent: Sent) => {
       const before = Reflect.ownKeys(Object.prototype)
       let ms = await once(sent)
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
     }
 
     const holds = <T>(what: string, input: fc.Arbitrary<T>, request: (input: T) => Sent) =>
-      it(`below 500, at once, and nothing is polluted: ${what}`, (t) => {
+      it(`below 500, promptly, without prototype pollution: ${what}`, (t) => {
         t.diagnostic(`SEED=${seed}`)
         return fc.assert(
           fc.asyncProperty(input, (value) => survives(request(value))),

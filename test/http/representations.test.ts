@@ -5,7 +5,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-/** What selects an answer that may be kept. */
+/** The request headers that select a cacheable response. */
 const variants = 'Accept, Accept-Encoding, Authorization, X-API-Key'
 
 forEachEngine((engine) => {
@@ -35,13 +35,13 @@ forEachEngine((engine) => {
     const get = (url: string, headers: Record<string, string> = {}) => service.send({ url, headers, scopes: full })
     const user = '/users/1'
 
-    it('200 with another strong tag when compressed, and the same content (RFC 9110 §8.8.3.3)', async () => {
+    it('200 with a different strong tag when compressed, and the same content (RFC 9110 §8.8.3.3)', async () => {
       const [plain, packed] = [await get(user), await get(user, gzip)]
       assert.deepEqual([plain.headers.etag, packed.headers.etag], ['"1"', '"1-gzip"'])
       assert.deepEqual(JSON.parse(gunzipSync(packed.rawPayload).toString()), plain.json())
     })
 
-    it('another tag still for what another caller sees of it, compressed or not (T-HTTP-16)', async () => {
+    it('different tags for the view of another caller, compressed or not (T-HTTP-16)', async () => {
       const reduced = await service.send({ url: user, headers: gzip, scopes: 'users:read' })
       assert.match(String(reduced.headers.etag), /^"1\.reduced(-gzip)?"$/)
       assert.equal((await get(user, { ...gzip, 'if-none-match': String(reduced.headers.etag) })).statusCode, 200)
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await get(user, { 'if-none-match': '"1-gzip"' })).statusCode, 200)
     })
 
-    it('412 and no change for the compressed tag of an older revision, 200 for that of the current one (T-RACE-01)', async () => {
+    it('412 and no change for the compressed tag of an older revision, 200 for the current one (T-RACE-01)', async () => {
       const put = (tag: string, price: number) =>
         service.send({
           method: 'PUT',
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await remove('"2-gzip"')).statusCode, 204)
     })
 
-    it('200 for a list with its one weak tag, compressed or not', async () => {
+    it('200 for a list with one weak tag, compressed or not', async () => {
       const [plain, packed] = [await get('/products'), await get('/products', gzip)]
       assert.equal(packed.headers['content-encoding'], 'gzip')
       assert.equal(packed.headers.etag, plain.headers.etag)
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/products', { ...gzip, 'if-none-match': String(plain.headers.etag) })).statusCode, 304)
     })
 
-    it('plain is what holds a secret, and what a write answers', async () => {
+    it('responses with secrets, and responses to writes, stay uncompressed', async () => {
       const packing = { ...gzip, accept: 'application/json' }
       const written = await service.send({
         ...{ method: 'PUT', url: user, headers: packing, scopes: full },
@@ -113,13 +113,13 @@ forEachEngine((engine) => {
     }
 
     for (const path of kept.map(([path]) => path).filter((path) => !/problems|nothing/.test(path))) {
-      it(`406 at ${path} for what it cannot be had as`, async () => {
+      it(`406 at ${path} for a media type it does not have`, async () => {
         const answer = await get(path, { accept: 'text/html, application/xml;q=0.9' })
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [406, 'NOT_ACCEPTABLE'])
       })
     }
 
-    it('200 at the probes for whoever asks', async () => {
+    it('200 at the probes for every client', async () => {
       for (const url of ['/livez', '/readyz']) assert.equal((await get(url, { accept: 'text/html' })).statusCode, 200)
     })
   })

@@ -21,9 +21,9 @@ describe('X-Request-Id', () => {
     return String((await send(mounted, { url: '/things', headers })).headers['x-request-id'])
   }
 
-  it('is made anew for each request that brings none', async () => {
+  it('is generated for each request without one', async () => {
     const ids = []
-    // More than are made at once.
+    // More than one batch of ids.
     for (let count = 0; count < 600; count++) ids.push(await ask())
     for (const id of ids) assert.match(id, made)
     assert.equal(new Set(ids).size, ids.length)
@@ -33,19 +33,19 @@ describe('X-Request-Id', () => {
     for (const own of ['12345678', 'a'.repeat(64), 'Trace-1.2_3']) assert.equal(await ask(own), own)
   })
 
-  it('is made anew when the sent one is too short, too long or unsafe (T-HTTP-10)', async () => {
+  it('is generated when the sent one is too short, too long or unsafe (T-HTTP-10)', async () => {
     for (const own of ['1234567', 'a'.repeat(65), 'abcdefg h', '<script>1', 'abcdefgh"', 'ä'.repeat(9), '']) {
       assert.match(await ask(own), made, own)
     }
   })
 
-  it('is made anew when two are sent', async () => {
+  it('is generated when two are sent', async () => {
     const twice = ['X-Request-Id: abcdefgh-1', 'X-Request-Id: abcdefgh-2']
     const lines = ['GET /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', 'Connection: close', ...twice]
     assert.match((await sendRaw(mounted, lines)).headers['x-request-id'] as string, made)
   })
 
-  it('is the one in the body of an error, and there on 404 and 301 too', async () => {
+  it('is also in the error body, and on 404 and 301', async () => {
     const headers = { 'x-request-id': 'trace-0001' }
     const conflict = await send(mounted, { method: 'POST', url: '/things', headers })
     assert.equal(conflict.headers['x-request-id'], 'trace-0001')

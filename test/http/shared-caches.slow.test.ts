@@ -13,7 +13,7 @@ const rules = {
   anonymous: { calls: 700, seconds: hour },
   quotas: { requests: 90_000, reports: null },
 }
-/** Their rates and quotas differ, so that every header names its account. */
+/** Their rates and quotas differ, so that every header identifies its account. */
 const keys: Record<string, { rate: string; quota: number }> = {
   one: { rate: `1100/${hour}`, quota: 1_111 },
   two: { rate: `2200/${hour}`, quota: 2_222 },
@@ -73,12 +73,12 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       }
       const remaining: Record<string, number> = {}
 
-      /** The answer was made for this client now: its own limits, and one place less than before. */
+      /** Asserts that the response was made for this client now: its own limits, with one call fewer left than before. */
       async function isOwn(who: string, path: string, more: Record<string, string> = {}): Promise<void> {
         const client = clients[who] as Client
         const { headers, reached, statusCode } = await get(path, client, more)
         const about = `${who} at ${path}`
-        // Whether a condition is passed on to the service is the cache's own choice.
+        // The cache may or may not forward a condition to the service.
         assert.ok(statusCode === 200 || (statusCode === 304 && more['if-none-match']), `${statusCode} ${about}`)
         assert.deepEqual([headers['x-ratelimit-limit'], headers['x-quota-limit']], [client.rate, client.quota], about)
         assert.equal(reached, 1, about)
@@ -88,14 +88,14 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       }
 
       for (const path of paths) {
-        it(`200 at ${path} with the caller's own limits, whoever read before`, async () => {
+        it(`200 at ${path} with the caller's own limits, whoever called before`, async () => {
           const names = Object.keys(clients)
           for (const who of [...names, ...names]) await isOwn(who, path)
           await get(path, nobody)
           for (const who of [...names.toReversed(), ...names]) await isOwn(who, path)
         })
 
-        it(`200 at ${path} from the cache for callers without credentials, with nobody's quota`, async () => {
+        it(`200 at ${path} from the cache for callers without credentials, without quota headers`, async () => {
           await get(path, nobody)
           const { headers, reached, statusCode } = await get(path, nobody)
           assert.deepEqual([statusCode, reached], [200, 0])
@@ -103,7 +103,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
           assert.match(String(headers['cache-control']), /^public, max-age=\d+/)
         })
 
-        it(`304 or 200 at ${path} with the caller's own limits for one that has the answer`, async () => {
+        it(`304 or 200 at ${path} with the caller's own limits for a client that holds the response`, async () => {
           const etag = String((await get(path, nobody)).headers.etag)
           for (const who of Object.keys(clients)) await isOwn(who, path, { 'if-none-match': etag })
           const { reached, statusCode, headers } = await get(path, nobody, { 'if-none-match': etag })
@@ -111,7 +111,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
         })
       }
 
-      it('401 for a wrong token at a path whose answer is stored', async () => {
+      it('401 for a bad token at a path whose response is cached', async () => {
         await get('/products', nobody)
         assert.equal((await get('/products', { headers: { authorization: 'Bearer wrong' } })).statusCode, 401)
         assert.equal((await get('/products', nobody)).reached, 0)

@@ -22,7 +22,7 @@ import { later as realLater } from '../support/timers.ts'
 
 export const baseUrl = 'https://plinth.test'
 
-/** What the tokens `reader`, `writer` and `expired` are worth; any other is invalid. */
+/** Callers of the tokens `reader`, `writer` and `expired`; any other token is invalid. */
 export const verify = (token: string): Verification => {
   if (token === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
   const scopes = { reader: ['things:read'], writer: ['things:read', 'things:write'] }[token]
@@ -33,7 +33,7 @@ export const verify = (token: string): Verification => {
 export interface Mounted {
   app: FastifyInstance
   clock: { now: number }
-  /** Errors of status 500 and above, with what a client must not see. */
+  /** Errors of status 500 and above, with details that clients must not see. */
   faults: unknown[]
   lines: AccessLine[]
 }
@@ -44,13 +44,13 @@ interface Settings {
   isUnavailable?: (error: unknown) => boolean
   bodyLimit?: number
   corsOrigins?: string[]
-  /** How long requests may take to arrive, for those who cannot wait. */
+  /** Shorter request timeouts for tests. */
   patience?: ServerSettings['patience']
   later?: ServerSettings['later']
   tls?: ServerSettings['tls']
 }
 
-/** Every policy, registered as `app.ts` does it, with the policies it depends on. */
+/** Every policy, registered as in `app.ts`, with the policies it depends on. */
 const policies = {
   arrival: { needs: [], register: ({ app }) => app.register(arrival) },
   errors: {
@@ -89,7 +89,7 @@ type Policy = keyof typeof policies
 
 const withNeeds = (name: string): string[] => [name, ...policies[name as Policy].needs.flatMap(withNeeds)]
 
-/** The named policies and what they depend on, in the order of `app.ts`, on an app with the given routes. */
+/** An app with the given routes, the named policies and those they depend on, in the order of `app.ts`. */
 export async function mount(
   names: Policy[],
   routes: (app: FastifyInstance) => void,
@@ -114,14 +114,14 @@ export async function mount(
   return mounted
 }
 
-/** Sends a request over what looks like HTTPS, by default without a token. */
+/** Sends a request that appears to use HTTPS, by default without a token. */
 export function send({ app }: Pick<Mounted, 'app'>, request: InjectOptions & { token?: string }) {
   const { token, headers, ...rest } = request
   const bearer = token ? { authorization: `Bearer ${token}` } : {}
   return app.inject({ ...rest, headers: { 'x-forwarded-proto': 'https', ...bearer, ...headers } })
 }
 
-/** Sends these very bytes and reads until the service closes; the lines should hold `Connection: close`. */
+/** Sends exactly these bytes and reads until the service closes; the lines should include `Connection: close`. */
 export async function sendRaw({ app }: Pick<Mounted, 'app'>, lines: string[], body = '') {
   if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')

@@ -5,7 +5,7 @@ import { baseUrl, type Mounted, mount, send, sendRaw } from './support.ts'
 const config = { scope: 'public' }
 const hsts = 'max-age=31536000; includeSubDomains'
 
-describe('wellFormed', () => {
+describe('requestIntegrity', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['wellFormed', 'methods'], (app) => {
@@ -20,13 +20,13 @@ describe('wellFormed', () => {
   const status = async (...lines: [string, ...string[]]) => (await request(...lines)).status
 
   describe('the target (RFC 9112 §3.2)', () => {
-    it('200 in absolute form, when it names us, whatever Host says', async () => {
+    it('200 in absolute form with our origin, whatever Host says', async () => {
       for (const target of [`${baseUrl}/things`, 'HTTPS://Plinth.TEST/things?x=1']) {
         assert.equal(await status(`GET ${target} HTTP/1.1`, 'Host: other.test'), 200, target)
       }
     })
 
-    it('400 in absolute form, when it names another origin (T-HTTP-04)', async () => {
+    it('400 in absolute form with another origin (T-HTTP-04)', async () => {
       const others = ['https://evil.test/things', 'http://plinth.test/things', `${baseUrl}.evil.test/things`]
       for (const target of [
         ...others,
@@ -38,7 +38,7 @@ describe('wellFormed', () => {
       }
     })
 
-    it('404 and 405 in absolute form are told of the path', async () => {
+    it('404 and 405 in absolute form concern the path', async () => {
       assert.equal(await status(`GET ${baseUrl} HTTP/1.1`, 'Host: plinth.test'), 404)
       const answer = await request(`DELETE ${baseUrl}/things HTTP/1.1`, 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])
@@ -70,14 +70,14 @@ describe('wellFormed', () => {
   })
 
   describe('Host', () => {
-    it('200 with a name, an address or a port, and without any in HTTP/1.0', async () => {
+    it('200 with a name, an address or a port, and without Host in HTTP/1.0', async () => {
       for (const host of ['plinth.test', 'plinth.test:8443', '127.0.0.1', '[::1]:8443', 'a']) {
         assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 200, host)
       }
       assert.equal(await status('GET /things HTTP/1.0'), 200)
     })
 
-    it('400 when it is empty or no host (T-HTTP-02)', async () => {
+    it('400 when it is empty or not a host (T-HTTP-02)', async () => {
       for (const host of ['', 'a b', 'a/b', 'user@a', 'a:b', 'a:1:2', '[::1', 'http://a']) {
         assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 400, host)
       }
@@ -85,14 +85,14 @@ describe('wellFormed', () => {
   })
 
   describe('the fields', () => {
-    it('200 up to 100 of them, 431 HEADERS_TOO_LARGE beyond (T-HTTP-05)', async () => {
+    it('200 with up to 100 of them, 431 HEADERS_TOO_LARGE beyond (T-HTTP-05)', async () => {
       const fields = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: 1`)
       assert.equal(await status('GET /things HTTP/1.1', 'Host: a', ...fields(97)), 200)
       const answer = await request('GET /things HTTP/1.1', 'Host: a', ...fields(98))
       assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [431, 'HEADERS_TOO_LARGE'])
     })
 
-    it('400 for chunks in HTTP/1.0, 501 for unknown transfer codings (RFC 9112 §6.1)', async () => {
+    it('400 for chunked coding in HTTP/1.0, 501 for unknown transfer codings (RFC 9112 §6.1)', async () => {
       assert.equal(await status('POST /things HTTP/1.0', 'Host: a', 'Transfer-Encoding: chunked'), 400)
       const answer = await request('POST /things HTTP/1.1', 'Host: a', 'Transfer-Encoding: gzip, chunked')
       assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [501, 'NOT_IMPLEMENTED'])
@@ -134,7 +134,7 @@ describe('wellFormed', () => {
       }
     })
 
-    it('400 with two of any other that says one thing', async () => {
+    it('400 with two of any other single-value header', async () => {
       for (const name of [
         'If-Modified-Since',
         'If-Unmodified-Since',
@@ -146,7 +146,7 @@ describe('wellFormed', () => {
         assert.equal((await get('Host: plinth.test', `${name}: a`, `${name.toLowerCase()}: b`)).status, 400, name)
     })
 
-    it('200 with two lines of a list', async () => {
+    it('200 with two lines of a list-valued header', async () => {
       for (const name of [
         'If-None-Match: "1"',
         'Accept: */*',

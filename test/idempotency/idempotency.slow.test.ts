@@ -23,7 +23,7 @@ interface Post {
   bearer?: string
 }
 
-/** Sends a POST to a service, by default of a product. */
+/** Sends a POST to a service, by default one that creates a product. */
 const postTo = (service: TestApp, { url = '/products', payload, key, headers, bearer }: Post = {}) =>
   service.send({
     method: 'POST',
@@ -35,13 +35,13 @@ const postTo = (service: TestApp, { url = '/products', payload, key, headers, be
 
 const replayed = ({ headers }: Response) => headers['idempotent-replayed']
 
-/** What a repetition must repeat: all but what names the one exchange. */
+/** The parts of a response that a replay must repeat: everything but the headers of the individual exchange. */
 const essence = ({ statusCode, headers, body }: Response) => {
   const { 'idempotent-replayed': _, 'x-request-id': __, date: ___, ...rest } = headers
   return { statusCode, headers: rest, body }
 }
 
-/** The problem of a repetition names its own exchange. */
+/** The problem without the members that identify the individual exchange. */
 const problemOf = (answer: Response) => {
   const { requestId: _, timestamp: __, instance: ___, ...rest } = answer.json()
   return rest
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
   describe('Idempotency-Key (T-RACE-03)', () => {
     let db: Database
     let service: TestApp
-    /** Stands between the service and the store's transactions. */
+    /** Replaceable transaction function between the service and the store. */
     let writing: Database['write']
     before(async () => {
       db = await engine.database()
@@ -72,14 +72,14 @@ forEachEngine((engine) => {
       const { rows } = await sql<{ n: number }>`select count(*) as n from ${sql.table(table)}`.execute(db.read)
       return Number(rows[0]?.n)
     }
-    /** Runs the requests and tells how many rows they made. */
+    /** Runs the requests and returns how many rows they created. */
     const made = async (table: Parameters<typeof count>[0], run: () => Promise<unknown>) => {
       const before = await count(table)
       await run()
       return (await count(table)) - before
     }
 
-    /** A request that succeeds for each POST of the API; a route without one fails below. */
+    /** A successful request for each POST of the API; a route missing here makes the test below fail. */
     const successes: Record<string, object | undefined> = {
       '/users': { name: 'Ada', email: 'every.post@example.com' },
       '/products': { name: 'Lamp', price: 1 },
@@ -105,14 +105,14 @@ forEachEngine((engine) => {
       '/api/reports': { url: '/api/reports', payload: successes['/api/reports'] as object },
     }
     let hooks = 0
-    /** A new webhook, and a delivery to it where the path names one. */
+    /** Creates a webhook, and a delivery when the path names one. */
     async function webhookPath(path: string): Promise<string> {
       const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/parent${++hooks}` }
       const { id } = (await post({ url: '/api/webhooks', payload, bearer })).json()
       const { id: deliveryId } = (await post({ url: `/api/webhooks/${id}/test`, payload: {}, bearer })).json()
       return path.replace('{id}', id).replace('{deliveryId}', deliveryId)
     }
-    /** The path with the id of something that is there: for a retry, of a task that was cancelled. */
+    /** The path with the id of an existing resource; for a retry, of a cancelled task. */
     async function pathOf(path: string): Promise<string> {
       const [parameter] = /\{\w+\}/.exec(path) ?? []
       if (parameter === undefined) return path
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       return path.replace(parameter, taskId)
     }
 
-    it('every POST of the live API takes a key and replays its answer', async () => {
+    it('every POST of the live API accepts a key and replays its response', async () => {
       const document = (await service.send({ url: '/openapi.json' })).json()
       const paths = Object.keys(document.paths).filter((path) => document.paths[path].post && !/^\/oauth/.test(path))
       assert.deepEqual(paths.sort(), Object.keys(successes).sort())
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 to a key where the handler does not answer through once, before it is believed to have kept it', async () => {
+    it('500 to a key when the handler does not use idempotentWrite, so that nothing seems stored', async () => {
       const other = await testApp(db, {}, (app) => {
         app.post('/forgetful', { config: { scope: 'any' } }, async () => ({ done: true }))
       })
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       await other.app.close()
     })
 
-    it('201 once, then the same answer marked as replayed, and one resource', async () => {
+    it('201 once, then the same response marked as replayed, and one resource', async () => {
       const key = newKey()
       const created = await made('products', async () => {
         const first = await post({ key })
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       assert.equal(created, 1)
     })
 
-    it('201 each time without a key, and nothing is kept', async () => {
+    it('201 each time without a key, and nothing is stored', async () => {
       const kept = await made('answers', async () =>
         assert.equal(
           await made('products', async () => {
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(kept, 0)
     })
 
-    it('201 replays what was created, whatever became of it since', async () => {
+    it('201 replays the creation, whatever happened to the resource since', async () => {
       const key = newKey()
       const first = await post({ key })
       const url = first.headers.location as string
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       assert.equal(tasks.length, 1)
     })
 
-    it('202 is replayed though the request would be refused by now', async () => {
+    it('202 is replayed although the request would be refused now', async () => {
       const request = { url: '/api/reports', payload: { reportType: 'users', format: 'csv' }, key: newKey() }
       const first = await post(request)
       const second = await post({ ...request, bearer: token('reports:write') })
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
       assert.equal((await post({ ...request, bearer: token('books:write') })).statusCode, 403)
     })
 
-    it('201 of a webhook: the secret again, sealed at rest, never to be stored by a cache', async () => {
+    it('201 of a webhook replays the secret, which is encrypted at rest and never cacheable', async () => {
       const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook' }
       const request = { url: '/api/webhooks', payload, key: newKey() }
       const first = await post(request)
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
       assert.ok(!/whsec_|callbackUrl|127\.0\.0\.1|key-|cli_test|Lamp/.test(JSON.stringify(rows)))
     })
 
-    it('the bare and the quoted form of a key are one key', async () => {
+    it('the bare and the quoted form of a key are the same key', async () => {
       const key = newKey()
       const first = await post({ key })
       assert.equal(replayed(await post({ key: `"${key}"` })), 'true')
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
       assert.equal(first.statusCode, 201)
     })
 
-    it('the order of members and blanks in a body do not matter, values do', async () => {
+    it('the order of members and white space in a body do not matter, values do', async () => {
       const key = newKey()
       await post({ key, payload: { name: 'Lamp', price: 1 } })
       const headers = { 'content-type': 'application/json' }
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('a key is nothing to another client, subject or path', async () => {
+    it('a key is independent for another client, subject or path', async () => {
       const key = newKey()
       const first = await post({ key })
       const others: Post[] = [
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the parts of what a key belongs to cannot be shifted into one another', async () => {
+    it('client and subject are separated unambiguously in the scope of a key', async () => {
       const key = newKey()
       await post({ key, bearer: token(everyScope, 'cli_a', 'b') })
       assert.equal(replayed(await post({ key, bearer: token(everyScope, 'cli_', 'ab') })), undefined)
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
       ['an empty string', '""'],
     ]
     for (const [what, key] of malformed) {
-      it(`400 INVALID_INPUT to a key that is ${what}, before the body is judged`, async () => {
+      it(`400 INVALID_INPUT to a key that is ${what}, before the body is validated`, async () => {
         for (const payload of [
           { name: 'Lamp', price: 1 },
           { name: '', price: -1 },
@@ -305,18 +305,18 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 to two keys, which together look like one', async () => {
+    it('400 to two keys, which would be joined into one', async () => {
       const answer = await post({ key: ['one', 'two'] })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
-    it('201 with a key of 255 characters, with blanks and commas', async () => {
+    it('201 with a key of 255 characters, with spaces and commas', async () => {
       const key = `a, b ${newKey()}`.padEnd(255, '~')
       assert.equal((await post({ key })).statusCode, 201)
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('409 DUPLICATE_RESOURCE is repeated, also when the conflict is gone', async () => {
+    it('409 DUPLICATE_RESOURCE is replayed, even after the conflict is gone', async () => {
       const user = { name: 'Ada', email: `${newKey()}@example.com` }
       const taken = await post({ url: '/users', payload: user })
       const request = { url: '/users', payload: user, key: newKey() }
@@ -347,7 +347,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(answer), undefined)
     })
 
-    it('5xx is not kept, and leaves nothing behind: the same key succeeds afterwards', async () => {
+    it('5xx is not stored and has no effect: the same key succeeds afterwards', async () => {
       const key = newKey()
       writing = (unit) =>
         db.write(async (tx) => {
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       assert.equal(service.faults.length, 1)
     })
 
-    it('an answer that was lost after its commit is replayed, not made again', async () => {
+    it('a response lost after its commit is replayed, not created again', async () => {
       const key = newKey()
       writing = async (unit) => {
         await db.write(unit)
@@ -383,7 +383,7 @@ forEachEngine((engine) => {
       assert.equal(created, 1)
     })
 
-    it('409 IDEMPOTENCY_IN_PROGRESS with Retry-After while the first is running', async () => {
+    it('409 IDEMPOTENCY_IN_PROGRESS with Retry-After while the first request is in flight', async () => {
       const key = newKey()
       const gate = Promise.withResolvers<void>()
       const reached = Promise.withResolvers<void>()
@@ -407,7 +407,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(later), 'true')
     })
 
-    it(`exactly one resource of ${parallel} equal requests at once on two nodes, ${rounds} times`, async () => {
+    it(`exactly one resource from ${parallel} equal concurrent requests on two nodes, ${rounds} times`, async () => {
       const second = await openDatabase(db.url)
       const node = await testApp(second)
       for (let round = 0; round < rounds; round++) {
@@ -434,7 +434,7 @@ forEachEngine((engine) => {
     })
 
     if (engine.name === 'postgres') {
-      it('409 IDEMPOTENCY_IN_PROGRESS while another node holds the key longer than one waits for a lock', async () => {
+      it('409 IDEMPOTENCY_IN_PROGRESS while another node holds the key longer than the lock timeout', async () => {
         const second = await openDatabase(db.url)
         const gate = Promise.withResolvers<void>()
         const reached = Promise.withResolvers<void>()
@@ -460,7 +460,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('a key is forgotten after 24 hours, swept or not', async () => {
+    it('a key expires after 24 hours, whether or not it was deleted', async () => {
       const key = newKey()
       await post({ key })
       service.clock.now += dayMs - 1

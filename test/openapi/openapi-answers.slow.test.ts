@@ -22,7 +22,7 @@ onSqlite((engine) => {
     await db.close()
   })
 
-  describe('answers are as documented', () => {
+  describe('responses match the document', () => {
     const json = { 'content-type': 'application/json' }
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const product = { name: 'Lamp', price: 24.5 }
@@ -244,10 +244,10 @@ onSqlite((engine) => {
       })
     }
 
-    /** What takes a person with a browser, or a worker: the suites of those have it. */
+    /** Operations that need a user in a browser or a worker: their own suites cover them. */
     const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport']
 
-    it('were seen for each operation', () => {
+    it('cover every operation', () => {
       const ids = documented.operations().map(({ operation }) => operation.operationId)
       assert.deepEqual(
         ids.filter((id) => !seen.has(`${id} true`)),
@@ -259,7 +259,7 @@ onSqlite((engine) => {
       )
     })
 
-    /** How a message is framed and its content coded, which says nothing about an operation. */
+    /** Headers of message framing and content coding, which are not part of an operation. */
     const framing = /^(content-(type|length|encoding)|transfer-encoding|date|connection|keep-alive)$/
 
     function checkAnswer(answer: Answer, told: Json, isNarrowed: boolean) {
@@ -283,7 +283,7 @@ onSqlite((engine) => {
       documented.check(schema, schema.type === 'integer' ? Number(value) : String(value), 'a header')
     }
 
-    /** The schema of a response to a request with `fields`: whatever of its members there is. */
+    /** The schema of a response to a request with `fields`: every member is optional. */
     function narrowed(schema: Json): Json {
       const { required, ...rest } = documented.resolve(schema)
       return rest.items ? { ...rest, items: narrowed(rest.items) } : rest

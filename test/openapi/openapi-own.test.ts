@@ -39,10 +39,10 @@ onSqlite((engine) => {
     return async (url: string): Promise<Json> => (await app.send({ url, scopes: null })).json()
   }
 
-  describe('the document of a service of your own', () => {
+  describe('the document of a custom service', () => {
     const read = documentsOf(info)
 
-    it('carries the title, version, description, licence and contact of its definition', async () => {
+    it('has the title, version, description, license and contact of its definition', async () => {
       const { info: found } = await read('/openapi.json')
       const { description, ...rest } = info
       assert.deepEqual({ ...found, description: undefined }, { ...rest, description: undefined })
@@ -50,7 +50,7 @@ onSqlite((engine) => {
       assert.equal((await read('/v2/openapi.json')).info.title, 'Notes v2')
     })
 
-    it('speaks of its own resources only, and is tagged by them', async () => {
+    it('covers only its own resources, and uses them as tags', async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const document = await read(url)
         const text = JSON.stringify(document)
@@ -62,10 +62,10 @@ onSqlite((engine) => {
     })
   })
 
-  describe('the document of a service that says nothing of itself', () => {
+  describe('the document of a service without info', () => {
     const read = documentsOf({})
 
-    it('has a title, the release as version, no licence, and the service as contact', async () => {
+    it('has a default title, the Plinth version, no license, and the service URL as contact', async () => {
       const { info: found, servers } = await read('/openapi.json')
       assert.deepEqual(Object.keys(found), ['title', 'version', 'description', 'contact'])
       assert.deepEqual(found.contact, { name: 'Service', url: servers[0].url })

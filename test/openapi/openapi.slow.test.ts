@@ -10,7 +10,7 @@ import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from '../support/openapi.ts'
 
-/** Where the documents are committed: that of the service, and those of versions that differ from the contract's. */
+/** Paths of the committed documents: that of the service, and those of versions that differ from the contract's. */
 const places = { '/openapi.json': '../../openapi.json', '/v2/openapi.json': '../../openapi.v2.json' }
 
 onSqlite((engine) => {
@@ -34,7 +34,7 @@ onSqlite((engine) => {
   const check: Documented['check'] = (...args) => documented.check(...args)
 
   describe('GET /openapi.json', () => {
-    it('200 for everybody, and kept by caches', async () => {
+    it('200 for everyone, and cacheable', async () => {
       const answer = await service.send({ url: '/openapi.json', scopes: null })
       assert.equal(answer.statusCode, 200)
       assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
@@ -44,7 +44,7 @@ onSqlite((engine) => {
     })
 
     for (const [url, file] of Object.entries(places)) {
-      it(`is the committed ${file.slice(3)}: ${url}`, async () => {
+      it(`equals the committed ${file.slice(3)}: ${url}`, async () => {
         const place = new URL(file, import.meta.url)
         const text = `${JSON.stringify((await service.send({ url, scopes: null })).json(), null, 2)}\n`
         if (process.env.UPDATE === '1') writeFileSync(place, text)
@@ -58,7 +58,7 @@ onSqlite((engine) => {
   })
 
   describe('the document', () => {
-    it('has every live route that programs call, and no other (T-API-09)', () => {
+    it('has exactly the live routes for API clients (T-API-09)', () => {
       const programs = documented.live.filter((route) => !route.isForBrowsers)
       assert.ok(documented.live.length - programs.length > 10)
       const routes = programs.map(({ method, path }) => `${method} ${path.replace(/^\/v\d+\//, '/')}`)
@@ -66,7 +66,7 @@ onSqlite((engine) => {
       assert.deepEqual(told.sort(), [...new Set(routes)].sort())
     })
 
-    it('has in the document of each version its live routes, and no other', async () => {
+    it('has exactly the live routes of each version in its document', async () => {
       for (const version of ['v1', 'v2']) {
         const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
         assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
@@ -79,7 +79,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('is about routes that demand the same of their callers under every prefix (T-API-01)', () => {
+    it('covers routes that require the same scopes under every prefix (T-API-01)', () => {
       const key = ({ method, path, scope, orScope }: Documented['live'][number]) =>
         [method, path.replace(/^\/v\d+\//, '/'), scope, orScope].join(' ')
       const bare = new Set(documented.live.filter(({ path }) => !/^\/v\d+\//.test(path)).map(key))
@@ -92,7 +92,7 @@ onSqlite((engine) => {
 
     const ways = (scopes: (string | undefined)[]) => [{ bearer: [] }, { oauth2: scopes }]
 
-    it('demands of each operation exactly the scope that its route does', () => {
+    it('requires for each operation exactly the scope of its route', () => {
       const bare = documented.live.filter(({ path, isForBrowsers }) => !isForBrowsers && !/^\/v\d+\//.test(path))
       for (const { method, path, scope, orScope } of bare) {
         const { security } = document.paths[path][method.toLowerCase()]
@@ -115,7 +115,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('names the paths as the contract does', () => {
+    it('writes paths as the contract does', () => {
       for (const path of ['/users/{id}', '/products/{id}', '/books/{id}', '/api/reports/{taskId}/status']) {
         assert.ok(document.paths[path], path)
       }
@@ -123,18 +123,18 @@ onSqlite((engine) => {
       assert.deepEqual(Object.keys(document.webhooks), Object.keys(builtIn.events))
     })
 
-    it('consists of what OpenAPI 3.1 knows', () => {
+    it('has only fields of OpenAPI 3.1', () => {
       checkFields(document, 'document')
       assert.match(document.openapi, /^3\.1\.\d$/)
     })
 
-    it('has no key of the framework and no schema without a meaning', () => {
+    it('has no keywords of the framework and no meaningless schema', () => {
       for (const key of ['querystring', 'patternProperties', '~kind', '~optional', 'config']) {
         assert.ok(!JSON.stringify(document).includes(`"${key}":`), key)
       }
     })
 
-    it('refers only to what is there, and has nothing that is not referred to', () => {
+    it('has no dangling reference and no unused component', () => {
       const used = new Set<string>()
       walk(document, (value) => typeof value.$ref === 'string' && used.add(value.$ref))
       for (const ref of used) assert.ok(at(ref), ref)
@@ -165,7 +165,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('declares each parameter once, and those of the path as the path writes them', () => {
+    it('declares each parameter once, and path parameters under the names in the path', () => {
       for (const { operation, path, method } of operations()) {
         const parameters = (operation.parameters ?? []).map(resolve)
         const keys = parameters.map(({ name, in: where }: Json) => `${where} ${name}`)
@@ -178,7 +178,7 @@ onSqlite((engine) => {
       assert.equal(resolve(document.paths['/users/{id}'].get.parameters[0]).schema.type, 'integer')
     })
 
-    it('demands only schemes and scopes that it declares', () => {
+    it('requires only schemes and scopes that it declares', () => {
       const schemes = document.components.securitySchemes
       for (const { operation, path } of operations()) {
         for (const requirement of operation.security as Json[]) {
@@ -201,7 +201,7 @@ onSqlite((engine) => {
       assert.ok(schemes.oauth2.description.includes(`${baseUrl}/.well-known/openid-configuration`))
     })
 
-    it('has schemas that compile and examples that they allow', () => {
+    it('has schemas that compile and examples that match them', () => {
       let examples = 0
       const see = (schema: Json, values: unknown[], where: string) => {
         check(schema, values[0], where)
@@ -231,7 +231,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('tells that a merge patch may remove what may be absent', () => {
+    it('allows null for optional members in a merge patch', () => {
       const { content } = document.paths['/users/{id}'].patch.requestBody
       assert.deepEqual(Object.keys(content), ['application/merge-patch+json', 'application/json'])
       const { schema } = content['application/merge-patch+json']
@@ -239,7 +239,7 @@ onSqlite((engine) => {
       assert.throws(() => check(schema, { email: null }, 'UserPatch'))
     })
 
-    it('has whole resources as responses, and says in words that fields narrows them', () => {
+    it('has whole resources as responses, and describes how fields narrows them', () => {
       const { schema } = document.paths['/users/{id}'].get.responses['200'].content['application/json']
       assert.deepEqual(schema, { $ref: '#/components/schemas/User' })
       const { User, Book } = document.components.schemas
@@ -256,9 +256,9 @@ onSqlite((engine) => {
       }
     })
 
-    it('says how wide each number is', () => {
+    it('has a format for each number', () => {
       walk(document, (value, where) => {
-        // A larger `limit` is taken for the largest.
+        // A larger `limit` is reduced to the maximum.
         if (where.includes('/Limit/')) return
         if (['number', 'integer'].includes([value.type].flat()[0]))
           assert.match(value.format, /^(double|int32|int64)$/, where)
@@ -275,7 +275,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('has an example of each parameter, and of each body but files', () => {
+    it('has an example of each parameter and body, except files', () => {
       const lacking: string[] = []
       walk(document, (value, where) => {
         const isParameter = 'in' in value && 'schema' in value
@@ -287,7 +287,7 @@ onSqlite((engine) => {
       assert.deepEqual(lacking, [])
     })
 
-    it('describes the headers of every response once, in words', () => {
+    it('describes the headers of every response once, in its description', () => {
       for (const name of everywhere.headers) {
         assert.ok(document.info.description.includes(`\`${name}\``), name)
       }
@@ -316,7 +316,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/openapi.json?webhooks=no', scopes: null })).statusCode, 400)
     })
 
-    it('tells closed sets as enums and numbers as numbers', () => {
+    it('has enums for closed sets and numeric types for numbers', () => {
       const { Task, ReportCreate, WebhookCreate } = document.components.schemas
       assert.deepEqual(Task.properties.status.enum, ['pending', 'in_progress', 'completed', 'failed'])
       assert.deepEqual(ReportCreate.properties.reportType.enum, [
@@ -329,7 +329,7 @@ onSqlite((engine) => {
         assert.equal(parameters.find((one: Json) => one.name === name).schema.type, 'number')
     })
 
-    it('describes each tag, and each tag is used', () => {
+    it('describes each tag, and uses each tag', () => {
       const calls = Object.values<Json>(document.webhooks).map(({ post }) => post)
       const used = new Set([...operations().map(({ operation }) => operation), ...calls].flatMap(({ tags }) => tags))
       for (const { tags } of calls) assert.deepEqual(tags, ['events'])
@@ -337,7 +337,7 @@ onSqlite((engine) => {
       for (const { name, description } of document.tags) assert.ok(description, name)
     })
 
-    it('tells of limits in their one-field body once a policy answers with them', () => {
+    it('documents 429 with its one-field body once a policy can return it', () => {
       const documents = documentation(builtIn, versionLives(builtIn, {}), { baseUrl, version: '1.0.0' })
       const options = documents['/openapi.json']!
       const limited = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }
@@ -349,7 +349,7 @@ onSqlite((engine) => {
       assert.ok('Retry-After' in TooManyRequests.headers && '429' in (paths['/things'] as Json).get.responses)
     })
 
-    it('is as sound without the authorization server and without the API', async () => {
+    it('is valid without the authorization server and without the API', async () => {
       for (const settings of [{ provider: null }, { api: false }] as object[]) {
         const other = await testApp(db, { ...settings })
         const smaller = (await other.send({ url: '/openapi.json', scopes: null })).json()
@@ -363,18 +363,18 @@ onSqlite((engine) => {
   })
 })
 
-/** Files whose content no text shows. */
+/** Binary media types. */
 const isFile = /octet-stream|pdf|vnd\./
 
 function walk(value: unknown, visit: (value: Json, where: string) => void, where = '#'): void {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) visit(value as Json, where)
-  // What is inside of an example is data, whatever its names are.
+  // The content of an example is data, whatever its member names.
   for (const [key, inner] of Object.entries(value))
     if (key !== 'examples' && key !== 'example') walk(inner, visit, `${where}/${key}`)
 }
 
-/** The fields of OpenAPI's objects that we use: those it must have, those it may have, and what is in them. */
+/** The OpenAPI objects in use: their required and optional fields, and the objects in them. */
 const objects: Record<
   string,
   { must: string[]; may?: string[]; lists?: Record<string, string>; maps?: Record<string, string> }

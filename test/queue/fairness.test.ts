@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
     }
 
-    /** Work that notes whose job it holds and holds it until it is told to end it. */
+    /** A worker that records the client of each job and holds the job until the test ends it. */
     function holding() {
       const held: { client: string; end: () => Promise<void> }[] = []
       const order: string[] = []
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       return { work, held, order }
     }
 
-    it('take turns: one with many does not hold up one with few', async () => {
+    it('take turns: a client with many does not delay one with few', async () => {
       const queue = await open()
       for (let n = 0; n < 12; n++) await ask(queue, 'many')
       for (let n = 0; n < 3; n++) await ask(queue, 'few')
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.equal(order.filter((client) => client === 'many').length, 12)
     })
 
-    it('of one client run five at a time, on any number of nodes', async () => {
+    it('of one client run at most five at a time, over all nodes', async () => {
       const [first, second] = [await open(), await open()]
       for (let n = 0; n < 8; n++) await ask(first, 'greedy')
       const { work, held } = holding()

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    /** A worker that hands each job to the test and waits for its verdict. */
+    /** A worker that passes each job to the test and waits for its result. */
     function inbox(): { work: Work; next: () => Promise<Entry> } {
       const arrived: Entry[] = []
       const waiting: ((entry: Entry) => void)[] = []
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       end()
     }
 
-    it('hands over the payload of a committed job, for the first time', async () => {
+    it('delivers the payload of a committed job, as attempt 1', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ taskId: 'tsk_1' })
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       await finish(entry)
     })
 
-    it('forgets a job whose transaction was rolled back', async () => {
+    it('discards a job whose transaction was rolled back', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       const rolledBack = db.write(async (tx) => {
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       await finish(entry)
     })
 
-    it('keeps a delayed job back until it is due', async () => {
+    it('delivers a delayed job only when it is due', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       const start = Date.now()
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       await finish(second)
     })
 
-    it('runs a finished job never again and a failed one once more', async () => {
+    it('never runs a finished job again, and retries a failed one', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ flaky: true })
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('undoes the transaction of a worker that lost its lease (F-ZOMBIE)', async () => {
+    it('rolls back the transaction of a worker that lost its lease (F-ZOMBIE)', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ slow: true })
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('settings').selectAll().execute(), [])
     })
 
-    /** Lets the lease of whoever holds a job run out, as a clock would, without waiting for it. */
+    /** Makes the lease of the current holder expire, without waiting for it. */
     async function lapse(): Promise<void> {
       if (engine.name === 'sqlite') {
         skewMs = (leaseSeconds + 1) * 1_000
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       await sql`update pgboss.job set heartbeat_on = now() - interval '1 hour' where state = 'active'`.execute(db.read)
     }
 
-    it('tells running work to stop, gives its job back at once, and hands it to the next worker', async () => {
+    it('aborts running work on stop, gives its job back at once, and passes it to the next worker', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ long: true })

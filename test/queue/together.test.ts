@@ -7,7 +7,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 
 forEachEngine((engine) => {
-  describe('jobs that are worked on together', () => {
+  describe('jobs processed in batches', () => {
     let db: Database
     let queue: Queue
     const errors: unknown[] = []
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
         for (let n = 0; n < count; n++) await queue.enqueue(tx, 'event.fan-out', { n })
       })
 
-    /** Work that notes which jobs came together and which were finished; `spoilt` fails whenever it is among them. */
+    /** A worker that records batch sizes and finished jobs; fails for every batch with a job that `spoilt` selects. */
     function noting(spoilt: (n: number) => boolean = () => false) {
       const sizes: number[] = []
       const done: number[] = []
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       return { sizes, done, together }
     }
 
-    it('come as many as there are, and are finished in one transaction, once', async () => {
+    it('arrive in one batch, and finish in one transaction, once', async () => {
       await add(20)
       const { sizes, done, together } = noting()
       queue.work('event.fan-out', { together })
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('are tried alone when one of them spoils it, which alone is tried again', async () => {
+    it('are tried one by one when a job fails the batch, and only that job is retried', async () => {
       await add(5)
       let tries = 0
       const { done, sizes, together } = noting((n) => n === 3 && tries++ < 2)

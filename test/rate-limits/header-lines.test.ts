@@ -11,21 +11,21 @@ type Asked = { method?: 'GET' | 'HEAD' | 'POST'; url: string; headers?: Record<s
 
 const secure = { 'x-forwarded-proto': 'https', 'x-request-id': 'trace-0001' }
 const requests: Record<string, Asked> = {
-  'what everybody may keep': { url: '/public' },
-  'what the client may keep': { url: '/private' },
-  'what nobody may keep': { url: '/none' },
+  'a publicly cacheable response': { url: '/public' },
+  'a privately cacheable response': { url: '/private' },
+  'an uncacheable response': { url: '/none' },
   'a HEAD': { method: 'HEAD', url: '/public' },
   'a 304': { url: '/public', headers: { 'if-none-match': '*' } },
-  'a 412 that is found when the answer is ready': { url: '/public', headers: { 'if-match': '"1"' } },
-  'an error of a path that everybody may keep': { url: '/broken' },
+  'a 412 found when the response is ready': { url: '/public', headers: { 'if-match': '"1"' } },
+  'an error of a publicly cacheable path': { url: '/broken' },
   'a write': { method: 'POST', url: '/public' },
-  'what has been told twice by one policy': { url: '/twice' },
+  'lines that one policy sets twice': { url: '/twice' },
   'a stream': { url: '/stream' },
-  'a path that is not there': { url: '/nothing' },
+  'an unknown path': { url: '/nothing' },
   'a request over plain HTTP': { url: '/public', headers: { 'x-forwarded-proto': 'http' } },
 }
 
-describe('the lines that policies write beside the fields', () => {
+describe('raw header lines', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['caching', 'conditional', 'https', 'errors'], (app) => {
@@ -49,7 +49,7 @@ describe('the lines that policies write beside the fields', () => {
   })
   after(() => mounted.app.close())
 
-  /** The fields of an answer as they travel, names in lower case. */
+  /** The header fields of a response as sent, with lower-case names. */
   const overTheWire = async ({ method = 'GET', url, headers }: Asked): Promise<[string, string][]> => {
     const socket = connect((mounted.app.server.address() as AddressInfo).port, '127.0.0.1')
     await once(socket, 'connect')
@@ -65,7 +65,7 @@ describe('the lines that policies write beside the fields', () => {
     fields.filter(([name]) => !['connection', 'date', 'keep-alive', 'transfer-encoding'].includes(name)).sort()
 
   for (const [name, asked] of Object.entries(requests)) {
-    it(`go out once each on ${name}, as fields would`, async () => {
+    it(`are sent once each on ${name}, like fields`, async () => {
       const fields = await overTheWire(asked)
       const names = fields.map(([name]) => name)
       assert.deepEqual(names, [...new Set(names)])
@@ -75,7 +75,7 @@ describe('the lines that policies write beside the fields', () => {
     })
   }
 
-  it('are the last ones of their policy', async () => {
+  it('replace earlier lines of the same policy', async () => {
     const fields = Object.fromEntries(await overTheWire({ url: '/twice' }))
     assert.deepEqual([fields['x-left'], fields['x-all']], ['6', '9'])
   })

@@ -23,14 +23,14 @@ function remembering(trustedProxies: string[] = []) {
 const remembered = (all: Account[]) => all.filter(({ isForgotten }) => !isForgotten).length
 
 describe('accounts', () => {
-  it('are as many as there is room for, however many addresses come (T-RES-03)', () => {
+  it('are bounded for any number of addresses (T-RES-03)', () => {
     const { from, call } = remembering()
     const all = Array.from({ length: 1_000 }, (_, at) => from(`198.51.${at >> 8}.${at & 255}`))
     for (const one of all) call(one)
     assert.ok(remembered(all) <= 10)
   })
 
-  it('go first whose window has ended', () => {
+  it('are evicted first when their window has ended', () => {
     const { clock, from, call } = remembering()
     const old = Array.from({ length: 5 }, (_, at) => from(`198.51.100.${at}`))
     for (const one of old) call(one)
@@ -42,7 +42,7 @@ describe('accounts', () => {
     assert.equal(remembered(young), 5)
   })
 
-  it('of clients never make room for addresses', () => {
+  it('of clients are never evicted for addresses', () => {
     const { from, call, client } = remembering()
     const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
     for (const one of known) call(one)
@@ -51,7 +51,7 @@ describe('accounts', () => {
     assert.equal(client('cli_0'), known[0])
   })
 
-  it('stay while something of them is not saved', () => {
+  it('are not evicted while they have unsaved usage', () => {
     const { client } = remembering()
     const held = client('cli_held')
     assert.ok(held.quotas?.requests)
@@ -60,7 +60,7 @@ describe('accounts', () => {
     assert.equal(client('cli_held'), held)
   })
 
-  it('that were forgotten are looked up again, even over the same connection', () => {
+  it('are looked up again after eviction, even on the same connection', () => {
     const { from, request } = remembering()
     const socket = { remoteAddress: '198.51.100.1' }
     const before = request(socket)
@@ -70,7 +70,7 @@ describe('accounts', () => {
     assert.ok(after !== before && !after.isForgotten)
   })
 
-  it('of clients and subjects with separators in their names are not mixed up', () => {
+  it('are distinct for clients and subjects with separators in their names', () => {
     const { request } = remembering()
     const of = (clientId: string, subject: string) => request({}, { caller: { clientId, subject, scopes: new Set() } })
     assert.notEqual(of('a', 'b,c').key, of('a,b', 'c').key)

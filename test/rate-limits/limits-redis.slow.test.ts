@@ -24,12 +24,12 @@ const rules = rulesOf({ general: hour, anonymous: hour, token: { calls: 10, seco
 
 const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
 
-/** What suffices for Redis and this process also where others keep every core of the machine busy. */
+/** Timeout that Redis and this process meet even when other processes use every core. */
 const patientMs = 5_000
-/** The same where Redis stops answering and somebody has to find out. */
+/** The same for outages, where some call must time out first. */
 const outageMs = 2_000
 
-/** Nodes of one service: each with an app and counters of its own, over one database. */
+/** Nodes of one service: each with its own app and counters, over one database. */
 async function nodes(db: Database, count: number, redisUrl: string | null, timeoutMs?: number): Promise<Node[]> {
   const made = Array.from({ length: count }, async () => {
     const told: string[] = []
@@ -49,7 +49,7 @@ async function closeAll(all: Node[]): Promise<void> {
   }
 }
 
-/** So many requests of one client at once, spread over the nodes; with an API key whose quota is 40, if one is named. */
+/** Sends `count` requests of one client concurrently, spread over the nodes; with an API key of quota 40, if given. */
 const flood = (all: Node[], count: number, client: string, key?: string, url = '/products') =>
   Promise.all(
     Array.from({ length: count }, (_, at) => {
@@ -64,7 +64,7 @@ const statuses = (answers: Response[]) => {
   return counts
 }
 
-/** Each place of the window is handed out once. */
+/** Remaining calls in the successful responses: each value must occur once. */
 const remaining = (answers: Response[]) =>
   answers
     .filter(({ statusCode }) => statusCode === 200)
@@ -84,7 +84,7 @@ onPostgres((engine) => {
       await db.close()
     })
 
-    it('500 requests at once at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+    it('500 concurrent requests at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
       const answers = await flood(all, 500, 'rate')
       assert.deepEqual(statuses(answers), { 200: 100, 429: 400 })
       assert.deepEqual(
@@ -93,7 +93,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('exactly as many as the quota has, and no more on a node that is new', async () => {
+    it('exactly as many succeed as the quota allows, and no more on a new node', async () => {
       assert.deepEqual(statuses(await flood(all, 60, 'quota', 'key')), { 200: 40, 403: 20 })
       const again = await nodes(db, 1, null, patientMs)
       assert.deepEqual(statuses(await flood(again, 5, 'quota', 'key')), { 403: 5 })
@@ -109,7 +109,7 @@ describe('with Redis', { skip: redisMissing }, () => {
   })
   after(() => redis.kill())
 
-  /** Three nodes over a database of the suite's own and a Redis that has just begun. */
+  /** Three nodes over a database of the suite and a newly started Redis. */
   const three = (engine: EngineUnderTest, timeoutMs?: number) => {
     const suite = {} as { db: Database; all: Node[] }
     before(async () => {
@@ -123,7 +123,7 @@ describe('with Redis', { skip: redisMissing }, () => {
     })
     return suite
   }
-  /** All nodes have written down what they have heard. */
+  /** Waits until the nodes have saved the usage. */
   const saved = (db: Database, client: string, used: number) =>
     eventually(`${used} calls are saved`, async () => {
       const rows = await db.read.selectFrom('quotaUses').select('used').where('key', 'like', `%${client}%`).execute()
@@ -133,7 +133,7 @@ describe('with Redis', { skip: redisMissing }, () => {
   forEachEngine((engine) => {
     const suite = three(engine, patientMs)
 
-    it('500 requests at once on three nodes at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+    it('500 concurrent requests on three nodes at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
       const answers = await flood(suite.all, 500, 'rate')
       assert.deepEqual(statuses(answers), { 200: 100, 429: 400 })
       assert.deepEqual(
@@ -142,18 +142,18 @@ describe('with Redis', { skip: redisMissing }, () => {
       )
     })
 
-    it('exactly as many as the quota has', async () => {
+    it('exactly as many succeed as the quota allows', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'quota', 'key')), { 200: 40, 403: 50 })
     })
 
-    it('a flushed Redis forgets rates and no quota', async () => {
+    it('a flushed Redis loses rates but no quota', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'flushed')), { 200: 90 })
       await saved(suite.db, 'flushed', 90)
       await redis.say('FLUSHALL')
       const [answer] = await flood(suite.all, 1, 'flushed')
       assert.equal(answer?.headers['x-ratelimit-remaining'], '99')
       assert.equal(answer?.headers['x-quota-remaining'], '909')
-      // Nor do nodes that were not there before.
+      // The same for a node that has just started.
       await saved(suite.db, 'flushed', 91)
       await redis.say('FLUSHALL')
       const another = await nodes(suite.db, 1, redis.url, patientMs)
@@ -168,7 +168,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       eventually('all nodes count in Redis again', async () =>
         suite.all.every(({ told }) => told.length === 0 || told.at(-1)?.endsWith('again')),
       )
-    /** Each call is answered long before Redis is given up. */
+    /** Asserts that each call completes long before the timeout of Redis. */
     const nobodyWaits = async (client: string, calls: number) => {
       for (let call = 0; call < calls; call++) {
         const before = performance.now()
@@ -178,7 +178,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       }
     }
 
-    it('a killed Redis: each node counts rates by itself, the database quotas; back by itself (F-REDIS)', async () => {
+    it('a killed Redis: nodes count rates alone, the database quotas; recovery is automatic (F-REDIS)', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
       await saved(suite.db, 'killed', 30)
       await redis.kill()
@@ -194,10 +194,10 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.equal(back?.headers['x-quota-remaining'], '929')
     })
 
-    it('a paused Redis: nobody waits for it but those who find out; back with its data, no use is lost', async () => {
+    it('a paused Redis: only the calls that detect it wait; after its return no usage is lost', async () => {
       await flood(suite.all, 6, 'paused')
       await flood(suite.all, 6, 'paused', 'paused')
-      // What only Redis knows when it goes away is a second's use at most.
+      // Only usage of the last second is in Redis alone.
       await eventually('both uses are saved', async () => {
         const rows = await suite.db.read
           .selectFrom('quotaUses')
@@ -213,13 +213,13 @@ describe('with Redis', { skip: redisMissing }, () => {
       redis.resume()
       assert.deepEqual(statuses(away), { 200: 30 })
       await countAgain()
-      // Of the 40 calls of the key 36 are used, whoever has counted them.
+      // 36 of the 40 calls of the key are used, whichever store counted them.
       const { quotas } = (await flood(suite.all, 1, 'paused', 'paused', '/api/usage'))[0]?.json() ?? {}
       assert.equal(quotas[0].remaining, 4)
       assert.deepEqual(statuses(await flood(suite.all, 9, 'paused', 'paused')), { 200: 4, 403: 5 })
     })
 
-    it('without Redis the database counts what guards secrets, over all nodes', async () => {
+    it('without Redis the database counts strict limits, over all nodes', async () => {
       await redis.kill()
       const strict = suite.all.map(({ counters }) => counters.shared?.strictWindows)
       const counts = await Promise.all(
@@ -230,7 +230,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       await countAgain()
     })
 
-    it('a service starts with a Redis that wants a password which nobody gave, and without Redis', async () => {
+    it('a service starts with a Redis that requires an unknown password, and without Redis', async () => {
       await redis.say('CONFIG', 'SET', 'requirepass', 'secret')
       const stranger = await nodes(suite.db, 1, redis.url)
       assert.deepEqual(statuses(await flood(stranger, 3, 'stranger')), { 200: 3 })

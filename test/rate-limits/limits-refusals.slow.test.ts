@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     open.push(service)
     return service
   }
-  /** The same where a store counts for many processes. */
+  /** The same with stores shared by many processes. */
   const shared = async (rules: Partial<LimitRules>) => {
     const quotas = quotaUses(db)
     const window = { add: async () => ({ used: 1, endsAtMs: 0 }), look: async () => null }
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     ['counted here', limited],
     ['counted together', shared],
   ] as const) {
-    describe(`what is refused uses no quota (T-LIM-03), ${where}`, () => {
+    describe(`refused requests use no quota (T-LIM-03), ${where}`, () => {
       let service: TestApp
       before(async () => {
         service = await open({ quotas: { requests: 1_000, reports: 500 } })
@@ -58,14 +58,14 @@ forEachEngine((engine) => {
         const { quotas } = (await service.send({ url: '/api/usage', ...who })).json()
         return quotas.map(({ used }: { used: number }) => used)
       }
-      /** Stores that are shared are told beside the answer. */
+      /** Shared stores are updated after the response. */
       const becomes = (who: object, uses: number[]) =>
         eventually(`${uses} are used`, async () => {
           service.clock.now += 1_000
           return (await used(who)).join() === uses.join()
         })
 
-      it('202 uses a request and a report; 400, 415, 422 and a repetition of what is not there a request alone', async () => {
+      it('202 uses a request and a report; 400, 415, 422 and a retry of an unknown task only a request', async () => {
         const me = somebody()
         const made = await ask(me)
         assert.deepEqual([made.statusCode, quotaLeft(made)], [202, 499])
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
         await becomes(me, [5, 1])
       })
 
-      it('an answer that is repeated under its Idempotency-Key uses no second report', async () => {
+      it('a response replayed for its Idempotency-Key uses no second report', async () => {
         const me = somebody()
         const headers = { 'idempotency-key': 'k' }
         for (const replayed of [undefined, 'true', 'true']) {
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
         await becomes(me, [3, 1])
       })
 
-      it('429 with a hundred waiting uses nothing at all, nor does 403 for what the body asks', async () => {
+      it('429 for a full report queue uses nothing, nor does 403 for the requested report type', async () => {
         const me = somebody()
         for (let task = 0; task < maxWaiting; task++) assert.equal((await ask(me)).statusCode, 202)
         const refused = await Promise.all(Array.from({ length: 20 }, () => ask(me)))
@@ -107,8 +107,8 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('what is refused', () => {
-    it('429 of the pace says what is left once its call was given back', async () => {
+  describe('refusals', () => {
+    it('429 of the throttle reports the quota after its call was given back', async () => {
       const { send } = await limited({
         throttle: { calls: 1, seconds: 60, burst: 3 },
         quotas: { requests: 100, reports: null },
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await options()).statusCode, (await options()).statusCode], [204, 429])
     })
 
-    it('an API key without a token is 401 where one is needed, and counts by its network', async () => {
+    it('401 for an API key without a token where one is required, counted by network', async () => {
       keys.alone = { id: 'key_alone', rate: '1/60', quota: null }
       const { send } = await limited({ anonymous: minute(9) })
       const headers = { 'x-api-key': 'alone', 'x-forwarded-for': '203.0.113.77' }
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await ask('/products')).statusCode, (await ask('/products')).statusCode], [200, 429])
     })
 
-    it('410 of a retired version is counted, says so, and stays 410 beyond the rate', async () => {
+    it('410 of a retired version is counted, has the rate headers, and stays 410 beyond the rate', async () => {
       const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
       for (const rest of [1, 0, 0]) {
         const answer = await send({ url: '/v0/products', scopes: null })
@@ -149,8 +149,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('another quota of an API key', () => {
-    it('counts on from what was used, saved or not', async () => {
+  describe('a changed quota of an API key', () => {
+    it('continues from the usage so far, saved or not', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

@@ -13,11 +13,11 @@ const full = () => Promise.reject(Object.assign(new Error('no room'), { code: '5
 const remaining = ({ headers }: Response) => Number(headers['x-ratelimit-remaining'])
 
 forEachEngine((engine) => {
-  describe('stores of several processes that fail now and then', () => {
+  describe('shared stores with occasional failures', () => {
     let db: Database
     let service: TestApp
     const looks: string[] = []
-    /** What fails, by name. */
+    /** Operations that fail. */
     const broken = { add: false, takeReports: false, back: false, look: false }
     before(async () => {
       db = await engine.database()
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
     const used = (client: string, of = 'requests') => quotaUses(db).look(`client:${client},${client} ${of}`, '2026-03')
     const told = () => service.faults.splice(0).map(String)
 
-    it('503 when a quota cannot be asked, and the one that was asked before gets its call back', async () => {
+    it('503 when a quota store fails, and the call already taken from the other quota is given back', async () => {
       broken.takeReports = true
       const answer = await report('cli_asked')
       broken.takeReports = false
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual(told(), ['Error: no room'])
     })
 
-    it('403 stays 403 when a call cannot be given back', async () => {
+    it('403 stays 403 when giving a call back fails', async () => {
       assert.deepEqual([(await report('cli_back')).statusCode, (await report('cli_back')).statusCode], [202, 202])
       broken.back = true
       const answer = await report('cli_back')
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.equal(await used('cli_back'), 3)
     })
 
-    it('403 for want of a scope uses no quota, neither of requests nor of reports', async () => {
+    it('403 for a missing scope uses no quota of requests or reports', async () => {
       const payload = { reportType: 'books', format: 'csv' }
       const me = { token: token('reports:read', 'cli_denied') }
       const answer = await service.send({ method: 'POST', url: '/api/reports', payload, ...me })
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('a window goes on in this process from where all stood, and ends when it would have', async () => {
+    it('a window continues in this process from the shared count, and ends at the same time', async () => {
       const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
       assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
       service.clock.now += 20_000
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       broken.add = false
     })
 
-    it('GET /api/usage asks them once a second of an account, however often it is called', async () => {
+    it('GET /api/usage queries the stores at most once a second per account', async () => {
       const usage = (client: string) => service.send({ url: '/api/usage', token: token('', client) })
       const usedOf = (answer: Response) => answer.json().quotas[0].used
       const call = () => service.send({ url: '/products', token: token('', 'cli_curious') })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.equal(usedOf(await usage('cli_curious')), 2)
     })
 
-    it('a failed look of GET /api/usage is told to those who waited for it, and to nobody after them', async () => {
+    it('503 of GET /api/usage goes to all concurrent requests and is not cached', async () => {
       const usage = () => service.send({ url: '/api/usage', token: token('', 'cli_unlucky') })
       broken.look = true
       const failed = await Promise.all([usage(), usage()])

@@ -33,7 +33,7 @@ onSqlite((engine) => {
     for (const { app } of open) await app.close()
     await db.close()
   })
-  /** An app with these limits; callers of other tests are nobody's here. */
+  /** An app with these limits, independent of the callers of other tests. */
   const limited = async (rules: Partial<LimitRules>) => {
     const service = await testApp(db, { rules, later: timers.later, readApiKey: (text) => keys[text] ?? null })
     open.push(service)
@@ -46,7 +46,7 @@ onSqlite((engine) => {
   })
 
   describe('the window', () => {
-    it('200 with what is left of it, whatever the answer; then 429 until it ends', async () => {
+    it('200 with the calls left, for any status; then 429 until it ends', async () => {
       const { send, clock } = await limited({ general: minute(7) })
       const me = as(somebody())
       const reset = String(Math.ceil((clock.now + 60_000) / 1_000))
@@ -90,7 +90,7 @@ onSqlite((engine) => {
       assert.deepEqual(told(await send({ url, ...me })), [7, 6])
     })
 
-    it('500 requests at once at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+    it('500 concurrent requests at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
       const { send } = await limited({ general: minute(100) })
       const me = as(somebody())
       const answers = await Promise.all(Array.from({ length: 500 }, () => send({ url: '/products', ...me })))
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       assert.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 400)
     })
 
-    it('404 and 405 are told to a client beyond its limit, too; then 429, 401', async () => {
+    it('404 and 405 even beyond the limit; 429 for other requests', async () => {
       const { send } = await limited({ general: minute(1), anonymous: minute(1) })
       for (const who of [as(somebody()), { scopes: null }]) {
         await send({ url: '/products', ...who })
@@ -108,7 +108,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('is not touched by health, preflights and questions about it', async () => {
+    it('does not count health checks, preflights and GET /api/usage', async () => {
       const { send } = await limited({ general: minute(2), anonymous: minute(2) })
       const me = as(somebody())
       for (const url of ['/livez', '/readyz', '/api/usage', '/v1/api/usage']) {
@@ -124,7 +124,7 @@ onSqlite((engine) => {
         const answer = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
         assert.equal(answer.statusCode, 204)
       }
-      // Nor by those of origins that nobody knows; by any other OPTIONS it is.
+      // Nor preflights of unknown origins; any other OPTIONS counts.
       const stranger = { ...headers, origin: 'https://other.example' }
       const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
       assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
@@ -135,7 +135,7 @@ onSqlite((engine) => {
     })
   })
 
-  describe('who is counted together', () => {
+  describe('requests that count together', () => {
     it('client and subject of the token, whatever else is sent (T-LIM-02)', async () => {
       const { send } = await limited({ general: minute(10), anonymous: minute(10) })
       const client = somebody()
@@ -147,11 +147,11 @@ onSqlite((engine) => {
       for (const [at, url] of ways.entries()) {
         assert.deepEqual(told(await send({ url, token: one, headers: more })), [10, 8 - at])
       }
-      // Another token of the same client and subject counts with the first.
+      // Another token of the same client and subject shares the count.
       assert.deepEqual(told(await send({ url: '/products', token: token('books:write', client, 'usr_1') })), [10, 5])
     })
 
-    it('an API key in front of all, with its own rate and quota', async () => {
+    it('an API key takes precedence, with its own rate and quota', async () => {
       const { send } = await limited({ general: minute(10), quotas: { requests: 50, reports: null } })
       const [one, other] = [as(somebody()), as(somebody())]
       const headers = { 'x-api-key': 'plain' }
@@ -168,7 +168,7 @@ onSqlite((engine) => {
       assert.deepEqual([rates[0].limit, rates[0].windowSeconds, quotas[0].limit], [2, 10, 1])
     })
 
-    it('a change of the key counts at once', async () => {
+    it('a changed rate of an API key applies at once', async () => {
       const { send } = await limited({ general: minute(10) })
       keys.changing = { id: 'key_changing', rate: '5/60', quota: null }
       const headers = { 'x-api-key': 'changing' }
@@ -177,7 +177,7 @@ onSqlite((engine) => {
       assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [9, 8])
     })
 
-    it('networks: a wrong token, no token, the last untrusted address, /64 of IPv6', async () => {
+    it('networks: for a bad token, no token, the last untrusted address, and the /64 of IPv6', async () => {
       const { send } = await limited({ general: minute(99), anonymous: minute(4) })
       const from = (address: string, more: object = {}) =>
         send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address }, ...more })
@@ -185,7 +185,7 @@ onSqlite((engine) => {
       const wrong = await from('6.6.6.6, 203.0.113.1', { token: 'invalid' })
       assert.equal(wrong.statusCode, 401)
       assert.deepEqual(told(wrong), [4, 2])
-      // A good key beside a wrong token opens no bucket of its own.
+      // A valid API key with a bad token has no count of its own.
       const guess = { token: 'invalid', headers: { 'x-forwarded-for': '203.0.113.1', 'x-api-key': 'plain' } }
       assert.deepEqual(told(await from('', guess)), [4, 1])
       assert.deepEqual(told(await from('203.0.113.2')), [4, 3])
@@ -197,7 +197,7 @@ onSqlite((engine) => {
   })
 
   describe('addresses that proxies append', () => {
-    it('count with a port, in brackets, and behind proxies of ours', async () => {
+    it('count with a port, in brackets, and behind trusted proxies', async () => {
       const { send } = await limited({ anonymous: minute(9) })
       const from = async (address: string) =>
         told(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
@@ -207,7 +207,7 @@ onSqlite((engine) => {
       for (const [at, address] of network.entries()) assert.equal(await from(address), 8 - at, address)
     })
 
-    it('never let a client choose its own: before what is no address nothing is believed (T-LIM-02)', async () => {
+    it('cannot be chosen by the client: entries before an invalid address are ignored (T-LIM-02)', async () => {
       const forged = ['unknown', '', '_hidden', 'fe80::1%eth0', '203.0.113.9:x', '[203.0.113.9', '1.2.3.4:5:6']
       const { send } = await limited({ anonymous: minute(forged.length) })
       for (const [at, last] of forged.entries()) {
@@ -219,7 +219,7 @@ onSqlite((engine) => {
   })
 
   describe('limits of an operation', () => {
-    it('POST /api/reports and its repetition; answers show what is tightest', async () => {
+    it('POST /api/reports and repetitions; headers report the tightest limit', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
       const me = as(somebody())
       const ask = () =>
@@ -243,7 +243,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('403 when the reports of the month are used up, and not a request', async () => {
+    it('403 when the monthly reports are used up, which uses no request', async () => {
       const { send } = await limited({ quotas: { requests: 90, reports: 1 } })
       const me = as(somebody())
       const ask = () =>
@@ -269,7 +269,7 @@ onSqlite((engine) => {
   })
 
   describe('the quota', () => {
-    it('403 with one field, after the window and before the scope; refused calls use none of it (T-LIM-03)', async () => {
+    it('403 with a one-field body, after the window and before the scope; refused calls are free (T-LIM-03)', async () => {
       const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
       const me = as(somebody(), '')
       const denied = await send({ url: '/users', ...me })
@@ -291,7 +291,7 @@ onSqlite((engine) => {
       assert.deepEqual([quotas[0].used, quotas[0].remaining], [2, 0])
     })
 
-    it('begins anew with the month, in UTC', async () => {
+    it('restarts with each month, in UTC', async () => {
       const { send, clock } = await limited({ quotas: { requests: 1, reports: null } })
       clock.now = Date.parse('2026-03-31T23:59:59.999Z')
       const me = as(somebody())
@@ -301,12 +301,12 @@ onSqlite((engine) => {
       const next = await send({ url: '/products', ...me })
       assert.deepEqual([next.statusCode, ...quotaTold(next)], [200, 1, 0])
       assert.equal(next.headers['x-quota-reset'], String(Date.parse('2026-05-01T00:00:00Z') / 1_000))
-      // Back again: what was used is known.
+      // Back in the old month: its usage is still known.
       clock.now -= 1
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
     })
 
-    it('nobody without a token has one, and a key that opens nothing uses none', async () => {
+    it('applies to no request without a token, and 401 with an API key uses none', async () => {
       const { send } = await limited({ quotas: { requests: 5, reports: null } })
       assert.equal((await send({ url: '/products', scopes: null })).headers['x-quota-limit'], undefined)
       const refused = await send({ url: '/users', scopes: null, headers: { 'x-api-key': 'plain' } })
@@ -316,7 +316,7 @@ onSqlite((engine) => {
 })
 
 forEachEngine((engine) => {
-  describe('what is used of a quota', () => {
+  describe('quota usage', () => {
     let db: Database
     before(async () => {
       db = await engine.database()
@@ -326,7 +326,7 @@ forEachEngine((engine) => {
     const me = { token: token('', 'cli_kept') }
     const saved = () => quotaUses(db).look('client:cli_kept,cli_kept requests', '2026-03')
 
-    it('is saved within a second and at the stop, and read at the next start', async () => {
+    it('is saved within a second and on stop, and loaded at the next start', async () => {
       const timers = drivenTimers()
       const first = await testApp(db, { rules, later: timers.later })
       for (let call = 0; call < 3; call++) await first.send({ url: '/products', ...me })
@@ -341,7 +341,7 @@ forEachEngine((engine) => {
       await second.app.close()
     })
 
-    it('is kept in mind while it cannot be saved', async () => {
+    it('stays in memory while it cannot be saved', async () => {
       const timers = drivenTimers()
       const uses = quotaUses(db)
       let fails = true
@@ -358,7 +358,7 @@ forEachEngine((engine) => {
       assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
     })
 
-    it('is told and left when it cannot be saved at the stop: nothing is tried after it', async () => {
+    it('is dropped with an error when it cannot be saved on stop: no retry follows', async () => {
       const timers = drivenTimers()
       const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
       const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
@@ -368,7 +368,7 @@ forEachEngine((engine) => {
       assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
     })
 
-    it('takes are exact however many come at once', async () => {
+    it('is exact for concurrent takes', async () => {
       const [one, other] = [quotaUses(db), quotaUses(db)]
       const takes = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : other).take('exact', '2026-03', 25))
       const granted = (await Promise.all(takes)).filter(({ isGranted }) => isGranted)

@@ -15,7 +15,7 @@ import { drivenTimers, until } from '../support/timers.ts'
 const seed = process.env.SEED ? Number(process.env.SEED) : 20_261_121
 const runs = { seed, numRuns: 300 }
 
-describe('windows, whatever the clock does (T-LIM-01)', () => {
+describe('windows, for any clock changes (T-LIM-01)', () => {
   const steps = fc.array(
     fc.oneof(
       fc.record({ pass: fc.integer({ min: 0, max: 120_000 }) }),
@@ -26,7 +26,7 @@ describe('windows, whatever the clock does (T-LIM-01)', () => {
   )
   const rate = fc.record({ calls: fc.integer({ min: 1, max: 20 }), seconds: fc.integer({ min: 1, max: 300 }) })
 
-  it(`never less than nothing left, never less than a second to wait, and an end in whole seconds (seed ${seed})`, () => {
+  it(`never below zero calls left or one second to wait, and an end in whole seconds (seed ${seed})`, () => {
     fc.assert(
       fc.property(rate, fc.integer({ min: 0, max: 4_000_000_000_000 }), steps, (given, start, story) => {
         const limit = limitOf('default', given)
@@ -50,7 +50,7 @@ describe('windows, whatever the clock does (T-LIM-01)', () => {
     )
   })
 
-  it(`exactly as many calls pass as the limit allows, in every window (seed ${seed})`, () => {
+  it(`as many calls pass as the limit allows, in every window (seed ${seed})`, () => {
     fc.assert(
       fc.property(
         rate,
@@ -72,7 +72,7 @@ describe('windows, whatever the clock does (T-LIM-01)', () => {
     )
   })
 
-  it(`a month holds its instant and ends where the next begins (seed ${seed})`, () => {
+  it(`a month contains its instant and ends where the next begins (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_000_000_000_000 }), (at) => {
         const month = monthOf(at)
@@ -86,10 +86,10 @@ describe('windows, whatever the clock does (T-LIM-01)', () => {
   })
 })
 
-describe('the line', () => {
+describe('the delay queue', () => {
   const pace = { calls: 20, seconds: 1, burst: 40 }
 
-  it(`keeps the order, the rate, the longest wait and the bound (seed ${seed})`, () => {
+  it(`preserves the order, the rate, the maximum wait and the bound (seed ${seed})`, () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -131,7 +131,7 @@ describe('the line', () => {
             wentOn,
             wentOn.toSorted((one, other) => one - other),
           )
-          // In no second go on more than the burst and what the rate adds; timers are a millisecond coarse.
+          // In each second at most the burst and the rate pass; timers are accurate to a millisecond.
           const most = given.burst + given.calls / given.seconds + 2
           for (const from of times) {
             assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most + given.burst)
@@ -142,12 +142,12 @@ describe('the line', () => {
     )
   })
 
-  it('a key with a higher rate of its own is let through at that rate', () => {
+  it('passes a key with a higher rate of its own at that rate', () => {
     assert.equal(lineOf(pace, { calls: 6_000, seconds: 60 }).stepMs, 10)
     assert.equal(lineOf(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
-  it('whoever leaves makes room, and all go on when the service stops', () => {
+  it('frees the slot of a call that leaves, and runs all calls when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const line = lineOf({ calls: 1_000, seconds: 1, burst: 1 }, null)
@@ -168,7 +168,7 @@ describe('the line', () => {
 })
 
 onSqlite((engine) => {
-  describe('a client above its pace', () => {
+  describe('a client above its rate', () => {
     let db: Database
     let service: TestApp
     let timers: ReturnType<typeof drivenTimers>
@@ -197,7 +197,7 @@ onSqlite((engine) => {
         void answer.then(() => answered.push(call))
         all.push(answer)
       }
-      // The burst, and those for whom there is no place.
+      // The burst, and the calls that find the queue full.
       await until(() => answered.length === 10)
       assert.deepEqual(
         answered.toSorted((one, other) => one - other),
@@ -228,10 +228,10 @@ onSqlite((engine) => {
       assert.equal(quotas[0].used, 105)
     })
 
-    it('a key that is given another rate of its own is let through at that one from its next request on', async () => {
+    it('a changed rate of an API key applies from its next request', async () => {
       const delayedAt = async (rate: string) => {
         key = { id: 'key_changing', rate, quota: null }
-        // The line is empty again.
+        // The queue is empty again.
         pass(10_000)
         const from = { url: '/products', scopes: null, headers: { 'x-api-key': 'changing' } }
         const answers = Array.from({ length: 25 }, () => service.send(from))
@@ -243,7 +243,7 @@ onSqlite((engine) => {
       assert.deepEqual(delayed, [20, 0, 20])
     })
 
-    it('another client does not wait for it', async () => {
+    it('200 without delay for another client', async () => {
       const slow = Array.from({ length: 20 }, () => service.send({ url: '/products', token: token('', 'cli_greedy') }))
       assert.equal((await service.send({ url: '/products', token: token('', 'cli_calm') })).statusCode, 200)
       pass(2_000)

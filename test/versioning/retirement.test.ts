@@ -9,7 +9,7 @@ const origin = 'https://app.example.com'
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
 
 onSqlite((engine) => {
-  describe('a version that was retired long ago (T-API-07)', () => {
+  describe('a retired version (T-API-07)', () => {
     const service = appOn(engine, { lives: livesOf(ending), corsOrigins: [origin] })
 
     for (const path of [
@@ -21,7 +21,7 @@ onSqlite((engine) => {
       '/v0/openapi.json',
       '/v0/%zz',
     ]) {
-      it(`410 for everybody, with a Link to its successor: ${path}`, async () => {
+      it(`410 for everyone, with a Link to its successor: ${path}`, async () => {
         for (const sent of [{ scopes: null }, { token: 'expired' }, {}]) {
           const answer = await service.send({ url: path, ...sent })
           const { errorCode, detail } = answer.json()
@@ -35,7 +35,7 @@ onSqlite((engine) => {
       })
     }
 
-    it('410 whatever the method, before the body is read', async () => {
+    it('410 for every method, before the body is read', async () => {
       for (const method of methods) {
         const payload =
           method === 'GET' || method === 'HEAD' ? {} : { payload: 'x', headers: { 'content-type': 'text/plain' } }
@@ -45,13 +45,13 @@ onSqlite((engine) => {
       }
     })
 
-    it('410 in the code form, for who prefers it', async () => {
+    it('410 in the code form for clients that prefer it', async () => {
       const answer = await service.send({ url: '/v0/products', headers: { accept: 'application/json' } })
       const { errorCode, path, type } = answer.json()
       assert.deepEqual([answer.statusCode, errorCode, path, type], [410, 'VERSION_RETIRED', '/v0/products', undefined])
     })
 
-    it('410 that a page of an allowed origin can read, behind a preflight that is answered', async () => {
+    it('410 readable by pages of an allowed origin, after a successful preflight', async () => {
       const asked = { origin, 'access-control-request-method': 'GET' }
       const preflight = await service.send({ method: 'OPTIONS', url: '/v0/products', headers: asked })
       assert.equal(preflight.statusCode, 204)
@@ -59,7 +59,7 @@ onSqlite((engine) => {
       assert.deepEqual([answer.statusCode, answer.headers['access-control-allow-origin']], [410, origin])
     })
 
-    it('410 however its name is spelled; 400 where a request reads in two ways', async () => {
+    it('410 for any spelling of its name; 400 for an ambiguous request', async () => {
       const ask = (target: string, ...more: string[]) =>
         sendRaw(service, [
           `GET ${target} HTTP/1.1`,
@@ -77,17 +77,17 @@ onSqlite((engine) => {
       assert.equal((await ask('/v0/x', 'Authorization: a', 'Authorization: b')).status, 400)
     })
 
-    it('410 with its Link, not 417, where an expectation comes with it', async () => {
+    it('410 with its Link, not 417, for an unmet expectation', async () => {
       const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
       const answer = await sendRaw(service, ['GET /v0/products HTTP/1.1', ...head])
       assert.deepEqual([answer.status, answer.headers.link], [410, '</v1/products>; rel="successor-version"'])
     })
   })
 
-  describe('a contract’s version that was retired', () => {
+  describe('a retired version of the contract', () => {
     const service = appOn(engine, { lives: livesOf('{"v1":{"status":"retired"}}') })
 
-    it('410 under its prefix and at the bare paths, which are its own', async () => {
+    it('410 under its prefix and at its bare paths', async () => {
       for (const path of [
         '/v1/products',
         '/products',
@@ -103,7 +103,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('goes on with its successor, and with what belongs to no version', async () => {
+    it('200 for its successor and for paths outside any version', async () => {
       for (const path of [
         '/v2/products',
         '/livez',
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/nothing' })).statusCode, 404)
     })
 
-    it('has its successor in the document of the service', async () => {
+    it('the document of the service covers its successor', async () => {
       const { servers, paths } = (await service.send({ url: '/openapi.json' })).json()
       assert.deepEqual(servers, [{ url: 'https://plinth.test/v2' }])
       assert.ok(paths['/products'] && !paths['/products'].servers)
@@ -127,10 +127,10 @@ onSqlite((engine) => {
     })
   })
 
-  describe('the documents of a deprecated version', () => {
+  describe('documents with a deprecated version', () => {
     const service = appOn(engine, { lives: livesOf(ending) })
 
-    it('mark its operations and tell of its headers, and leave those of no version alone', async () => {
+    it('mark its operations and describe its headers, but not operations outside any version', async () => {
       for (const url of ['/openapi.json', '/v1/openapi.json']) {
         const { paths, info } = (await service.send({ url })).json()
         assert.equal(paths['/products'].get.deprecated, true, url)
@@ -140,7 +140,7 @@ onSqlite((engine) => {
       assert.equal(paths['/livez'].get.deprecated, undefined)
     })
 
-    it('say nothing of an end for the version that goes on', async () => {
+    it('do not mention deprecation for an active version', async () => {
       const text = (await service.send({ url: '/v2/openapi.json' })).body
       assert.doesNotMatch(text, /"deprecated":|Sunset/)
     })

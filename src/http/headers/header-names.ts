@@ -1,4 +1,4 @@
-/** The header fields of responses that programs read: those that CORS exposes to scripts of other origins. */
+/** Response header fields that API clients read; CORS exposes them to scripts of other origins. */
 export const apiHeaderNames = [
   'Allow',
   'X-Request-Id',

@@ -5,14 +5,14 @@ const longDay = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day'
 const month = `(?<month>${months.join('|')})`
 const time = String.raw`(?<hour>\d\d):(?<minute>\d\d):(?<second>\d\d)`
 
-/** The form of today, and the two obsolete ones that every recipient must take (RFC 9110 §5.6.7). */
+/** IMF-fixdate and the two obsolete forms that every recipient must accept (RFC 9110 §5.6.7). */
 const forms = [
   new RegExp(String.raw`^${day}, (?<date>\d\d) ${month} (?<year>\d{4}) ${time} GMT$`),
   new RegExp(String.raw`^${longDay}, (?<date>\d\d)-${month}-(?<year>\d\d) ${time} GMT$`),
   new RegExp(String.raw`^${day} ${month} (?<date>[ \d]\d) ${time} (?<year>\d{4})$`),
 ]
 
-/** An HTTP date in one of its three forms as epoch ms; NaN for anything else, also for a 30th of February. */
+/** Parses an HTTP date in any of its three forms to epoch ms; NaN for anything else, including 30 February. */
 export function parseHttpDate(text: string): number {
   for (const form of forms) {
     const groups = form.exec(text)?.groups
@@ -30,7 +30,7 @@ function toMs(groups: Record<string, string>): number {
   return isReal && Number(hour) < 24 && Number(minute) < 60 && Number(second) <= 60 ? ms : Number.NaN
 }
 
-/** Two digits are a year from 1970 to 2069: nothing on the web is older, and no validator lies far ahead. */
+/** Expands a two-digit year to 1970–2069: nothing on the web is older, and no validator lies far in the future. */
 const fullYear = (digits: string): number =>
   digits.length === 4 ? Number(digits) : Number(digits) + (Number(digits) < 70 ? 2_000 : 1_900)
 

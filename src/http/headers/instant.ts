@@ -1,19 +1,21 @@
 import { Problem } from '../problems/problem.ts'
 
-/** A day, or a time with its offset (RFC 3339 §5.6), whose seconds may be left out. */
+/** A day, or a time with its offset (RFC 3339 §5.6); seconds are optional. */
 const form = /^\d{4}-\d\d-\d\d(T([01]\d|2[0-3]):\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
 const widthOfIso = 24
 
-/** An instant or a day (RFC 3339) as fixed-width ISO text in UTC, a day as its start; undefined when it is neither. */
+/**
+ * Normalizes an RFC 3339 instant or day to fixed-width ISO text in UTC (a day means its start); undefined for anything else.
+ */
 export function instantOf(text: string): string | undefined {
   if (!form.test(text) || !isDay(text.slice(0, 10))) return undefined
   const ms = Date.parse(text)
   const instant = Number.isNaN(ms) ? '' : new Date(ms).toISOString()
-  // An offset can lead out of the years of four digits, and texts of other widths do not compare as instants do.
+  // An offset can push the year out of four digits, and texts of different widths do not sort as instants.
   return instant.length === widthOfIso ? instant : undefined
 }
 
-/** The same of a query parameter. Throws INVALID_INPUT when it cannot be read. */
+/** `instantOf` for a query parameter. Throws INVALID_INPUT when it cannot be parsed. */
 export function instantFrom(field: string, text: string): string {
   const instant = instantOf(text)
   if (instant !== undefined) return instant
@@ -21,13 +23,13 @@ export function instantFrom(field: string, text: string): string {
   throw new Problem('INVALID_INPUT', 'The query is malformed', { errors })
 }
 
-/** The same of one that may be absent. */
+/** `instantFrom` for an optional query parameter. */
 export const instantParameter = (field: string, text: string | undefined): string | undefined =>
   text === undefined ? undefined : instantFrom(field, text)
 
-/** A day of the calendar, such as 2026-01-31. */
+/** True for a calendar day such as 2026-01-31. */
 export function isDay(text: string): boolean {
   const ms = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN
-  // Date.parse moves the 30th of February into March.
+  // Date.parse turns 30 February into a day in March.
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text)
 }

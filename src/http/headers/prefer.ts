@@ -1,6 +1,6 @@
-/** The preferences this service knows (RFC 7240 §4; `count` is ours), as a request states them. */
+/** The supported preferences of a request (RFC 7240 §4; `count` is an extension). */
 export interface Preferences {
-  /** Seconds the client is ready to wait, 30 at most. */
+  /** Seconds the client is ready to wait, at most 30. */
   wait?: number
   return?: 'minimal' | 'representation'
   handling?: 'strict' | 'lenient'
@@ -9,12 +9,12 @@ export interface Preferences {
 
 const maxWaitSeconds = 30
 
-/** An element of the list; an open quote takes the rest of the header with it. */
+/** A list element; an unclosed quote extends to the end of the header. */
 const element = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const word = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[^"\\]|\\.)*")?/
 
-/** The name in lower case and the value of one element; undefined when it is malformed. */
+/** The lower-case name and the value of one element; undefined when it is malformed. */
 function preferenceOf(text: string): [name: string, value: string] | undefined {
   const end = text.search(/[=;]/)
   const name = (end < 0 ? text : text.slice(0, end)).trim().toLowerCase()
@@ -28,8 +28,8 @@ function preferenceOf(text: string): [name: string, value: string] | undefined {
 const unquoted = (value: string) => (value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value)
 
 /**
- * A Prefer header (RFC 7240 §2). Of a preference that is stated more than once the first counts; what is unknown,
- * malformed or has a value of no meaning is ignored, as are parameters, of which no known preference has any.
+ * Parses a Prefer header (RFC 7240 §2). The first occurrence of a repeated preference counts. Unknown or malformed
+ * preferences, invalid values and all parameters are ignored; no supported preference has parameters.
  */
 export function parsePrefer(header: string): Preferences {
   const stated = new Map<string, string>()
@@ -46,6 +46,6 @@ export function parsePrefer(header: string): Preferences {
   return preferences
 }
 
-/** The grammar's words are compared without regard to case (RFC 5234 §2.3). */
+/** Literals in a grammar are case-insensitive (RFC 5234 §2.3). */
 const oneOf = <W extends string>(value: string | undefined, words: readonly W[]): W | undefined =>
   words.find((known) => known === value?.toLowerCase())

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 
-/** Adds request headers to the Vary header, each once: caches keep the answers they lead to apart (RFC 9110 §12.5.5). */
+/** Adds request header names to Vary without duplicates, so that caches store the variants separately (RFC 9110 §12.5.5). */
 export function addVary(reply: FastifyReply, names: string): void {
   if (!reply.hasHeader('vary')) {
     reply.header('vary', names)
@@ -10,12 +10,12 @@ export function addVary(reply: FastifyReply, names: string): void {
   reply.header('vary', [...known, ...names.split(', ').filter((name) => !known.includes(name))].join(', '))
 }
 
-/** Adds links to the Link header, which may hold others already (RFC 8288 §3). */
+/** Appends links to the Link header (RFC 8288 §3). */
 export function addLink(reply: FastifyReply, links: string): FastifyReply {
   const present = reply.getHeader('link')
   return reply.header('link', present === undefined ? links : `${present}, ${links}`)
 }
 
-/** The target that a Link header of ours has for a relation; null where there is none. */
+/** The target of a relation in a Link header that this service wrote; null when absent. */
 export const targetOf = (links: string, rel: string): string | null =>
   new RegExp(`<([^>]*)>; rel="${rel}"`).exec(links)?.[1] ?? null

@@ -1,18 +1,18 @@
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-/** Text that is HTML already; everything else is escaped where it is put into a page. */
+/** Text that is already HTML; every other value is escaped when it is inserted into a page. */
 export interface Markup {
   readonly markup: string
 }
 
 type Part = string | number | Markup | readonly Markup[] | undefined | false
 
-/** Makes any text safe to stand in HTML, in an attribute's quotes too. */
+/** Escapes text for HTML content and quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] as string)
 }
 
-/** HTML with values in it, each escaped unless it is markup itself; nothing stands for `undefined` and `false`. */
+/** HTML template tag: escapes each value unless it is markup; `undefined` and `false` insert nothing. */
 export function html(texts: TemplateStringsArray, ...parts: Part[]): Markup {
   return { markup: texts.map((text, at) => text + written(parts[at])).join('') }
 }

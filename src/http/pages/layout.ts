@@ -2,30 +2,30 @@ import { hash } from 'node:crypto'
 import { html, type Markup } from './html.ts'
 import { styleSheet } from './style.ts'
 
-/** How the pages look, as the operator has set it. */
+/** The look of the pages, as the operator configured it. */
 export interface Branding {
   productName: string
   /** `#rrggbb`. */
   accentColor: string
 }
 
-/** A whole page and the Content-Security-Policy that belongs to it. */
+/** A whole page with its Content-Security-Policy. */
 export interface Page {
   html: string
   policy: string
 }
 
 export interface FrameOptions {
-  /** Addresses that its forms lead to besides our own. */
+  /** URLs other than this service that its forms may lead to. */
   targets?: readonly string[]
-  /** Room for examples and tables, where a form needs little. */
+  /** Leaves room for examples and tables; forms need little. */
   isWide?: boolean
 }
 
-/** Makes a page. */
+/** Renders a page. */
 export type Frame = (title: string, body: Markup, options?: FrameOptions) => Page
 
-/** Makes the frame of all pages: nothing is loaded, no script runs, nobody may put them into a frame of theirs (S-09). */
+/** Makes the layout of all pages: it loads nothing, runs no script and forbids framing by anyone (S-09). */
 export function pageFrame({ productName, accentColor }: Branding): Frame {
   const style = styleSheet(accentColor)
   const styleSource = `'sha256-${hash('sha256', style, 'base64')}'`
@@ -56,9 +56,9 @@ ${body}
 }
 
 /**
- * How `form-action` names an address. Chromium holds the redirects that follow a form to it, too, so that the client's
- * address must be allowed, or the person never gets back. A scheme alone where a host cannot be said: what stands here
- * cannot end the directive, whatever the address is.
+ * The `form-action` source of a URL. Chromium applies `form-action` to the redirects after a form submission too, so the
+ * client's URL must be allowed or the user never gets back. Falls back to the scheme alone when the host cannot be
+ * expressed. No URL can produce a source that ends the directive.
  */
 export function formSource(address: string): string {
   const { protocol, origin, hostname } = new URL(address)

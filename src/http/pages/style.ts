@@ -1,4 +1,4 @@
-/** The relative luminance of a colour `#rrggbb` (WCAG 2.2). */
+/** The relative luminance (WCAG 2.2) of a colour `#rrggbb`. */
 function luminance(color: string): number {
   const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
     const share = Number.parseInt(color.slice(at, at + 2), 16) / 255
@@ -7,13 +7,16 @@ function luminance(color: string): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/** Black or white, whichever can be read better on a colour: 4.5 to 1 at least, whatever the colour is. */
+/** Black or white, whichever is more readable on the colour; the contrast is at least 4.5:1 for every colour. */
 export function textOn(color: string): '#000000' | '#ffffff' {
   const light = luminance(color)
   return 1.05 / (light + 0.05) >= (light + 0.05) / 0.05 ? '#ffffff' : '#000000'
 }
 
-/** The style of all pages, light and dark, from 320 pixels up; the accent only colours what text on it is chosen for. */
+/**
+ * The style sheet of all pages, light and dark, from 320 pixels up. The accent is used only behind text whose colour
+ * `textOn` chose.
+ */
 export const styleSheet = (accent: string) => `
 :root { color-scheme: light dark; --accent: ${accent}; --on-accent: ${textOn(accent)}; --ground: #f3f4f6; --card: #ffffff;
   --text: #14171c; --quiet: #555d69; --line: #8a93a0; --soft: #dfe3e8; --wrong: #a3161c; --wrong-ground: #fdecec }

@@ -1,55 +1,55 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 
-/** Who is asking: the client that holds the token and the subject it acts for (the client itself, or a user). */
+/** The caller: the client that holds the token and the subject it acts for (the client itself, or a user). */
 export interface Caller {
   clientId: string
   subject: string
   scopes: ReadonlySet<string>
 }
 
-/** What became of a bearer token. */
+/** Result of checking a bearer token. */
 export type Verification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID' }
 
-/** Judges a bearer token; answers at once for a token it remembers. */
+/** Verifies a bearer token; synchronous for a cached token. */
 export type Verify = (token: string) => Verification | Promise<Verification>
 
-/** The API key of a request: it says whose limits count, and gives no access to anything. */
+/** The API key of a request: it selects the rate limits to count against and grants no access. */
 export interface ApiKeyIdentity {
   id: string
-  /** `calls/seconds`; null for the service's own. */
+  /** `calls/seconds`; null for the service default. */
   rate: string | null
-  /** Requests a month; null for the service's own. */
+  /** Requests per month; null for the service default. */
   quota: number | null
 }
 
-/** Knows a key by its text, null for any other text; answers at once for a key it remembers. */
+/** Looks a key up by its text; null for an unknown one. Synchronous for a cached key. */
 export type ReadApiKey = (text: string) => ApiKeyIdentity | null | Promise<ApiKeyIdentity | null>
 
 export interface IdentifyOptions {
   verify: Verify
-  /** Reads `X-API-Key`; without it there are no keys. */
+  /** Reads `X-API-Key`; without it API keys are disabled. */
   readApiKey?: ReadApiKey
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `identify` where a good `X-API-Key` was sent. */
+    /** Set by `identify` when a valid `X-API-Key` was sent. */
     apiKey: ApiKeyIdentity | null
-    /** Set by `identify`: the caller, why the token was refused, or null when none was sent. */
+    /** Set by `identify`: the caller, the reason the token was rejected, or null when no token was sent. */
     caller: Verification | null
   }
 }
 
 const scheme = 'Bearer '
 
-/** Schemes have no case (RFC 9110 §11.1), but nearly everybody writes this one as its RFC does. */
+/** Scheme names are case-insensitive (RFC 9110 §11.1), but nearly all clients use the spelling of RFC 6750. */
 const isBearer = (header: string) =>
   header.startsWith(scheme) || header.slice(0, scheme.length).toLowerCase() === scheme.toLowerCase()
 
 /**
- * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a wrong token must still
- * be counted by address.
+ * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a request with a bad token
+ * must still be counted by address.
  */
 export const identify = fastifyPlugin<IdentifyOptions>(
   async (app, { verify, readApiKey }) => {
@@ -57,7 +57,7 @@ export const identify = fastifyPlugin<IdentifyOptions>(
     app.decorateRequest('apiKey', null)
     const identifyCaller = (request: FastifyRequest, done: Done) => {
       const header = request.headers.authorization
-      // Another scheme is no bearer token: the routes that take it, such as the token endpoint, read it themselves.
+      // Other schemes are left to the routes that accept them, such as the token endpoint.
       if (header === undefined || !isBearer(header)) return done()
       const verified = verify(header.slice(scheme.length).trimStart())
       if (!(verified instanceof Promise)) return remember(request, verified, done)
@@ -84,14 +84,14 @@ function remember(request: FastifyRequest, result: Verification, done: Done): vo
   done()
 }
 
-/** The caller of a request that passed `authorize`; a programming error when there is none. */
+/** The caller of a request that passed `authorize`. Throws when there is none, which is a programming error. */
 export function callerOf(request: FastifyRequest): Caller {
   const { caller } = request
   if (caller && 'caller' in caller) return caller.caller
   throw new Error('The route reads its caller but does not require one')
 }
 
-/** Who sent a request, as the audit log names them; nobody where no token was accepted. */
+/** The sender of a request for the audit log; without client and subject when no token was accepted. */
 export function auditActor({ caller, id, ip }: FastifyRequest) {
   const known = caller && 'caller' in caller ? caller.caller : undefined
   return { clientId: known?.clientId ?? null, subject: known?.subject ?? null, address: ip, requestId: id }

@@ -5,23 +5,23 @@ import { isUnrouted, routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Who may call: a scope name, `any` for a valid token, `public` for all, `own` where the route judges by itself. */
+    /** Who may call: a scope name, `any` for any valid token, `public` for everyone, `own` when the route decides itself. */
     scope?: string
-    /** A scope that opens the route as well. */
+    /** An alternative scope that also grants access. */
     orScope?: string
   }
 }
 
 export interface AuthorizeOptions {
-  /** Is told of each request that is refused here, before it is answered. */
+  /** Called for each request refused here, before the response is sent. */
   onRefused?: (request: FastifyRequest, reply: FastifyReply) => void
 }
 
 const realm = 'Bearer realm="plinth"'
 
 /**
- * The route's scope against the caller: 401 or 403 with `WWW-Authenticate` (RFC 6750 §3), or on to the handler.
- * A wrong token is refused on public paths too, so that a client learns of it. A route without a scope stops the start.
+ * Checks the route's scope against the caller: 401 or 403 with `WWW-Authenticate` (RFC 6750 §3), or continues. A bad token
+ * is rejected on public paths too, so that the client notices. A route without a scope makes the start fail.
  */
 export const authorize = fastifyPlugin<AuthorizeOptions>(
   async (app, { onRefused }) => {
@@ -52,7 +52,7 @@ function judge(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** For a public document whose route judges by itself: a wrong token is refused there, too. */
+/** For a public document whose route does its own authorization: a bad token is rejected there too. */
 export function refuseWrongToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,
@@ -61,7 +61,9 @@ export function refuseWrongToken(
   done(caller && 'refused' in caller ? unauthorized(caller.refused) : undefined)
 }
 
-/** A token in the query is never read; beside one in the header it makes the request ambiguous (RFC 6750 §2, §3.1). */
+/**
+ * A token in the query is never used; together with one in the header it makes the request ambiguous (RFC 6750 §2, §3.1).
+ */
 const hasTokenInQuery = (url: string) => url.includes('access_token=')
 
 const twoPlaces = () =>
@@ -69,7 +71,7 @@ const twoPlaces = () =>
     headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
   })
 
-/** The refusal of a caller whose token lacks a scope (RFC 6750 §3.1); `what` begins a sentence. */
+/** The 403 for a token that lacks a scope (RFC 6750 §3.1); `what` starts the sentence. */
 export function lacksScope(scope: string, what = 'This'): Problem {
   return new Problem('ACCESS_DENIED', `${what} needs an access token with the scope ${scope}`, {
     headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },

@@ -8,7 +8,7 @@ import { readJson } from '../strict-json.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Media types of the body besides application/json. */
+    /** Media types the body may have besides application/json. */
     accepts?: readonly string[]
   }
 }
@@ -17,9 +17,10 @@ export const mergePatch = 'application/merge-patch+json'
 const json = 'application/json'
 
 /**
- * Which bodies are read and how input is judged: uncompressed JSON in UTF-8 only (415 otherwise), as `readJson` takes
- * it; no type coercion; path and query integers are canonical decimals, numbers are JSON's; text in bodies is trimmed
- * before its rules apply. A body that may be left out is an empty object then. Where a route takes no body, whatever is sent as one has no meaning and is passed over (RFC 9110 §9.3).
+ * Parses bodies and validates input: only uncompressed JSON in UTF-8 (otherwise 415), parsed by `readJson`; no type
+ * coercion; integers in path and query are canonical decimals, numbers use JSON syntax; text in bodies is trimmed before
+ * validation. An optional body that is absent becomes an empty object. Where a route takes no body, its content is ignored
+ * (RFC 9110 §9.3).
  */
 export const bodies = fastifyPlugin(
   async (app) => {
@@ -43,7 +44,7 @@ export const bodies = fastifyPlugin(
   { name: 'bodies', dependencies: ['errors', 'authorize'] },
 )
 
-/** All there is to say may be left unsaid. */
+/** An absent optional body becomes an empty object. */
 function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): void {
   if (request.body === undefined) request.body = {}
   done()
@@ -51,7 +52,7 @@ function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): voi
 
 const takesBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
-/** The value of a JSON body. Throws 415 for another coding or charset, INVALID_INPUT for bytes that are no text. */
+/** Parses a JSON body. Throws 415 for another coding or charset, INVALID_INPUT for invalid UTF-8. */
 function read({ headers }: FastifyRequest, body: Buffer): unknown {
   const coding = headers['content-encoding']
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
@@ -66,7 +67,7 @@ function read({ headers }: FastifyRequest, body: Buffer): unknown {
 const unsupported = (detail: string, headers?: Record<string, string>) =>
   new Problem('UNSUPPORTED_MEDIA_TYPE', detail, { headers })
 
-/** Tells what the route would take (RFC 9110 §15.5.16, RFC 5789 §2.2). */
+/** 415 that lists the accepted media types (RFC 9110 §15.5.16, RFC 5789 §2.2). */
 function otherType({ method, routeOptions: { config } }: FastifyRequest): Problem {
   const types = [...(config.accepts ?? []), json].join(', ')
   return unsupported(`Send the body as ${types}`, {
@@ -78,7 +79,7 @@ function otherType({ method, routeOptions: { config } }: FastifyRequest): Proble
 const parameter = /\s*;\s*(?:([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))?/gy
 const usual = /^application\/json; ?charset=utf-8$/i
 
-/** Whether the parameters of a media type are well-formed and name no charset but UTF-8 (RFC 9110 §8.3.1). */
+/** Whether the parameters of a media type are well-formed and name no charset other than UTF-8 (RFC 9110 §8.3.1). */
 function isUtf8Type(type: string): boolean {
   if (usual.test(type)) return true
   const parameters = type.slice(type.search(/;|$/)).trimEnd()
@@ -92,7 +93,7 @@ function isUtf8Type(type: string): boolean {
 
 type Properties = Record<string, { type?: string | string[] }>
 
-/** Checks one part of a request in place; failures name every field at once. Compiled at the first check. */
+/** Validates one part of a request in place and reports all failing fields at once. Compiled on first use. */
 export function inputValidator(schema: TSchema, part: string) {
   let check: Validator | undefined
   const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
@@ -111,8 +112,8 @@ export function inputValidator(schema: TSchema, part: string) {
 }
 
 /**
- * For a route whose body also has rules that no schema tells: they are judged once its types are right, and all that is
- * broken is named at once.
+ * For a route with body rules that no schema can express: they run once the types are valid, and all violations are reported
+ * at once.
  */
 export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>
@@ -133,18 +134,18 @@ const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError
   return { instancePath, message, keyword: 'rule', params: {}, schemaPath: '' }
 }
 
-/** The properties of a type, those that may be null besides included. */
+/** Names of the properties of a type, nullable ones included. */
 const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
   properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
 
 const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53
 
-/** An integer of any length: all beyond the safe ones are read as the first beyond them. */
+/** Parses an integer of any length; one beyond the safe range becomes the first integer outside it. */
 const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
-/** As RFC 8259 §6 writes them; what is too large for a number is none. */
+/** Number syntax of RFC 8259 §6, bounded so that the value fits into a double. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
 const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 

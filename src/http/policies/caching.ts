@@ -7,8 +7,8 @@ import { setRawHeaderLines } from '../server/raw-headers.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Who may keep an answer: shared caches for a minute (without credentials, else the client alone), the client after
-     * asking again, or nobody (the default).
+     * Who may store a response: `public`, shared caches for a minute (with credentials, only the client); `private`, the
+     * client, which must revalidate; `none`, nobody (the default).
      */
     cache?: 'public' | 'private' | 'none'
   }
@@ -16,24 +16,25 @@ declare module 'fastify' {
 
 const publicSeconds = 60
 
-/** Cache-Control of an answer that nobody may keep. */
+/** Cache-Control of a response that must not be stored. */
 const noStore = 'no-store'
 const freshness = `max-age=${publicSeconds}, must-revalidate`
 const privateLine = 'cache-control: private, no-cache\r\n'
 
 /**
- * What selects an answer: 200 or 406, the coding, and the account whose limits it shows. Caches know that Authorization is a
- * credential (RFC 9111 §3.5) but not that X-API-Key is, and both would be served an answer stored for a caller without.
+ * The request headers that select a response: they decide 200 or 406, the coding, and the account whose limits it shows.
+ * Caches know that Authorization is a credential (RFC 9111 §3.5) but not that X-API-Key is one; without Vary, a request with
+ * either would get a response stored for an anonymous caller.
  */
 const credentials = 'Authorization, X-API-Key'
 const variants = `Accept, Accept-Encoding, ${credentials}`
 const varyLine = `vary: ${variants}\r\n`
 
-/** Whether an answer shows the rate and quota of an account, which shared caches must not store. */
+/** Whether a response shows the rate and quota of an account, which shared caches must not store. */
 const hasCredentials = ({ headers }: FastifyRequest): boolean =>
   headers.authorization !== undefined || headers['x-api-key'] !== undefined
 
-/** Cache-Control, Expires and Vary from the route and the request (RFC 9111 §4.1, §5.2, §5.3); errors set their own. */
+/** Sets Cache-Control, Expires and Vary from the route and the request (RFC 9111 §4.1, §5.2, §5.3); errors set their own. */
 export const caching = fastifyPlugin<{ now: () => number }>(
   async (app, { now }) => {
     const publicLines = linesOfSecond(now)
@@ -49,14 +50,14 @@ export const caching = fastifyPlugin<{ now: () => number }>(
   { name: 'caching', dependencies: ['errors'] },
 )
 
-/** The line of Vary, or none where others have begun one, which is added to. */
+/** The Vary line; empty when Vary is already set, which is then extended. */
 function vary(reply: FastifyReply): string {
   if (!reply.hasHeader('vary')) return varyLine
   addVary(reply, variants)
   return ''
 }
 
-/** Cache-Control and the Expires date a minute ahead, made once a second for callers with and without credentials. */
+/** Cache-Control with an Expires date one minute ahead, cached for a second for callers with and without credentials. */
 function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   let second = 0
   let shared = ''
@@ -66,7 +67,7 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
     if (current !== second) {
       second = current
       const expires = `expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
-      // Joined, so that each is one piece wherever it is written.
+      // Joined into one flat string; concatenation with `+` would be flattened again on every write.
       shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
       own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
     }
@@ -74,7 +75,7 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   }
 }
 
-/** The same for a document that its route lets shared caches keep for so many seconds. */
+/** Cache-Control for a document whose route lets shared caches store it for `seconds`. */
 export function keepDocument(request: FastifyRequest, reply: FastifyReply, seconds: number): void {
   reply.header('cache-control', `${hasCredentials(request) ? 'private' : 'public'}, max-age=${seconds}`)
   addVary(reply, credentials)

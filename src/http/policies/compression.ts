@@ -5,16 +5,16 @@ import { type Choice, type Coding, codedTag, codingOf } from '../headers/content
 
 type Compressed = (error: Error | null, content: Buffer) => void
 
-/** Smaller answers fit into a packet or two anyway. */
+/** Smaller responses fit into a packet or two anyway. */
 const minBytes = 1_024
-/** Up to here compressing takes less than handing the work to another thread. */
+/** Up to this size, compressing synchronously is cheaper than handing the work to another thread. */
 const maxBytesAtOnce = 16_384
 const choicesKept = 100
 
 /**
- * Compresses what caches may keep: text of 1 KiB or more, as Accept-Encoding weighs the codings (RFC 9110 §12.5.3),
- * under a strong tag of its own. Answers that nobody may keep stay plain: they hold secrets, whose length would tell of
- * them (BREACH). So do parts, which are parts of the plain content, and streams.
+ * Compresses cacheable text of 1 KiB or more with the coding Accept-Encoding prefers (RFC 9110 §12.5.3), under its own
+ * strong tag. Uncacheable responses stay plain: they hold secrets that the compressed length could reveal (BREACH). So do
+ * partial content, which consists of ranges of the plain content, and streams.
  */
 export const compression = fastifyPlugin(
   async (app) => {
@@ -36,7 +36,7 @@ export const compression = fastifyPlugin(
   { name: 'compression', dependencies: ['conditional', 'caching'] },
 )
 
-/** What each Accept-Encoding leads to, remembered: clients send few different ones. */
+/** Caches the choice for each Accept-Encoding: clients send few different values. */
 function choices(): (acceptEncoding: string) => Choice {
   const known = new Map<string, Choice>()
   return (acceptEncoding) => {

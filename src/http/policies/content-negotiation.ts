@@ -8,8 +8,8 @@ import { routeConfig } from '../route-config.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Media types of the answers, without parameters; none for a route that answers whatever Accept says. Without it
-     * they are those of the declared answers, which are JSON where they name no type.
+     * Media types of the responses, without parameters; empty for a route that ignores Accept. Defaults to those of the
+     * declared responses, which are JSON unless they name a type.
      */
     produces?: readonly string[]
   }
@@ -18,15 +18,15 @@ declare module 'fastify' {
 const json = 'application/json'
 
 /**
- * 406 for a request that no answer of its route would satisfy, before anything is done: by Accept, and on reads by an
- * Accept-Encoding that refuses plain content and every coding we have (RFC 9110 §12.5.1, §12.5.3). Errors are sent
- * whatever these headers say. 417 for an Expect that asks for more than 100-continue (§10.1.1).
+ * 406 when no response of the route would satisfy the request, before the handler runs: by Accept, and for reads by an
+ * Accept-Encoding that rejects plain content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Errors are sent
+ * regardless of these headers. 417 for an Expect other than 100-continue (§10.1.1).
  */
 export const acceptable = fastifyPlugin(
   async (app) => {
     app.addHook('onRoute', (route) => {
       const produces = route.config?.produces ?? declaredTypes(route)
-      // JSON alone is what nearly every route answers with: saying nothing of it keeps the judgement short.
+      // Nearly every route sends only JSON; leaving `produces` unset for those keeps the check short.
       if (produces.join() !== json) route.config = { ...route.config, produces }
     })
     app.addHook('onRequest', (request, _reply, done) => {
@@ -48,7 +48,7 @@ export const acceptable = fastifyPlugin(
   { name: 'acceptable', dependencies: ['authorize', 'methods'] },
 )
 
-/** HTTP/1.0 has no expectations: there the field is ignored. */
+/** HTTP/1.0 has no expectations; the field is ignored there. */
 const isUnmet = (expectation: string, version: string) =>
   version !== '1.0' && !/(^|\W)100-continue(\W|$)/i.test(expectation)
 
@@ -57,10 +57,10 @@ function judge(accept: string, produces: readonly string[] = [json]): Problem | 
   return new Problem('NOT_ACCEPTABLE', `The answer can be had as ${produces.join(' or ')}`)
 }
 
-/** A first look, as hardly any client says so. */
+/** A cheap first check, as hardly any client rejects plain content. */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
-/** Answers that are not kept are not compressed: they are plain or nothing. */
+/** Uncacheable responses are never compressed, so they are sent plain or not at all. */
 function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encoding: string): boolean {
   if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own' || config.produces?.length === 0) return false
   const { coding, identity } = codingOf(encoding)
@@ -69,7 +69,7 @@ function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encod
 
 type Answers = Record<string, { content?: Record<string, unknown> }>
 
-/** The media types of the declared successes; none for a removal, which answers with nothing. */
+/** The media types of the declared successes; none for DELETE, which sends no content. */
 function declaredTypes({ schema, method }: RouteOptions): string[] {
   const answers = Object.entries((schema?.response ?? {}) as Answers).filter(([status]) => status.startsWith('2'))
   if (answers.length === 0) return [method].flat().includes('DELETE') ? [] : [json]

@@ -4,11 +4,11 @@ import { apiHeaderNames } from '../headers/header-names.ts'
 import { addVary } from '../headers/vary.ts'
 
 export interface CorsOptions {
-  /** The origins whose pages may call, exactly as browsers send them; with none the policy costs nothing. */
+  /** The origins whose pages may call, exactly as browsers send them; when empty the policy costs nothing. */
   corsOrigins: readonly string[]
 }
 
-/** What programs read of the answers. */
+/** The response headers that scripts may read. */
 const exposed = [...apiHeaderNames, 'Date']
 
 const heeded = [
@@ -26,9 +26,9 @@ const preflight = {
 }
 
 /**
- * Cross-origin requests (the CORS protocol of the Fetch standard): an allowed origin is named on every answer that
- * follows, errors too, and its preflights are answered 204 at every path, without a token. Any other origin gets no
- * CORS header, and its OPTIONS is an OPTIONS like any other. Plain HTTP never comes here.
+ * Cross-origin requests (the CORS protocol of the Fetch standard): every later response, errors included, names an allowed
+ * origin; its preflights get 204 on every path without a token. Other origins get no CORS header, and their OPTIONS is
+ * handled like any other. Requests over plain HTTP never reach this policy.
  */
 export const cors = fastifyPlugin<CorsOptions>(
   async (app, { corsOrigins }) => {
@@ -44,12 +44,12 @@ export const cors = fastifyPlugin<CorsOptions>(
   { name: 'cors', dependencies: ['https'] },
 )
 
-/** Puts the CORS headers on an answer that they belong on; tells whether they do. */
+/** Sets the CORS headers when the request qualifies; returns whether it did. */
 export function corsHeaders(origins: readonly string[]): (request: FastifyRequest, reply: FastifyReply) => boolean {
   const allowed = new Set(origins)
   return ({ headers: { origin } }, reply) => {
     if (allowed.size === 0) return false
-    // Without Origin too: a cache may hand what it has got to a page of another origin.
+    // Also without Origin: a cache may serve the stored response to a page of another origin.
     addVary(reply, 'Origin')
     if (origin === undefined || !allowed.has(origin)) return false
     reply.header('access-control-allow-origin', origin).headers(answered)
@@ -57,6 +57,6 @@ export function corsHeaders(origins: readonly string[]): (request: FastifyReques
   }
 }
 
-/** A question of a browser before a request of a page, whatever its origin. */
+/** True for a CORS preflight of any origin. */
 export const isPreflight = ({ method, headers }: FastifyRequest) =>
   method === 'OPTIONS' && headers['access-control-request-method'] !== undefined

@@ -8,29 +8,29 @@ import { setRawHeaderLines } from '../server/raw-headers.ts'
 
 export interface HttpsOptions {
   /**
-   * Where clients reach the service, without a path: redirects name it, never the Host that was sent. With `http:`, which
-   * is for clients on this machine, plain HTTP is served and nothing is redirected.
+   * Public origin of the service, without a path: redirects use it, never the Host of the request. With `http:`, meant for
+   * clients on this machine, plain HTTP is served and nothing is redirected.
    */
   baseUrl: string
-  /** CIDRs of the proxies whose `X-Forwarded-Proto` is believed. */
+  /** CIDRs of the proxies whose `X-Forwarded-Proto` is trusted. */
   trustedProxies: readonly string[]
-  /** Is told of each credential that came over plain HTTP, where anybody on the way could read it. */
+  /** Called for each credential sent over plain HTTP, where anyone on the network path could have read it. */
   onPlaintext?: (peer: Plaintext) => void
 }
 
-/** Who sent a credential over plain HTTP; never the credential. */
+/** Sender of a credential over plain HTTP; never holds the credential. */
 export interface Plaintext {
   address: string | null
-  /** The header it was in. */
+  /** The header that carried it. */
   header: string
 }
 
-/** The header of a request that carries a credential, if there is one. */
+/** The request header that carries a credential, if any. */
 export function credentialHeader(headers: IncomingHttpHeaders): string | undefined {
   return ['authorization', 'x-api-key', 'cookie'].find((name) => headers[name] !== undefined)
 }
 
-/** Headers of every answer that travels over HTTPS (RFC 6797); pages add a content security policy of their own. */
+/** Headers of every response sent over HTTPS (RFC 6797); pages add their own content security policy. */
 export const securityHeaders = {
   'strict-transport-security': 'max-age=31536000; includeSubDomains',
   'x-content-type-options': 'nosniff',
@@ -40,10 +40,13 @@ export const securityHeaders = {
 const linesOf = (headers: object) => ['', ...Object.entries(headers).map((field) => field.join(': ')), ''].join('\r\n')
 const { 'strict-transport-security': _, ...plainHeaders } = securityHeaders
 const securityLines = linesOf(securityHeaders)
-/** Strict-Transport-Security counts over HTTPS only (RFC 6797 §7.2). */
+/** Without Strict-Transport-Security, which is valid only over HTTPS (RFC 6797 §7.2). */
 const plainLines = linesOf(plainHeaders)
 
-/** Plain HTTP → 301, but for the health of the service and where it is what is served; security headers; the request id. */
+/**
+ * Sets the security headers and the request id. Redirects plain HTTP with 301, except health checks and when plain HTTP is
+ * what the service serves.
+ */
 export const https = fastifyPlugin<HttpsOptions>(
   async (app, options) => {
     const { secures, redirect } = transport(options)
@@ -59,12 +62,12 @@ export const https = fastifyPlugin<HttpsOptions>(
   { name: 'https' },
 )
 
-/** How a request travelled, for the policy and for what the router refuses before any policy. */
+/** The transport of a request, for this policy and for requests the router rejects before any policy runs. */
 export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   const isTrusted = trustedPeers(proxyList(trustedProxies))
   const isPlain = baseUrl.startsWith('http:')
   return {
-    /** Adds the headers of every response, and those of its transport; false where the request must come over HTTPS. */
+    /** Sets the headers of every response and those of its transport; false when the request must use HTTPS. */
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
       const isOverHttps = isSecure(request, isTrusted)
       const lines = isOverHttps ? securityLines : isPlain ? plainLines : '\r\n'
@@ -81,7 +84,7 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   }
 }
 
-/** The path and query of a request target; an absolute URL would run into the name of our host (RFC 9112 §3.2.2). */
+/** Path and query of a request target; appending an absolute URL would change the host name (RFC 9112 §3.2.2). */
 const pathOf = (target: string) => (target.startsWith('/') ? target : '/')
 
 function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolean): boolean {
@@ -89,7 +92,7 @@ function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolea
   return raw.headers['x-forwarded-proto'] === 'https' && isTrusted(raw.socket)
 }
 
-/** Whether the peer of a connection is one of the proxies; asked once a connection. */
+/** Whether the peer of a connection is a trusted proxy; checked once per connection. */
 export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   const known = new WeakMap<Socket, boolean>()
   return (socket) => {
@@ -102,7 +105,7 @@ export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   }
 }
 
-/** Addresses and CIDRs as one list. Throws on what is neither. */
+/** A BlockList of addresses and CIDRs. Throws on anything else. */
 export function proxyList(entries: readonly string[]): BlockList {
   const list = new BlockList()
   for (const entry of entries) {

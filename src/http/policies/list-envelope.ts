@@ -4,27 +4,27 @@ import { targetOf } from '../headers/vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Set by `listEnvelope`: the answer is an object around the list that the route declares. */
+    /** Set by `listEnvelope`: the response wraps the list that the route declares in an object. */
     enclosed?: boolean
   }
 }
 
-/** A list as an object: the pages that its Link header leads to are in it too. */
+/** A list as an object that also holds the page links of its Link header. */
 interface Enclosed {
   items: unknown
-  /** Paths of the neighbouring pages, null where there is none. */
+  /** Paths of the neighbouring pages; null when there is none. */
   next: string | null
   prev: string | null
 }
 
 export interface EncloseOptions {
-  /** The prefixes of the versions in which a list is an object. */
+  /** Prefixes of the versions that return lists as objects. */
   prefixes: readonly string[]
 }
 
 /**
- * Every list of some versions as `{ items, next, prev }`: routes declare and return arrays, whatever the version. `fields`
- * has narrowed the items by then.
+ * Wraps the lists of some versions as `{ items, next, prev }`: routes declare and return arrays in every version. `fields`
+ * has already narrowed the items.
  */
 export const listEnvelope = fastifyPlugin<EncloseOptions>(
   async (app, { prefixes }) => {
@@ -41,7 +41,7 @@ export const listEnvelope = fastifyPlugin<EncloseOptions>(
   { name: 'enclose', dependencies: ['fields'] },
 )
 
-/** An answer that its handler has made into text itself, as its version has it. */
+/** The list in the form of the route's version, for handlers that serialize it themselves. */
 export const withListEnvelope = ({ routeOptions }: FastifyRequest, items: unknown, links: string): unknown =>
   routeOptions.config.enclosed ? enclosed(items, links) : items
 
@@ -60,7 +60,7 @@ const enclosed = (items: unknown, links: string): Enclosed => ({
 
 type Declared = { type?: string; items?: object; properties?: Record<string, unknown> }
 
-/** The declared list of a route, if it answers with one. */
+/** The list that a route declares, if it returns one. */
 function listOf({ schema }: RouteOptions): Declared | undefined {
   const answer = (schema?.response as Record<string, Declared> | undefined)?.['200']
   return answer?.type === 'array' ? answer : undefined

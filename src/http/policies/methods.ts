@@ -5,13 +5,14 @@ import { isUnrouted } from '../route-config.ts'
 interface Path {
   pattern: RegExp
   methods: Set<string>
-  /** Media types that PATCH takes besides application/json. */
+  /** Media types that PATCH accepts besides application/json. */
   patch?: readonly string[]
 }
 
 /**
- * OPTIONS with `Allow`, and with `Accept-Patch` where PATCH is (RFC 5789 §3.1), on every path and on `*`, which is all
- * of them (RFC 9110 §9.3.7); 405 + `Allow` for a method the path lacks (§15.5.6), else 404. Told before a body is read.
+ * OPTIONS with `Allow`, and with `Accept-Patch` where PATCH is allowed (RFC 5789 §3.1), on every path and on `*`, which
+ * means all of them (RFC 9110 §9.3.7); 405 with `Allow` for a method the path lacks (§15.5.6), otherwise 404. Sent before a
+ * body is read.
  */
 export const methods = fastifyPlugin(
   async (app) => {
@@ -40,7 +41,7 @@ export const methods = fastifyPlugin(
   { name: 'methods', dependencies: ['errors'] },
 )
 
-/** The path itself where it is one; else those with parameters that it matches. */
+/** The literal path when it exists; otherwise the parameterized paths that match. */
 function pathsAt(paths: ReadonlyMap<string, Path>, target: string): Path[] {
   const exact = paths.get(target)
   return exact ? [exact] : [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))

@@ -4,52 +4,52 @@ import fastifyPlugin from 'fastify-plugin'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 
-/** What is given up first comes first; `never` is what tells others how the service is. */
+/** Shedding order, first to last. Routes marked `never`, such as health checks, are not shed. */
 const order = ['list', 'write', 'read', 'token'] as const
 type Shed = (typeof order)[number] | 'never'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** When the route is given up under overload; from its method and schema where it does not say. */
+    /** When the route is shed under overload; derived from its method and schema by default. */
     shed?: Shed
   }
   interface FastifyRequest {
-    /** Whether the request is counted among those under way. */
+    /** Whether the request counts as in flight. */
     isUnderWay: boolean
   }
 }
 
-/** How the event loop fares. */
+/** A measurement of the event loop. */
 export interface Strain {
-  /** How late it is, in ms. */
+  /** Mean delay in ms. */
   delayMs: number
-  /** The share of the time in which it had something to do. */
+  /** Share of the time in which it was busy. */
   utilization: number
-  /** The share of the time in which it had a processor to do it with. */
+  /** Share of the time in which it had a processor. */
   cpuShare: number
 }
 
 export interface OverloadOptions {
-  /** Measures since the last time it was asked. */
+  /** Measures since the previous call. */
   measure?: () => Strain
-  /** Runs something after so many ms; returns how to call it off. */
+  /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Requests under way at most; those that wait for something to happen are not among them. */
+  /** Maximum number of requests in flight; those that wait for an event do not count. */
   maxUnderWay?: number
   random: () => number
 }
 
 const lookEveryMs = 200
 const busy = 0.9
-/** From which delay on, of the service's own making, each is given up: lists, writes, reads, tokens. */
+/** Loop delays in ms, caused by the service itself, from which each class is shed: lists, writes, reads, tokens. */
 const delaysMs = [100, 150, 225, 350]
-/** From which share of the bound on. */
+/** The same as shares of `maxUnderWay`. */
 const shares = [0.6, 0.75, 0.9, 1]
 
 /**
- * Under how much strain a level is reached: 0 is none, 4 gives up everything but `never`. Of the loop's delay counts the
- * share in which the service itself computed, which grows with the requests that it has taken on. While it only waits for
- * a processor that others use, giving up requests would help nobody.
+ * Overload level of a measurement: 0 is none, 4 sheds everything but `never`. Only the share of the delay in which the
+ * service itself computed counts; it grows with the requests it has accepted. While it waits for a processor that other
+ * processes use, shedding would not help.
  */
 export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
   if (utilization < busy) return 0
@@ -58,8 +58,8 @@ export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
 }
 
 /**
- * 503 with Retry-After before the service sinks: lists first, then writes, then reads, then tokens; health never. Signals
- * are the delay of the event loop while it is busy, and the number of requests under way.
+ * 503 with Retry-After before the service is overwhelmed: lists first, then writes, reads and tokens; never health. Signals
+ * are the delay of a busy event loop and the number of requests in flight.
  */
 export const overload = fastifyPlugin<OverloadOptions>(
   async (app, { measure = measuring(), later, maxUnderWay = 1_000, random }) => {
@@ -94,7 +94,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
     let wasStrained = false
     const look = () => {
       const found = levelOf(measure())
-      // One step at a time, and none for a single pause: neither is it an overload, nor is a moment of rest its end.
+      // One level at a time, and none for a single pause: it is not an overload, just as one idle moment does not end one.
       if (level > 0 || wasStrained) level += Math.sign(found - level)
       wasStrained = found > 0
       cancel = later(lookEveryMs, look)
@@ -108,7 +108,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
 const rankOf = (request: FastifyRequest): number => ranks[routeConfig(request).shed ?? 'read']
 
-/** A list is what is paged through; all that does not read writes. */
+/** A paginated GET is a list; anything but a read is a write. */
 function shedOf({ method, schema, config }: RouteOptions): Shed {
   if (config?.scope === 'own') return 'token'
   const isRead = [method].flat().every((name) => name === 'GET' || name === 'HEAD')
@@ -119,13 +119,13 @@ function shedOf({ method, schema, config }: RouteOptions): Shed {
 
 const overloaded = (random: () => number) =>
   new Problem('SERVICE_UNAVAILABLE', 'The service has too much to do now, try again', {
-    // Not all at once again.
+    // Jittered, so that clients do not all retry at once.
     headers: { 'retry-after': String(1 + Math.floor(random() * 5)) },
   })
 
 const resolutionMs = 10
 
-/** Mean delay of the loop, its utilization and its share of a processor since the last look. */
+/** Mean delay of the loop, its utilization and its processor share since the previous call. */
 function measuring(): () => Strain {
   const delay = monitorEventLoopDelay({ resolution: resolutionMs })
   delay.enable()

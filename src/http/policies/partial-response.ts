@@ -5,17 +5,17 @@ import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The answer can be narrowed with `?fields=`. */
+    /** The response supports `?fields=`. */
     fields?: boolean
   }
 }
 
 const namesAllowed = 50
 
-/** Names, each with the names below it, or null for the whole of it. */
+/** Maps each name to the names selected below it, or to null for the whole member. */
 type Tree = Map<string, Tree | null>
 
-/** Partial response: only the fields that were asked for and exist; dotted paths reach into objects. */
+/** Partial responses: sends only the requested fields that exist; dotted paths reach into objects. */
 export const fields = fastifyPlugin(
   async (app) => {
     app.addHook('preSerialization', (request, reply, payload, done) => {
@@ -26,11 +26,11 @@ export const fields = fastifyPlugin(
   { name: 'fields', dependencies: ['bodies'] },
 )
 
-/** True when the answer will hold only some of its fields. */
+/** True when the response will hold only some of its fields. */
 export const isNarrowed = (request: FastifyRequest): boolean =>
   Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
 
-/** The tree of names in a `fields` parameter; throws INVALID_INPUT when it is repeated or names too many. */
+/** Parses a `fields` parameter; throws INVALID_INPUT when it is repeated or has too many names. */
 export function wanted(asked: unknown): Tree {
   const names = typeof asked === 'string' ? asked.split(',').filter((name) => name !== '') : []
   if (typeof asked !== 'string' || names.length > namesAllowed) {
@@ -42,7 +42,7 @@ export function wanted(asked: unknown): Tree {
   return tree
 }
 
-/** Adds a path; what is wanted whole already needs no part, and what is wanted whole now no longer does. */
+/** Adds a path; a member selected as a whole makes its parts redundant. */
 function want(tree: Tree, path: string[]): void {
   let at = tree
   for (const name of path.slice(0, -1)) {
@@ -55,19 +55,22 @@ function want(tree: Tree, path: string[]): void {
   at.set(path.at(-1) as string, null)
 }
 
-/** The part of an answer that a tree of names covers, an object without members for none; lists item by item. */
+/**
+ * The part of a response that a tree of names selects; an empty object when nothing matches. Lists are narrowed item by
+ * item.
+ */
 export function pick(value: unknown, tree: Tree | null): unknown {
   if (tree === null || tree.size === 0) return value
   return Array.isArray(value) ? value.map((item) => partOf(item, tree) ?? {}) : (partOf(value, tree) ?? {})
 }
 
-/** The part of a value, undefined when none of the names exists in it. */
+/** The selected part of a value; undefined when none of the names exists in it. */
 function partOf(value: unknown, tree: Tree | null): unknown {
   if (tree === null) return value
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) {
     const parts = value.map((item) => partOf(item, tree))
-    // Items keep their places.
+    // Items without a match become empty objects, so positions are preserved.
     return parts.some((part) => part !== undefined) ? parts.map((part) => part ?? {}) : undefined
   }
   const picked: Record<string, unknown> = {}

@@ -5,21 +5,21 @@ import { rejectUnknownMembers } from '../strict-handling.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The answer of this write may be left out on request: the client can read the resource where it is. */
+    /** `return=minimal` may omit the representation of this write: the client can read the resource at its URL. */
     minimal?: boolean
-    /** The handler waits for news, up to `request.preferences.wait` seconds. */
+    /** The handler waits for a change, up to `request.preferences.wait` seconds. */
     waits?: boolean
   }
   interface FastifyRequest {
-    /** Set by `prefer`: what the Prefer header states, or null without one. */
+    /** Set by `prefer`: the parsed Prefer header, or null without one. */
     preferences: Preferences | null
   }
 }
 
 /**
- * Prefer (RFC 7240): reads the header, refuses what would be ignored under `handling=strict`, and leaves out the
- * representation under `return=minimal`: 204 for a change, an empty 201 or 202 otherwise, with all other headers.
- * Handlers see to `wait` and `count`. What was honoured is named in `Preference-Applied`.
+ * Prefer (RFC 7240): parses the header, rejects unknown members under `handling=strict`, and omits the representation under
+ * `return=minimal`: 204 for a change, otherwise an empty 201 or 202, with all other headers. Handlers implement `wait` and
+ * `count`. `Preference-Applied` lists what was honored.
  */
 export const prefer = fastifyPlugin(
   async (app) => {
@@ -40,16 +40,16 @@ export const prefer = fastifyPlugin(
   { name: 'prefer', dependencies: ['bodies', 'conditional'] },
 )
 
-/** The authorization server has rules of its own for what it reads. */
+/** The authorization server has its own rules and ignores Prefer. */
 export const heedsPrefer = ({ config }: Pick<RouteOptions, 'config'>): boolean => config?.scope !== 'own'
 
-/** Names a preference that was honoured (RFC 7240 §3). */
+/** Adds an honored preference to `Preference-Applied` (RFC 7240 §3). */
 export function applied(reply: FastifyReply, preference: string): void {
   const others = reply.getHeader('preference-applied')
   reply.header('preference-applied', others === undefined ? preference : `${others}, ${preference}`)
 }
 
-/** Runs after `conditional`, which makes the validators of what is left out; refusals are never left out. */
+/** Runs after `conditional`, which makes the validators of the omitted content; errors are never omitted. */
 function leaveOut(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -6,7 +6,7 @@ import { Problem, type ProblemCode } from '../problems/problem.ts'
 const urlLimitCharacters = 8_192
 const fieldsAllowed = 100
 
-/** Headers that a request may carry only once: with two, a proxy and we could each believe another one. */
+/** Headers a request may carry only once: with two, a proxy and this service could each use a different one. */
 const single = new Set([
   'host',
   'authorization',
@@ -21,20 +21,20 @@ const single = new Set([
 ])
 
 /**
- * Refuses what could be read in two ways, before anything is made of it: 400 for a target that is no path of ours, an
- * absent or impossible Host (RFC 9112 §3.2), chunks in HTTP/1.0 (§6.1), single headers sent twice and a query that does
- * not decode; 414 and 431 for more than is read; 501 for unknown transfer codings. A target in absolute form is taken as
- * its path (§3.2.2).
+ * Guards against request smuggling by rejecting ambiguous requests before anything else runs: 400 for a target that is not a
+ * path of this service, an absent or invalid Host (RFC 9112 §3.2), chunked coding in HTTP/1.0 (§6.1), a repeated
+ * single-value header and a query that does not decode; 414 and 431 for too long input; 501 for unknown transfer codings. A
+ * target in absolute form is reduced to its path (§3.2.2).
  */
 export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
     const isHost = hostJudge()
-    // Where a flawed request ends nobody knows: what comes behind it on its connection is no request.
+    // The end of a malformed request is unknown, so later bytes on its connection are not treated as requests.
     const lost = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
       const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin, isHost)
-      // In HTTP/2 frames tell requests apart, and a connection carries those of many.
+      // HTTP/2 frames separate requests, and one connection carries those of many clients.
       if (flaw?.headers?.connection && raw.httpVersionMajor === 1) lost.add(raw.socket)
       done(flaw)
     })
@@ -44,7 +44,7 @@ export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
 
 const behindFlaw = () => closing('INVALID_INPUT', 'The connection is lost to an earlier request')
 
-/** After this refusal the connection is closed. */
+/** A problem after which the connection is closed. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
 
 function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Problem | undefined {
@@ -65,7 +65,7 @@ function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Proble
   return isReadable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
 }
 
-/** Whether the octets of the query decode (RFC 3986 §2.1, §2.5); those of the path are the router's to read. */
+/** Whether the octets of the query decode (RFC 3986 §2.1, §2.5); the router checks the path. */
 function isReadable(url: string): boolean {
   const at = url.indexOf('?')
   if (at < 0 || !url.includes('%', at)) return true
@@ -77,7 +77,7 @@ function isReadable(url: string): boolean {
   }
 }
 
-/** `https://our.host/path` → `/path`; true for `OPTIONS *` too, false for any other target. */
+/** `https://our.host/path` → `/path`. Returns true for a path and for `OPTIONS *`, false for any other target. */
 function takePath(raw: IncomingMessage, origin: string): boolean {
   const url = raw.url as string
   if (url === '*') return raw.method === 'OPTIONS'
@@ -87,7 +87,7 @@ function takePath(raw: IncomingMessage, origin: string): boolean {
   return true
 }
 
-/** The parser takes 0.9 and 2.0 too; what has come as HTTP/2 in truth has a stream. */
+/** The parser also accepts 0.9 and 2.0; a request that really arrived over HTTP/2 has a stream. */
 function versionFlaw(raw: IncomingMessage): Problem | undefined {
   if (raw.httpVersion === '1.1' || raw.httpVersion === '1.0' || 'stream' in raw) return undefined
   return closing('INVALID_INPUT', 'The service speaks HTTP/1.1')
@@ -95,7 +95,7 @@ function versionFlaw(raw: IncomingMessage): Problem | undefined {
 
 type HostJudge = (host: string) => boolean
 
-/** Clients send few hosts: the last good one is known by its text. */
+/** Caches the last valid host: clients send few different ones. */
 function hostJudge(): HostJudge {
   let good: string | undefined
   return (host) => {
@@ -121,7 +121,7 @@ function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undef
 }
 
 function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
-  // As many names as lines: nothing was sent twice, as nearly always.
+  // As many names as lines means nothing was sent twice; this is the usual case.
   if (Object.keys(headers).length * 2 === raw.length) return undefined
   const seen = new Set<string>()
   for (let at = 0; at < raw.length; at += 2) {

@@ -2,8 +2,8 @@ import build from 'fast-json-stringify'
 import fastifyPlugin from 'fastify-plugin'
 
 /**
- * Only declared fields leave: answers are written by their schema. What writes them is compiled when a route first answers,
- * as most routes of most versions are not called for a while, and the start would wait for all of them.
+ * Sends only declared fields: responses are serialized by their schema. A serializer is compiled when its route first
+ * responds, because most routes of most versions are rarely called and compiling them all would delay the start.
  */
 export const serialize = fastifyPlugin(
   async (app) => {

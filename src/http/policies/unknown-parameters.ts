@@ -3,8 +3,8 @@ import { nearest } from '../nearest.ts'
 import { type FieldError, Problem } from '../problems/problem.ts'
 
 /**
- * Makes the routes that are registered in this context refuse query parameters they do not declare: INVALID_INPUT, which
- * names the parameter that was probably meant. A misspelt filter would otherwise return every row.
+ * Makes the routes of this context reject query parameters they do not declare: INVALID_INPUT, which suggests the nearest
+ * known name. A misspelt filter would otherwise return every row.
  */
 export function refuseUnknownParameters(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _reply, done) => {

@@ -9,11 +9,11 @@ import { Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 
 export interface ErrorsOptions {
   baseUrl: string
-  /** True when an error says that the store cannot take work now: 503 instead of 500. */
+  /** True when the store is temporarily unavailable: 503 instead of 500. */
   isUnavailable: (error: unknown) => boolean
-  /** Receives what a client must not see. */
+  /** Receives errors that must not be exposed to clients. */
   onFault: (error: unknown, requestId: string) => void
-  /** Is told of each request whose caller is known but not allowed. */
+  /** Called for each request whose caller is authenticated but not allowed. */
   onDenied?: (request: FastifyRequest, problem: Problem) => void
   now: () => number
 }
@@ -21,7 +21,7 @@ export interface ErrorsOptions {
 const retrySeconds = '2'
 const denials: ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED']
 
-/** Whatever is thrown → one of the three bodies, chosen by Accept; unknown paths and methods too. */
+/** Turns any thrown error, unknown path or method into one of the three error bodies, chosen by Accept. */
 export const errors = fastifyPlugin<ErrorsOptions>(
   async (app, options) => {
     app.setErrorHandler((error, request, reply) => {
@@ -34,7 +34,7 @@ export const errors = fastifyPlugin<ErrorsOptions>(
   { name: 'errors' },
 )
 
-/** Whatever was thrown as a problem that may be shown. */
+/** Turns any thrown value into a problem that is safe to send. */
 export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions, 'isUnavailable'>): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
@@ -50,13 +50,13 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
   )
 }
 
-/** True when the client prefers the code form: it names application/json and weighs problem+json less. */
+/** True when the client prefers the code form: Accept lists application/json with a higher weight than problem+json. */
 export function prefersCodeForm(accept: string | undefined): boolean {
   if (accept === undefined || !parseAccept(accept, 'application/json')) return false
   return quality(accept, 'application/problem+json') < quality(accept, 'application/json')
 }
 
-/** One problem as the answer, in the form that Accept prefers. */
+/** Sends a problem in the form that Accept prefers. */
 export function render(
   problem: Problem,
   request: FastifyRequest,
@@ -67,7 +67,7 @@ export function render(
   const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   leaveConnection(request.raw, reply)
-  // What was said of the answer that this one takes the place of.
+  // Drops the caching headers of the response that this error replaces.
   setRawHeaderLines(reply, 'caching', '')
   reply
     .code(problem.status)
@@ -76,7 +76,7 @@ export function render(
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
-  // Limits have a body of their own, one form for all.
+  // Rate limits and quotas have one body in either form.
   if (isLimit) return reply.send({ error: problem.message })
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
@@ -84,9 +84,9 @@ export function render(
 const maxBytesLeft = 1_048_576
 
 /**
- * A body nobody will read is read past, so that the next request can follow; where that may take long the connection is
- * closed instead (RFC 9112 §9.6). The framework would close it after every body that cannot be parsed. A connection that
- * ends anyway is left alone: Node.js says so by itself.
+ * Drains an unread body so that the next request can follow; closes the connection when that could take long (RFC 9112
+ * §9.6). Fastify would close it after every body that cannot be parsed. A connection that ends anyway is left alone, since
+ * Node.js already sends `Connection: close`.
  */
 function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply

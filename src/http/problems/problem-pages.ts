@@ -20,13 +20,13 @@ const ProblemType = Type.Object({
 
 export interface ProblemPagesOptions {
   baseUrl: string
-  /** How the pages look. */
+  /** Layout of the pages. */
   frame: Frame
 }
 
 const config = { scope: 'public', cache: 'public', headers: ['Content-Security-Policy', 'Vary'] } as const
 
-/** GET /problems and /problems/{code}: what error codes mean, as pages for people or as JSON, by Accept. */
+/** GET /problems and /problems/{code}: explains error codes as HTML pages or JSON, by Accept. */
 export const problemPages: FastifyPluginAsync<ProblemPagesOptions> = async (app, { baseUrl, frame }) => {
   const typeOf = (code: ProblemCode) => {
     const [status, title] = problems[code]
@@ -60,7 +60,7 @@ const answer = (description: string, schema: object) => ({
   200: { description, content: { 'text/html': { schema: Type.String() }, 'application/json': { schema } } },
 })
 
-/** A page unless JSON is asked for more: the address stands in error bodies, from where people open it. */
+/** HTML unless JSON has the higher weight: error bodies link here, and developers open the link in a browser. */
 const prefersJson = (accept = '*/*') => quality(accept, 'application/json') > quality(accept, 'text/html')
 
 const path = (code: ProblemCode) => `/problems/${kebabOf(code)}`

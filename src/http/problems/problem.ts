@@ -1,4 +1,4 @@
-/** The one registry of error codes: it drives the answers, the problem pages and the OpenAPI document. */
+/** The single registry of error codes: it drives the responses, the problem pages and the OpenAPI document. */
 export const problems = {
   INVALID_INPUT: [400, 'The request is malformed'],
   MISSING_REQUIRED_FIELD: [400, 'A required field is missing'],
@@ -42,13 +42,13 @@ export const problems = {
 
 export type ProblemCode = keyof typeof problems
 
-/** A code as addresses write it: `AUTH_REQUIRED` → `auth-required`. */
+/** A code in the form used in URLs: `AUTH_REQUIRED` → `auth-required`. */
 export const kebabOf = (code: string): string => code.toLowerCase().replaceAll('_', '-')
 
-/** Where a code is explained: the `type` of its problems. */
+/** URL that explains a code: the `type` of its problems. */
 export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${kebabOf(code)}`
 
-/** One broken rule: `field` names the place in the body, query or path, `message` what was expected. */
+/** One violation: `field` names the member, query parameter or path parameter, `message` what was expected. */
 export interface FieldError {
   field: string
   message: string
@@ -58,11 +58,11 @@ export interface ProblemOptions {
   errors?: FieldError[]
   /** Extra response headers, such as `Allow` or `Retry-After`. */
   headers?: Record<string, string>
-  /** What really happened: logged, never sent. */
+  /** The original error: logged, never sent. */
   cause?: unknown
 }
 
-/** What a client can cause or must know: thrown anywhere, rendered in one place (RFC 9457). */
+/** An error that a client can cause or must know about: thrown anywhere, rendered by the error handler (RFC 9457). */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly status: number

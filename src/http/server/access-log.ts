@@ -4,31 +4,31 @@ import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** When the request's headers had arrived, in ms of the monotonic clock. */
+    /** When the request headers had arrived, in ms of the monotonic clock. */
     arrivedAt: number
   }
 }
 
-/** One line per answered request; never the query string, a header or a body, which may hold secrets. */
+/** One line per response; never the query string, a header or a body, which may hold secrets. */
 export interface AccessLine {
   requestId: string
   method: string
   path: string
-  /** The pattern of the route, such as `/products/:id`; undefined where no route matched. */
+  /** The route pattern, such as `/products/:id`; undefined when no route matched. */
   route: string | undefined
   status: number
   ms: number
-  /** Length of the body as it is sent; undefined while that is not known. */
+  /** Length of the body as sent; undefined when unknown. */
   bytes: number | undefined
-  /** The client's address, as the trusted proxies forward it. */
+  /** The client address, as trusted proxies forward it. */
   address: string | undefined
   client: string | undefined
-  /** Whom the client acts for: a user's id, or the client itself. */
+  /** The subject of the token: a user id, or the client itself. */
   subject: string | undefined
   errorCode: string | undefined
 }
 
-/** What the framework does not know of a response. */
+/** Properties of a response that Fastify does not record. */
 export interface Answered {
   status: number
   bytes?: number | undefined
@@ -37,14 +37,14 @@ export interface Answered {
 
 export type Access = (line: AccessLine) => void
 
-/** Text that JSON has as it is (RFC 8259 §7). */
+/** Text that JSON needs no escapes for (RFC 8259 §7). */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringify(text))
 
 /**
- * Makes the writer of lines as JSON, in the form of the logger's lines at level info, which would take four times as long.
- * The id is safe characters and the method a token; only what else a client has sent may need escapes. Lines of one
- * millisecond begin alike, and those of one client end alike.
+ * Serializes access lines in the format of the logger's lines at level info, about four times as fast as the logger. The id
+ * has only safe characters and the method is a token; only other client input may need escapes. The start of a line is
+ * cached per millisecond, the end per client.
  */
 export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let start = ''
@@ -74,13 +74,13 @@ export function accessTexts(): (line: AccessLine, timeMs: number) => string {
 
 type Sender = Pick<AccessLine, 'address' | 'client' | 'subject'>
 
-/** Who sent the request; joined, so that it is one piece wherever it is written. */
+/** The sender fields; joined into one flat string, so that it is not flattened again on every write. */
 const endOf = ({ address, client, subject }: Sender) =>
   [member('address', address), member('client', client), member('subject', subject), '}\n'].join('')
 
 const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":${quoted(text)}`)
 
-/** The first policy: notes when a request arrived. */
+/** The first policy: records when a request arrived. */
 export const arrival = fastifyPlugin(
   async (app) => {
     app.decorateRequest('arrivedAt', 0)
@@ -93,8 +93,8 @@ export const arrival = fastifyPlugin(
 )
 
 /**
- * The last policy: one line for each answer, when it is ready to be sent. A hook for answers that were sent would cost
- * a fifth of a whole request.
+ * The last policy: writes one line per response, when it is ready to be sent. An `onResponse` hook would cost a fifth of a
+ * whole request.
  */
 export const accessLog = fastifyPlugin<{ write: Access }>(
   async (app, { write }) => {
@@ -108,7 +108,7 @@ export const accessLog = fastifyPlugin<{ write: Access }>(
   { name: 'accessLog', dependencies: ['arrival', 'conditional'] },
 )
 
-/** How long a body is; of a stream only what its route says. */
+/** Length of the body; for a stream only its declared Content-Length. */
 function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
   if (typeof payload === 'string') return Buffer.byteLength(payload)
   if (payload === null || payload === undefined) return 0
@@ -119,7 +119,7 @@ function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
 /** A Content-Length as a number. */
 export const lengthOf = (header: unknown): number | undefined => (header === undefined ? undefined : Number(header))
 
-/** The line of a request that was answered. */
+/** The access line of a completed request. */
 export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: Answered): AccessLine {
   const { id, method, caller, url, arrivedAt, ip } = request
   const query = url.indexOf('?')

@@ -5,31 +5,31 @@ import { proxyList, trustedPeers } from '../policies/https.ts'
 
 /** Connections that were refused since the last report. */
 export interface Refusals {
-  /** How many. */
+  /** Number of refused connections. */
   refused: number
-  /** The network of the last one, as limits count it. */
+  /** Network of the last one, as rate limits count it. */
   network: string
-  /** Whose bound the last one would have passed. */
+  /** The bound the last one would have exceeded. */
   bound: 'process' | 'address'
 }
 
 export interface ConnectionLimits {
   maxConnections: number
-  /** Of one IPv4 address, or one /64 of IPv6. */
+  /** Per IPv4 address, or per /64 of IPv6. */
   maxPerAddress: number
-  /** CIDRs of peers that only `maxConnections` bounds: everybody's requests come from them. */
+  /** CIDRs of peers that only `maxConnections` bounds, because the requests of all clients come from them. */
   trustedProxies: readonly string[]
-  /** Receives what was refused: at once, then at most every ten seconds. */
+  /** Called at the first refusal, then at most every ten seconds. */
   onRefused: (refusals: Refusals) => void
-  /** Runs something after so many ms; returns how to call it off. */
+  /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
 }
 
 const reportEveryMs = 10_000
 
 /**
- * Bounds the connections that are open at a time, on all servers together. Returns the function that applies the bounds
- * to a server: it resets what is too much before a TLS handshake or anything else is done for it.
+ * Bounds the number of open connections over all servers together. Returns a function that applies the bounds to a server:
+ * excess connections are reset before a TLS handshake or any other work.
  */
 export function connectionLimits(limits: ConnectionLimits): (server: Server) => void {
   const { maxConnections, maxPerAddress, trustedProxies } = limits
@@ -56,7 +56,7 @@ export function connectionLimits(limits: ConnectionLimits): (server: Server) => 
     return true
   }
   return (server) => {
-    // Node.js begins the handshake in a listener of its own, which must not see what is refused.
+    // Node.js starts the handshake in its own listener, which must not see refused connections.
     const listeners = server.listeners('connection')
     server.removeAllListeners('connection').on('connection', (socket) => {
       if (admit(socket)) for (const listener of listeners) listener.call(server, socket)
@@ -65,7 +65,7 @@ export function connectionLimits(limits: ConnectionLimits): (server: Server) => 
   }
 }
 
-/** Counts refusals and reports them, so that a flood of connections is no flood of log lines. */
+/** Counts refusals and reports them in intervals, so that a connection flood does not become a log flood. */
 function reporting({ onRefused, later }: Pick<ConnectionLimits, 'onRefused' | 'later'>) {
   let waiting: Refusals | null = null
   let quiet = false

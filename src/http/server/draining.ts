@@ -3,33 +3,33 @@ import { type AddressInfo, connect, Server as NetServer, type Socket } from 'nod
 import { Server as TlsServer } from 'node:tls'
 import { type LingerOptions, linger } from './lingering-close.ts'
 
-/** A server that stops without losing a request. */
+/** Stops a server without losing a request. */
 export interface Drain {
-  /** From now on each answer is the last of its connection, and says so (RFC 9112 §9.6). */
+  /** From now on each response closes its connection and says so with `Connection: close` (RFC 9112 §9.6). */
   begin: () => void
-  /** Stops listening; from then on each connection ends as soon as no request is under way on it. */
+  /** Stops listening; from then on each connection closes as soon as it has no request in flight. */
   finish: () => Promise<void>
-  /** Cuts the connections that are left. */
+  /** Destroys the remaining connections. */
   cut: () => void
 }
 
-/** A socket with the answer that Node.js is sending on it. */
+/** A socket with the response that Node.js is sending on it. */
 type Answering = Socket & { _httpMessage?: ServerResponse | null }
 
 /** A server with its listening socket: Node.js has no public way to shorten the accept queue (listen(2)). */
 type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
 
-/** A client's socket: Node.js has no public way to see whether it is connected before the next turn. */
+/** A client socket: Node.js has no public way to see whether it is connected before the next tick. */
 type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
 
 const lookEveryMs = 50
-/** How long a connection without a request under way may take, once nothing listens, for its first byte and for a head. */
+/** After the server stops listening: time for the first byte on an idle connection, and for a request head. */
 const firstByteMs = 1_000
 const headMs = 10_000
-/** How long to wait for an empty accept queue; where a process cannot connect to itself, the listener closes after it. */
+/** How long to wait for an empty accept queue; when the process cannot connect to itself, the listener closes after it. */
 const patienceMs = 2_000
 
-/** Makes a server that does not listen yet one that can stop in stages. */
+/** Makes a server, before it listens, able to stop in stages. */
 export function drainable(server: Server, options: LingerOptions): Drain {
   const { all, speaking } = connectionsOf(server)
   const end = endingOnce(options)
@@ -47,7 +47,7 @@ export function drainable(server: Server, options: LingerOptions): Drain {
       answerLast(server)
     },
     finish: async () => {
-      // When Node.js closes a server it resets idle connections, on which a request may be arriving.
+      // When a server closes, Node.js resets idle connections, on which a request may be arriving.
       server.closeIdleConnections = () => {}
       await stopListening(server)
       await look(0)
@@ -59,13 +59,13 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   }
 }
 
-/** Resolves right after the event loop has polled: what had arrived on open connections is read. */
+/** Resolves right after the event loop has polled, when data that had arrived on open connections is read. */
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
- * Stops listening once no connection waits to be accepted: closing a listener resets those that do. The accept queue is
- * shortened to one place, and when a connection of our own has taken it, the system makes no other: until the listener
- * is closed in the same turn, it ignores those who try to connect, and then refuses them.
+ * Stops listening once no connection waits to be accepted, because closing a listener resets those. The accept queue is
+ * shortened to one slot. Once a connection of this process holds the slot, the kernel accepts no other: it ignores new
+ * connections until the listener is closed in the same tick, and refuses them afterwards.
  */
 async function stopListening(server: Listening): Promise<void> {
   server._handle?.listen(0)
@@ -74,7 +74,8 @@ async function stopListening(server: Listening): Promise<void> {
   for (let isClosed = false; !isClosed; ) {
     await polled()
     const own: Connecting = connect(address?.port ?? 0, address?.address).on('error', () => {})
-    // Node.js connects in the next tick, and on a loopback address the system answers before the call returns.
+    // Node.js connects in the next tick, and on a loopback address the kernel completes the connection before the call
+    // returns.
     await new Promise<void>((resolve) => process.nextTick(resolve))
     isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > patienceMs
     if (isClosed) NetServer.prototype.close.call(server)
@@ -84,7 +85,7 @@ async function stopListening(server: Listening): Promise<void> {
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** The open connections of a server, and of these the ones that speak HTTP (with TLS, after its handshake). */
+/** The open connections of a server, and those of them that speak HTTP (with TLS, after the handshake). */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<Answering>()
@@ -107,15 +108,15 @@ function endingOnce(options: LingerOptions): End {
   }
 }
 
-/** Has a connection end in stages after its last answer, where Node.js would reset it if more had arrived. */
+/** Makes a connection close in stages after its last response; Node.js would reset it if more data had arrived. */
 function endGently(socket: Socket, end: End): void {
   const destroySoon = socket.destroySoon.bind(socket)
   socket.destroySoon = () => (socket.writable ? end(socket) : destroySoon())
 }
 
 /**
- * Makes each answer whose request arrives from now on the last of its connection. A request that was sent ahead and
- * stands behind the last answer is not handled: its client knows that it was not, and sends it again.
+ * Makes each response to a request that arrives from now on close its connection. A pipelined request after that response is
+ * not handled: its client knows this and sends it again.
  */
 function answerLast(server: Server): void {
   const latest = new WeakMap<Socket, ServerResponse>()
@@ -123,7 +124,7 @@ function answerLast(server: Server): void {
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     const before = latest.get(request.socket)
     if (before?.headersSent) return
-    // The answer to the request before goes first, and does not say yet that it is the last.
+    // The response to the previous request goes first and must not announce the close.
     if (before) before.shouldKeepAlive = true
     response.shouldKeepAlive = false
     latest.set(request.socket, response)
@@ -133,19 +134,19 @@ function answerLast(server: Server): void {
 
 interface Resting {
   speaking: Set<Answering>
-  /** How long nothing listens already. */
+  /** Milliseconds since the server stopped listening. */
   sinceMs: number
   end: End
   /** Destroys the connections that are between two requests. */
   destroyIdle: () => void
 }
 
-/** Ends the connections on which no request is under way. */
+/** Closes the connections without a request in flight. */
 function endResting({ speaking, sinceMs, end, destroyIdle }: Resting): void {
   for (const socket of speaking) {
     const isUnused = socket.bytesRead === 0 && sinceMs >= firstByteMs
     if (isUnused || (!socket._httpMessage && sinceMs >= headMs)) end(socket)
-    // Only Node.js knows which connections are between two requests; what it does to them is put in its place.
+    // Only Node.js knows which connections are between two requests; replacing `destroy` intercepts its choice.
     socket.destroy = () => {
       end(socket)
       return socket

@@ -3,16 +3,19 @@ import { Type } from 'typebox'
 import { Problem } from '../problems/problem.ts'
 
 export interface HealthOptions {
-  /** Throws when the store cannot do its work now. */
+  /** Throws when the store is unavailable. */
   check: () => Promise<void>
-  /** Whether the clock of this node is near enough to that of the store; it is where nothing is given. */
+  /** Whether the clock of this node is close enough to the store's; always true when not given. */
   isClockUsable?: (() => boolean) | undefined
   now: () => number
-  /** Aborted when the service begins to stop. */
+  /** Aborted when the service starts to stop. */
   stopping: AbortSignal
 }
 
-/** Whether a request target is one of the two paths, which are answered over plain HTTP too: to a probe 301 means health. */
+/**
+ * Whether a request target is one of the two probe paths. They are answered over plain HTTP too, because a probe takes a 301
+ * for healthy.
+ */
 export const isHealthPath = (target: string | undefined): boolean => /^\/(livez|readyz)(\?|$)/.test(target ?? '')
 
 const unready = (detail: string, cause?: unknown) =>
@@ -22,11 +25,11 @@ const rememberMs = 1_000
 const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
 /**
- * `/livez`: the process answers, no I/O. `/readyz`: the service is not stopping, its clock is right, and the store answers,
- * which is asked at most once a second.
+ * `/livez`: the process responds, without I/O. `/readyz`: the service is not stopping, its clock is right and the store
+ * responds, which is checked at most once a second.
  */
 export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, isClockUsable, now, stopping }) => {
-  // Whoever asks, and however: an answer to a probe is always one.
+  // A probe always gets a response: no authorization, negotiation, rate limit or shedding.
   const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }
   const tags = ['meta']
@@ -40,7 +43,7 @@ export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, is
     async () => {
       if (stopping.aborted) throw unready('The service is stopping')
       if (isClockUsable?.() === false) throw unready('The clock of this node is wrong')
-      // Nor remembered for long by a clock that was put back.
+      // The absolute difference keeps the cached result from outliving a clock that was set back.
       if (Math.abs(now() - asked.at) >= rememberMs) asked = { at: now(), answer: check() }
       await asked.answer.catch((cause) => {
         throw unready('The store does not answer', cause)

@@ -5,7 +5,7 @@ export interface LingerOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** A socket with what the HTTP parser of Node.js is at. */
+/** A socket with the state of Node's HTTP parser. */
 type Parsed = Socket & { parser?: { incoming?: IncomingMessage | null } | null }
 
 const lookEveryMs = 2_000
@@ -13,8 +13,8 @@ const maxLooks = 15
 const maxBytes = 67_108_864
 
 /**
- * Makes a server linger wherever it closes a connection on which a request is still arriving, whoever refused that
- * request. Node.js would destroy the socket as soon as the answer is out, and it calls this method of it to do so.
+ * Makes a server linger whenever it closes a connection on which a request is still arriving, whatever caused the refusal.
+ * Node.js would destroy the socket as soon as the response is sent; it calls `destroySoon`, which this replaces.
  */
 export function lingerOnClose(server: Server, options: LingerOptions): void {
   const install = (socket: Parsed) => {
@@ -28,9 +28,9 @@ export function lingerOnClose(server: Server, options: LingerOptions): void {
 }
 
 /**
- * Closes a connection in stages (RFC 9112 §9.6): nothing is said any more, and what the client still sends is read past
- * until it ends, or is silent, or too long at it. To bytes that nobody reads TCP answers with a reset, which takes the
- * answer from a client that has not read it yet.
+ * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards what the client still sends until it ends,
+ * goes silent, or exceeds the time or byte limit. Closing at once would make TCP reset the connection, and a client that has
+ * not read the response yet would lose it.
  */
 export function linger(socket: Socket, { later }: LingerOptions): void {
   let bytes = 0
@@ -42,7 +42,7 @@ export function linger(socket: Socket, { later }: LingerOptions): void {
     })
   }
   socket.end()
-  // The parser among them: no more requests are read.
+  // This detaches the parser too, so no more requests are read.
   socket.removeAllListeners('data')
   socket.on('data', ({ length }: Buffer) => {
     bytes += length

@@ -1,4 +1,4 @@
-/** Where log lines go: gathered and written together, because a write for each line costs more than the line. */
+/** Destination of log lines: buffers them, because one write per line costs more than the line itself. */
 export interface LogSink {
   write: (line: string) => void
   flush: () => void
@@ -7,7 +7,7 @@ export interface LogSink {
 const gatheredCharacters = 32_768
 const maxWaitMs = 250
 
-/** Gathers lines for `out` until there are many, or for a quarter of a second. */
+/** Buffers lines for `out` until there are many, or for a quarter of a second. */
 export function logSink(out: { write: (text: string) => unknown }): LogSink {
   let lines: string[] = []
   let characters = 0

@@ -21,16 +21,16 @@ const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunks have more
 
 type UnroutedOptions = ErrorsOptions & LingerOptions
 
-/** Where it was the parser that refused: the bytes it was given last, as a buffer, and how far it came with them. */
+/** For a parser error: the last bytes passed to the parser, as a buffer, and how many of them it parsed. */
 type ParserError = Pick<ConnectionError, 'code'> & { rawPacket?: unknown; bytesParsed?: number }
 
-/** A socket with the answer that is being sent on it, which Node.js keeps there. */
+/** A socket with the response that is being sent on it, as Node.js stores it. */
 type Answering = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null }
 
 /**
- * Answers what the HTTP parser refuses (RFC 9112 §2.2, §3, §6.3): one problem body, then the connection is closed. An
- * answer to an earlier request goes out first; where the flaw is in a body whose answer has begun already, closing is
- * all that can be said.
+ * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): one problem body, then the connection closes.
+ * Responses to earlier requests go out first; when the error is in a body whose response has already started, the connection
+ * is only closed.
  */
 export const answerParserError = (options: UnroutedOptions) => (error: ParserError, socket: Answering) => {
   const current = socket._httpMessage
@@ -39,8 +39,8 @@ export const answerParserError = (options: UnroutedOptions) => (error: ParserErr
 }
 
 /**
- * Takes what Node.js keeps from the routes: CONNECT is answered (501, RFC 9110 §9.3.6), and a request with an Expect
- * header that asks for anything but 100-continue is a request like all others, for `acceptable` to refuse.
+ * Handles what Node.js does not pass to routes: CONNECT gets 501 (RFC 9110 §9.3.6), and a request with an Expect other than
+ * 100-continue is handled as a normal request, for `acceptable` to reject.
  */
 export function answerUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)
@@ -50,10 +50,10 @@ export function answerUnrouted(server: Server, options: UnroutedOptions): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
-/** After these there is nobody to answer, or no TLS to answer through. */
+/** Errors after which the client is gone or TLS was never established, so no response is possible. */
 const unspoken = new Set<string | undefined>(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT'])
 
-/** Waits for the answers to the requests before: on one connection they go out in order (RFC 9112 §9.3.2). */
+/** Waits for the responses to earlier requests: on one connection they are sent in order (RFC 9112 §9.3.2). */
 function inTurn(socket: Answering, act: () => void): void {
   const current = socket._httpMessage
   if (current?.req.complete) {
@@ -64,7 +64,7 @@ function inTurn(socket: Answering, act: () => void): void {
 
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
   const bytes = Buffer.isBuffer(rawPacket) ? rawPacket : Buffer.alloc(0)
-  // The line it came to, as others may be in front of it.
+  // The line the parser had reached; other lines may come before it.
   const from = bytes.lastIndexOf('\n', Math.max(bytesParsed - 1, 0)) + 1
   const start = bytes.toString('latin1', from, from + 2 * urlLimitCharacters)
   if (code === 'HPE_HEADER_OVERFLOW') return longTarget.test(start) ? tooLong : tooLarge
@@ -74,16 +74,16 @@ function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
 }
 
 const longTarget = new RegExp(`^[A-Z]+ [^ \\r\\n]{${urlLimitCharacters + 1}}`)
-/** A method of letters, as against what is no HTTP at all. */
+/** A request line with a plausible method, as opposed to data that is not HTTP. */
 const requestLine = /^[A-Za-z-]{1,40} \/[^ \r\n]* HTTP\/1\.[01]\r\n/
 
-/** An answer made past the framework. */
+/** A response built without Fastify. */
 function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOptions) {
   const common = { requestId: randomUUID(), timestamp: new Date(now()).toISOString() }
   const body = JSON.stringify(problemBody(problem, baseUrl, common))
   const { 'strict-transport-security': hsts, ...hardening } = securityHeaders
   const headers = {
-    // Said over HTTPS only (RFC 6797 §7.2); a proxy in front of us says it by itself.
+    // Sent over HTTPS only (RFC 6797 §7.2); a TLS proxy in front of the service sets its own.
     ...((socket as TLSSocket).encrypted && { 'strict-transport-security': hsts }),
     ...hardening,
     'content-type': 'application/problem+json; charset=utf-8',
@@ -96,9 +96,9 @@ function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOpt
   return { status: problem.status, headers, body }
 }
 
-/** Writes the last answer of a connection and closes it, whether or not the client does. */
+/** Writes the last response of a connection and closes it, whether or not the client does. */
 function close(socket: Socket, { status, headers, body }: ReturnType<typeof rawAnswer>, options: LingerOptions): void {
-  // Answered already: what was said is still on its way.
+  // A response was already sent and is still in transit.
   if (!socket.writable) {
     socket.destroySoon()
     return

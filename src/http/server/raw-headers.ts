@@ -2,7 +2,7 @@ import { IncomingMessage, type OutgoingHttpHeader, type OutgoingHttpHeaders, Ser
 import { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
-/** What of Node's answers writes their header section: the lines that are there already, and the fields to add. */
+/** The private method of ServerResponse that writes the header section: the lines already rendered and the fields to add. */
 interface Writer {
   _storeHeader: (lines: string, fields: object | undefined) => void
 }
@@ -13,7 +13,7 @@ interface Line {
   text: string
 }
 
-/** Fields that Node.js acts upon, or has an encoding of its own for. */
+/** Fields that Node.js acts upon or encodes itself. */
 const acted = new Set([
   ...['connection', 'content-disposition', 'content-length', 'date', 'expect', 'keep-alive', 'set-cookie', 'trailer'],
   ...['transfer-encoding', 'upgrade'],
@@ -24,15 +24,15 @@ const namesKept = 300
 
 const known = new Map<string, Line>()
 
-/** Which policy wrote lines beside the fields of an answer. */
+/** The policy that wrote raw lines. */
 type Author = 'transport' | 'rate' | 'quota' | 'caching'
 
 const writer = ServerResponse.prototype as unknown as Writer
 
 /**
- * An answer whose header section (RFC 9112 §5) is written as one text. Node.js checks and copies field by field, which for
- * the twenty of a usual answer takes a quarter of its whole time; here a field that is the same as in the answer before is
- * neither checked nor put together again. What is unusual is left to Node.js.
+ * A response whose header section (RFC 9112 §5) is built as one string. Node.js validates and copies each field, which for
+ * the twenty fields of a typical response takes a quarter of its time. Here a field with the same value as in the previous
+ * response is neither validated nor concatenated again. Unusual fields are left to Node.js.
  */
 class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   transport = ''
@@ -42,7 +42,7 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
     const lines = statusLine + this.transport + this.rate + this.quota + this.caching
-    // Lists of fields, and those that were set before and have no prototype in Node.js, are its own matter.
+    // Arrays of fields, and fields set earlier (which Node.js stores without a prototype), are left to Node.js.
     const isPlain = fields !== undefined && Object.getPrototypeOf(fields) === Object.prototype
     if (!isPlain) writer._storeHeader.call(this, lines, fields)
     else {
@@ -52,7 +52,7 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
   }
 }
 
-/** Whether this Node.js writes the header section as expected; it is none of its documented ways. */
+/** Whether this version of Node.js writes the header section as expected; `_storeHeader` is undocumented. */
 function isWriterKnown(): boolean {
   const probe = new HeadedResponse(new IncomingMessage(new Socket()))
   probe.transport = 'first: 1\r\n'
@@ -61,12 +61,12 @@ function isWriterKnown(): boolean {
   return typeof head === 'string' && /^HTTP\/1\.1 200 OK\r\nfirst: 1\r\ncontent-length: 0\r\n.*\r\n\r\n$/s.test(head)
 }
 
-/** What answers are made of: `HeadedResponse`, or where that cannot work Node's own. */
+/** The response class of the server: `HeadedResponse`, or Node's own when that would not work. */
 export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResponse : ServerResponse
 
 /**
- * Puts lines on an answer that go out as they are: whole, well-formed, and of fields that nobody else sets. They replace
- * those that the same policy wrote before. A usual answer has a dozen of this kind, and each would take longer as a field.
+ * Sets raw header lines that are sent unchanged: complete, well-formed, and of fields that nothing else sets. They replace
+ * the lines the same policy set before. A typical response has a dozen of these, and each would cost more as a field.
  */
 export function setRawHeaderLines(reply: FastifyReply, author: Author, lines: string): void {
   const { raw } = reply
@@ -76,7 +76,7 @@ export function setRawHeaderLines(reply: FastifyReply, author: Author, lines: st
 
 const written = new WeakMap<object, Partial<Record<Author, string>>>()
 
-/** The same for answers of another class, such as those that never travel. */
+/** Sets the lines as fields on responses of another class, such as injected ones. */
 function putFields(reply: FastifyReply, author: Author, lines: string): void {
   const before = written.get(reply.raw) ?? {}
   for (const [name] of fieldsIn(before[author] ?? '')) reply.removeHeader(name)
@@ -87,7 +87,7 @@ function putFields(reply: FastifyReply, author: Author, lines: string): void {
 const fieldsIn = (lines: string): [name: string, value: string][] =>
   Array.from(lines.matchAll(/^(.*?): (.*)\r$/gm), ([, name = '', value = '']) => [name, value])
 
-/** The lines of all fields that only have to be sent; the rest is left to `others`. */
+/** The lines of all plain fields; the rest is added to `others`. */
 function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): string {
   let text = ''
   for (const name in fields) {
@@ -103,7 +103,7 @@ function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): stri
   return text
 }
 
-/** Makes the line of a field, in place of the one it had; null where Node.js is to judge or to act. */
+/** Renders and caches the line of a field; null when Node.js must validate it or act on it. */
 function lineOf(name: string, value: OutgoingHttpHeader | undefined, line: Line | undefined): string | null {
   if (typeof value !== 'string' || !fieldValue.test(value)) return null
   const text = `${name}: ${value}\r\n`

@@ -7,7 +7,7 @@ import { responseClass } from './raw-headers.ts'
 export interface RedirectOptions extends LingerOptions {
   baseUrl: string
   onPlaintext?: (peer: Plaintext) => void
-  /** Answers requests for the health of the service, which are not redirected. */
+  /** Handles health checks, which are not redirected. */
   onHealth: (request: IncomingMessage, response: ServerResponse) => void
 }
 
@@ -17,9 +17,9 @@ const limits = {
 }
 
 /**
- * A plain HTTP listener that answers 301 to the same path and query under `baseUrl` (RFC 9110 §15.4.2), and the health
- * of the service. Else it reads no body, runs no route and sends no Strict-Transport-Security, which counts over HTTPS
- * only (RFC 6797 §7.2).
+ * A plain HTTP listener that answers 301 to the same path and query under `baseUrl` (RFC 9110 §15.4.2), and serves health
+ * checks. It reads no body, runs no other route and sends no Strict-Transport-Security, which is valid only over HTTPS (RFC
+ * 6797 §7.2).
  */
 export function redirectServer({ baseUrl, onPlaintext, onHealth, later }: RedirectOptions): Server {
   const server = createServer(limits, (request, response) => {

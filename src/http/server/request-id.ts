@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 
 const safe = /^[A-Za-z0-9._-]{8,64}$/
 
-/** A client's own `X-Request-Id` when it is 8 to 64 safe characters, else a new one. */
+/** The client's `X-Request-Id` when it has 8 to 64 safe characters, otherwise a new id. */
 export function requestId(request: { headers: IncomingMessage['headers'] }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && safe.test(sent) ? sent : newId()
@@ -21,8 +21,8 @@ let ids = ''
 let at = 0
 
 /**
- * A random UUID (version 4, RFC 9562 §5.4), cut out of a text of many. One of `crypto.randomUUID` is a tree of twenty
- * pieces in memory, which are gathered each time it is written: into the answer, and into the access log.
+ * A random UUID (version 4, RFC 9562 §5.4), sliced from a batch. The result of `crypto.randomUUID` is a rope of twenty
+ * strings that is flattened on each write: in the response and in the access log.
  */
 function newId(): string {
   if (at === ids.length) {
@@ -46,7 +46,7 @@ function makeIds(): string {
   return text.toString('latin1')
 }
 
-/** A byte with the version or the variant in it, at the places that say so. */
+/** Sets the version and variant bits of a UUID byte. */
 function marked(place: number, byte: number): number {
   if (place === 6) return (byte & 0x0f) | 0x40
   return place === 8 ? (byte & 0x3f) | 0x80 : byte

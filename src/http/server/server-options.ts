@@ -13,8 +13,8 @@ const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
 
 /**
- * How long a TLS handshake and a request may take to arrive, how often that is looked at, and how long a connection
- * without a request stays open: longer than load balancers keep theirs, which else meet one that is just being closed.
+ * Timeouts for the TLS handshake, the request head and the whole request, how often they are checked, and the keep-alive
+ * timeout. Load balancers must close idle connections first, or they would send requests on a connection being closed.
  */
 const patience = {
   ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 },
@@ -22,18 +22,18 @@ const patience = {
 }
 
 export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, LingerOptions {
-  /** Without it the server speaks plain HTTP, behind a proxy that speaks HTTPS. */
+  /** Null for plain HTTP, behind a proxy that terminates TLS. */
   tls: ServerOptions | null
-  /** Called before a request that the router could not read is refused; may set headers, and return another problem. */
+  /** Called before a request the router could not parse is rejected; may set headers and return another problem. */
   beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
-  /** In milliseconds; what is not given stays as it is. */
+  /** In milliseconds; overrides single defaults. */
   patience?: Partial<typeof patience>
 }
 
-/** How the server reads requests: its bounds and time limits, and the answers to what never reaches a route. */
+/** Options of the server: its limits and timeouts, and the responses to requests that reach no route. */
 export function serverOptions(settings: ServerSettings) {
   const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = { ...patience, ...settings.patience }
-  // That a Host is there is a policy's to check, so that its absence gets an answer like all others.
+  // `requestIntegrity` checks that Host is present, so that a missing one gets the usual error body.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
     ServerResponse: responseClass,
@@ -43,12 +43,12 @@ export function serverOptions(settings: ServerSettings) {
     ...(tls ? { https: { ...tls, ...server, handshakeTimeout, minVersion: 'TLSv1.2' as const } } : { http: server }),
     logger: false,
     genReqId: requestId as never,
-    // For `request.ip`; nothing else that a proxy says is read from the framework.
+    // For `request.ip`; no other forwarded header is read through Fastify.
     trustProxy: settings.trustedProxies.length > 0 && [...settings.trustedProxies],
     bodyLimit: bodyLimitBytes,
     requestTimeout,
     keepAliveTimeout,
-    // What still arrives on an open connection is answered.
+    // Requests that still arrive on an open connection are served.
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
@@ -57,7 +57,7 @@ export function serverOptions(settings: ServerSettings) {
   }
 }
 
-/** What the router gives up on, which no policy has seen. */
+/** Requests the router rejects before any policy runs. */
 function routerErrors(settings: ServerSettings) {
   const { secures, redirect } = transport(settings)
   const allowOrigin = corsHeaders(settings.corsOrigins)
@@ -69,5 +69,5 @@ function routerErrors(settings: ServerSettings) {
   }
 }
 
-/** A path and query that a URL can have, whatever its octets mean; anything else leads nowhere. */
+/** A path and query valid in a URL, whatever its octets mean. */
 const isTarget = /^\/([^%\s]|%[\da-f]{2})*$/i

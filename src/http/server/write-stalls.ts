@@ -2,16 +2,16 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface StalledOptions {
-  /** Runs something after so many ms; returns how to call it off. */
+  /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
 }
 
-/** What Node.js knows of the bytes on their way: handed to the system, and of these not yet taken by it. */
+/** Node's counters of a write: bytes handed to the kernel, and bytes it has not accepted yet. */
 type Writing = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } | null }
 
 interface Progress {
   taken: number
-  /** How many looks ago bytes were taken last. */
+  /** Number of checks since bytes were last accepted. */
   looks: number
 }
 
@@ -19,9 +19,9 @@ const lookEveryMs = 5_000
 const stalledLooks = 6
 
 /**
- * Cuts connections whose client has taken nothing of an answer for 30 to 35 seconds, so that files and memory are not
- * held for it. Any byte taken counts, of a stream as of one large buffer, below TLS too. A connection that has nothing
- * to send, such as one that waits for an event, is never stalled.
+ * Destroys connections whose client has accepted no byte of a response for 30 to 35 seconds, so that they do not hold files
+ * and memory. Any accepted byte counts, of a stream or of one large buffer, also below TLS. A connection with nothing to
+ * send, such as one that waits for an event, never counts as stalled.
  */
 export function cutStalled(server: Server, { later }: StalledOptions): void {
   const connections = new Map<Writing, Progress>()
@@ -30,7 +30,7 @@ export function cutStalled(server: Server, { later }: StalledOptions): void {
     for (const [socket, progress] of connections) if (isStalled(socket, progress)) socket.destroy()
     cancel = connections.size > 0 ? later(lookEveryMs, look) : null
   }
-  // For TLS this is the connection below it, which has the bytes as they travel.
+  // With TLS this is the underlying TCP connection, which counts the encrypted bytes.
   server.on('connection', (socket: Writing) => {
     connections.set(socket, { taken: 0, looks: 0 })
     socket.once('close', () => {

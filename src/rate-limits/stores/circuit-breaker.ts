@@ -1,26 +1,23 @@
-/** Thrown instead of asking a store that does not answer. */
+/** Thrown instead of calling a store that is down. */
 export class StoreDown extends Error {
   override name = 'StoreDown'
 }
 
 export interface BreakerOptions {
-  /** How long an answer may take. */
+  /** Timeout of a call. */
   timeoutMs: number
-  /** Asks the store whether it answers again. */
+  /** Checks whether the store responds again. */
   probe: () => Promise<unknown>
-  /** Runs something after so many ms; returns how to call it off. */
+  /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Is told when the store stops answering, and why; and when it answers again. */
+  /** Called with the error when the store stops responding; `onUp` is called when it responds again. */
   onDown: (error: unknown) => void
   onUp: () => void
 }
 
 const probeEveryMs = 500
 
-/**
- * Stands in front of a store: after one failure nobody asks it any more, and nobody waits for it, until a probe in the
- * background was answered.
- */
+/** A circuit breaker for a store: after one failure every call fails at once, until a probe in the background succeeds. */
 export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOptions) {
   let isDown = false
   let isClosed = false
@@ -28,7 +25,7 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
   const inTime = <T>(work: () => Promise<T>): Promise<T> => {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const late = new StoreDown(`No answer in ${timeoutMs} ms`)
-    // An answer that came while this process had its hands full is in time: it is read before the next check.
+    // A response that arrived while this process was busy is in time: setImmediate lets it be read first.
     const settled = later(timeoutMs, () => setImmediate(reject, late))
     work().then(resolve, reject)
     return promise.finally(settled)
@@ -49,7 +46,7 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
     probeSoon()
   }
   return {
-    /** What the store answers. Rejects at once while it is down. */
+    /** Calls the store. Rejects at once while it is down. */
     ask: async <T>(work: () => Promise<T>): Promise<T> => {
       if (isDown) throw new StoreDown('The store of limits does not answer')
       try {

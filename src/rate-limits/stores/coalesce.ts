@@ -1,4 +1,4 @@
-/** What came of the batch that a call was in, and its place there, from 0. */
+/** The result of the batch that contained a call, and the call's position in it, from 0. */
 export interface Batched<T> {
   result: T
   place: number
@@ -11,8 +11,8 @@ interface Waiting<T> {
 }
 
 /**
- * Counts many calls of one key in one step: whoever comes while a step for the key is under way is counted by the next
- * one. However many calls a client sends, the store has one request of it at a time.
+ * Coalesces calls of one key: calls that arrive while a request for the key is in flight are counted by the next one.
+ * However many calls a client sends, the store handles one request per key at a time.
  */
 export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Batched<T>> {
   const underWay = new Map<string, Waiting<T>[]>()

@@ -3,18 +3,18 @@ import type { Database, Prepared } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { inBatches } from './coalesce.ts'
 
-/** A key's use of a period. */
+/** Number of calls of a key in a period. */
 export type QuotaUse = [key: string, period: string, calls: number]
 
-/** Use of months in the database, exact whoever counts there besides. */
+/** Monthly usage in the database; exact with any number of processes. */
 export interface QuotaUses {
-  /** Takes a call unless the limit is reached, in one step; `used` is the sum after it. */
+  /** Atomically takes a call unless the limit is reached; `used` is the sum afterwards. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
-  /** Adds uses and returns the sums after them, in their order. */
+  /** Adds uses; returns the resulting sums in the same order. */
   add: (uses: readonly QuotaUse[]) => Promise<number[]>
-  /** Makes each use at least what is given: another counter has counted that far. */
+  /** Raises each sum to at least the given value, which another counter has reached. */
   raise: (uses: readonly QuotaUse[]) => Promise<void>
 }
 
@@ -23,10 +23,10 @@ interface Row {
   granted: number
 }
 
-/** Numbers are only compared as such where their type is known. */
+/** The cast gives the parameter a type; without one it would not compare as a number. */
 const number = sql`cast(${0} as integer)`
 
-/** As much as is left of the limit, of what is asked for: limit, asked, asked, limit, limit. */
+/** The calls granted: those requested, capped at what is left. Parameters: limit, calls, calls, limit, limit. */
 const given = sql`case when ${number} - quota_uses.used >= ${number} then ${number}
   when ${number} > quota_uses.used then ${number} - quota_uses.used else 0 end`
 
@@ -42,7 +42,7 @@ const statements = {
   look: sql<Row>`select used, granted from quota_uses where key = ${''} and period = ${''}`,
 }
 
-/** Each change in a transaction of its own; what changes the same key at the same time shares one. */
+/** Runs each change in its own transaction; concurrent takes of a key share one. */
 export function quotaUses(db: Database): QuotaUses {
   const prepared = (statement: RawBuilder<Row>): Prepared<Row> =>
     db.prepare({ compile: () => statement.compile(db.read) })
@@ -51,7 +51,7 @@ export function quotaUses(db: Database): QuotaUses {
   const each = (statement: Prepared<Row>, uses: readonly QuotaUse[]) =>
     db.write(async (tx) => {
       const sums = new Map<QuotaUse, number>()
-      // In one order, so that two processes never wait for each other.
+      // Sorted, so that two processes never deadlock.
       for (const use of uses.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))) {
         const [key, period, calls] = use
         const { rows } = await statement.in(tx, [key, period, calls, calls])
@@ -85,7 +85,7 @@ export function quotaUses(db: Database): QuotaUses {
 const usedIn = (rows: Row[]) => Number(rows[0]?.used ?? 0)
 const nameOf = ([key, period]: QuotaUse) => `${key} ${period}`
 
-/** Removes what was used longer ago than the month before the last. */
+/** Deletes usage older than the month before last. */
 export async function expireQuotaUses(db: Database, now: () => number): Promise<void> {
   const date = new Date(now())
   const oldest = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 2)).toISOString().slice(0, 7)

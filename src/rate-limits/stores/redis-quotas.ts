@@ -4,32 +4,32 @@ import type { RedisCounters } from './redis.ts'
 
 export interface RedisQuotasOptions {
   redis: RedisCounters
-  /** Where uses outlive Redis, and where they are counted while it is away. */
+  /** Durable copy of the usage, which also counts while Redis is down. */
   record: QuotaUses
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
-  /** How many keys are remembered. */
+  /** Maximum number of keys in memory. */
   most?: number
 }
 
-/** What this process has heard of a key's use of a period. */
+/** The last usage of a key in a period that Redis reported to this process. */
 interface Heard {
   key: string
   period: string
   used: number
-  /** Whether the database knows of it. */
+  /** Whether it is saved to the database. */
   isSaved: boolean
 }
 
 const saveEveryMs = 1_000
-/** Longer than any month, so that a period's count ends after it. */
+/** Longer than any month, so that a count expires after its period. */
 const keptMs = 40 * 86_400_000
 const nameOf = (key: string, period: string) => `${key} ${period}`
 
 /**
- * Quotas counted in Redis and written to the database every second, by every process what it has heard. Where Redis does
- * not know a key (any more), it goes on from there. While it is away the database counts; when it is back, whether with
- * its data or without, the next take of each key tells it how far the database has come.
+ * Quotas counted in Redis; every process saves the values it has seen to the database each second. When Redis does not know
+ * a key (any more), counting continues from the saved value. While Redis is down the database counts; once it is back, with
+ * or without its data, the next take of each key brings it up to the database's count.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options
@@ -49,7 +49,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   })
   const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
     await known.saveOne(key, period)
-    // Whatever comes of it: an answer that is lost may have been counted.
+    // In any case: a call whose response is lost may have been counted.
     return record.take(key, period, limit).finally(() => behind.add(nameOf(key, period)))
   }
   const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
@@ -73,7 +73,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   return { quotas, close: known.close }
 }
 
-/** The keys that the database has counted while Redis was away, until Redis was told. */
+/** Keys the database has counted while Redis was down, until Redis is brought up to date. */
 function countedElsewhere({ most = 50_000 }: RedisQuotasOptions) {
   const names = new Set<string>()
   const add = (name: string) => {
@@ -83,7 +83,7 @@ function countedElsewhere({ most = 50_000 }: RedisQuotasOptions) {
   return {
     add,
     has: (name: string) => names.has(name),
-    /** Forgets a key before it is told, so that what is counted meanwhile is told again. */
+    /** Removes the key before the update, so that calls counted meanwhile add it again. */
     catchUp: async <T>(name: string, tell: () => Promise<T>): Promise<T> => {
       names.delete(name)
       try {
@@ -96,7 +96,7 @@ function countedElsewhere({ most = 50_000 }: RedisQuotasOptions) {
   }
 }
 
-/** What this process has heard of each key, saved a second later at the latest. */
+/** The last usage seen of each key, saved within a second. */
 function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions) {
   const heard = new Map<string, Heard>()
   let cancel: (() => void) | null = null
@@ -126,7 +126,7 @@ function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions
     if (one && !one.isSaved) await raise([one])
   })
   return {
-    /** Makes the database know of one key, at once. */
+    /** Saves one key to the database immediately. */
     saveOne: async (key: string, period: string) => void (await raiseOne(nameOf(key, period))),
     hear: (key: string, period: string, used: number) => {
       const name = nameOf(key, period)
@@ -134,7 +134,7 @@ function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions
       heard.set(name, { key, period, used, isSaved: false })
       arm()
     },
-    /** The least that a key has used, from here and from the database. */
+    /** The minimum a key has used, from memory and the database. */
     least: async (key: string, period: string): Promise<number> =>
       Math.max(heard.get(nameOf(key, period))?.used ?? 0, await record.look(key, period)),
     close: async () => {
@@ -145,7 +145,7 @@ function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions
   }
 }
 
-/** The oldest that the database knows of; when there is none among the oldest, the very oldest. */
+/** Evicts the oldest saved entry among the first 100; if none is saved, the oldest. */
 function makeRoom(heard: Map<string, Heard>): void {
   const oldest = [...heard.entries().take(100)]
   const [id] = oldest.find(([, { isSaved }]) => isSaved) ?? (oldest[0] as [string, Heard])

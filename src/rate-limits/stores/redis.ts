@@ -2,13 +2,13 @@ import type { Redis } from 'ioredis'
 import { breaker } from './circuit-breaker.ts'
 import { type Limiter, uncountable } from './windows.ts'
 
-/** Counting in Redis or Valkey: nobody waits for it longer than `timeoutMs`, nothing is queued while it is away. */
+/** Counters in Redis or Valkey: no call waits longer than `timeoutMs`, and nothing is queued while it is down. */
 export interface RedisCounters {
-  /** Calls in windows, by rate-limiter-flexible. */
+  /** Fixed windows by rate-limiter-flexible. */
   limiter: Limiter
   /**
-   * Takes calls of a quota in one step: gives what is used after them, and how many were granted. Null where the key is not
-   * known, as the memory of Redis is not for ever, unless `floor` tells how much was used at least.
+   * Atomically takes calls from a quota: returns the usage afterwards and the number of calls granted. Null when Redis does
+   * not know the key, because its data may be lost, unless `floor` gives a minimum usage.
    */
   takeQuota: (key: string, asked: QuotaAsked, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
@@ -19,16 +19,16 @@ export interface RedisCounters {
 export interface QuotaAsked {
   limit: number
   calls: number
-  /** When the key may be forgotten. */
+  /** When the key may expire, in epoch ms. */
   endsAtMs: number
 }
 
 export interface RedisOptions {
   url: string
-  /** How long an answer may take before Redis counts as down. */
+  /** Timeout of a command, after which Redis counts as down. */
   timeoutMs?: number
   later: (ms: number, run: () => void) => () => void
-  /** Is told when Redis stops answering, and when it answers again. */
+  /** Called when Redis stops responding; `onUp` is called when it responds again. */
   onDown: (error: unknown) => void
   onUp: () => void
 }
@@ -56,7 +56,7 @@ type Scripted = Redis & {
   plinthBack: (key: string) => Promise<number>
 }
 
-/** Connects in the background and again whenever the connection ends; the client is loaded where it is used. */
+/** Connects in the background and reconnects when the connection ends; the client is loaded on demand. */
 export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   const { url, timeoutMs = usualTimeoutMs, later, onDown, onUp } = options
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])
@@ -69,7 +69,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
-  // What matters of it is told by the command that fails.
+  // Connection errors are reported by the command that fails.
   redis.on('error', () => {})
   await connected(redis, later)
   const limiter = new RateLimiterRedis({
@@ -96,7 +96,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   }
 }
 
-/** Waits for the first connection, not for long: a service starts without Redis, too. */
+/** Waits briefly for the first connection: a service also starts without Redis. */
 async function connected(redis: Redis, later: RedisOptions['later']): Promise<void> {
   await new Promise<void>((resolve) => {
     const giveUp = later(maxRetryMs, resolve)

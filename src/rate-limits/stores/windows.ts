@@ -3,21 +3,21 @@ import type { Database, Prepared } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { inBatches } from './coalesce.ts'
 
-/** A window under way: how much was counted, and when it ends. */
+/** A current window: its count and its end. */
 export interface OpenWindow {
   used: number
   endsAtMs: number
 }
 
-/** What several processes count together in fixed windows. */
+/** Fixed windows shared by several processes. */
 export interface LimitWindows {
-  /** Adds a call to the key's window, begun by its first; `used` is the sum after it. */
+  /** Adds a call to the key's window, which starts with its first call; `used` includes this call. */
   add: (key: string, seconds: number) => Promise<OpenWindow>
   /** Null when no window is open. */
   look: (key: string) => Promise<OpenWindow | null>
 }
 
-/** What rate-limiter-flexible offers over each of its stores. */
+/** The methods that every store of rate-limiter-flexible has. */
 export interface Limiter {
   consume: (key: string, calls: number, options: { customDuration: number }) => Promise<Counted>
   get: (key: string) => Promise<Counted | null>
@@ -28,10 +28,10 @@ interface Counted {
   msBeforeNext: number
 }
 
-/** More than any window can hold: how much is too much is judged by who asks, since keys have limits of their own. */
+/** More than any window can hold: the caller compares the count, because keys have limits of their own. */
 export const uncountable = 2_000_000_000
 
-/** Windows over a limiter of rate-limiter-flexible; what one process sends of one key goes in batches. */
+/** Windows on top of a rate-limiter-flexible limiter; concurrent calls of a key in this process are coalesced. */
 export function windowsOf(limiter: Limiter, now: () => number): LimitWindows {
   const opened = ({ consumedPoints, msBeforeNext }: Counted): OpenWindow => ({
     used: consumedPoints,
@@ -53,7 +53,7 @@ export function windowsOf(limiter: Limiter, now: () => number): LimitWindows {
   }
 }
 
-/** Windows in the database, by what fits its engine. */
+/** Windows in the database, with the implementation for its engine. */
 export async function windowsIn(db: Database, now: () => number): Promise<LimitWindows> {
   if (db.engine.name === 'sqlite') return windowsOf(rowLimiter(db, now), now)
   const { RateLimiterPostgres } = await import('rate-limiter-flexible')
@@ -63,7 +63,7 @@ export async function windowsIn(db: Database, now: () => number): Promise<LimitW
   return windowsOf(new RateLimiterPostgres({ storeClient, ...table, ...about }), now)
 }
 
-/** A client as rate-limiter-flexible wants it, over our pool and its prepared statements. */
+/** The client interface of rate-limiter-flexible on top of our connection pool and prepared statements. */
 function pooled(db: Database) {
   const prepared = new Map<string, Prepared<object>>()
   return async ({ text, values = [] }: { text: string; values?: unknown[] }) => {
@@ -79,7 +79,7 @@ interface Row {
   expire: number
 }
 
-/** The same over the embedded database, whose one writer is nothing that the library knows. */
+/** The same for the embedded database, whose single writer the library does not support. */
 function rowLimiter(db: Database, now: () => number): Limiter {
   const text = sql<Row>`
     insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})
@@ -105,7 +105,7 @@ function rowLimiter(db: Database, now: () => number): Limiter {
   }
 }
 
-/** Removes windows that ended. */
+/** Deletes windows that have ended. */
 export async function expireLimitWindows(db: Database, now: () => number): Promise<void> {
   await sweepBelow(db, { table: 'limit_windows', key: ['key'], column: 'expire' }, now())
 }
