@@ -2,7 +2,7 @@ import { instantParameter } from '../http/headers/instant.ts'
 import { keysetPage, type PageQuery } from '../http/pagination.ts'
 import { Problem } from '../http/problems/problem.ts'
 import type { Database } from '../storage/database.ts'
-import type { Requester } from '../storage/scans/scan.ts'
+import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 
 /** Filters of the audit log. */
@@ -23,7 +23,7 @@ const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event cl
  * One page of the audit log, newest first. Throws INVALID_INPUT for an invalid instant. Without a requester, at the command
  * line, the query has no time limit.
  */
-export function auditPage({ read, scan, engine }: Database, query: PageQuery & AuditFilter, requester?: Requester) {
+export function auditPage({ read, scan, engine }: Database, query: PageQuery & AuditFilter, requester?: ScanRequester) {
   const { event, clientId, subject, target } = query
   const equal = Object.entries({ event, clientId, subject, target }).filter(([, value]) => value !== undefined)
   const [from, to] = [instantParameter('from', query.from), instantParameter('to', query.to)]

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { CursorText, Fields, Limit } from '../http/pagination.ts'
+import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
 import { documentedRules, partialResponse } from '../http/partial-schema.ts'
 import { auditEvents } from './chain.ts'
 
@@ -30,7 +30,7 @@ const bound = (description: string, example: string) =>
 
 /** The query of a list of entries. */
 export const AuditQuery = Type.Object({
-  ...{ limit: Limit, cursor: CursorText, fields: Fields },
+  ...{ limit: PageLimit, cursor: CursorText, fields: Fields },
   event: equal('event', 'client.created'),
   clientId: equal('client', 'partner'),
   subject: equal('subject', '42'),

@@ -12,7 +12,7 @@ export interface Cursor {
 export const pageSize = { default: 50, most: 200 }
 
 /** The `limit` parameter of a list. */
-export const Limit = Type.Optional(
+export const PageLimit = Type.Optional(
   Type.Integer({
     minimum: 1,
     description: `Items to return, ${pageSize.most} at most`,
@@ -32,7 +32,7 @@ export const Fields = Type.Optional(
 )
 
 /** The page size of a `limit` parameter: capped at the maximum, the default when absent. */
-export const limitOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
+export const pageSizeOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
 
 /** A short hash of the filter and sort a cursor belongs to. */
 export const listMark = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
@@ -89,7 +89,7 @@ interface PageRules<Row> {
 
 /** One page of a list with the cursors of its neighbours; no row is skipped or repeated while others are inserted. */
 export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
-  const limit = limitOf(query.limit)
+  const limit = pageSizeOf(query.limit)
   const mark = listMark(of)
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, length) : null
   const backwards = cursor?.backwards ?? false

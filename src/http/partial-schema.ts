@@ -37,12 +37,12 @@ const hasSeveralShapes = (choices: unknown): boolean =>
  * Rules that a handler checks itself, because it reports all violations at once or in clearer words than a validator. The
  * OpenAPI document states them as if they were part of the schema. They are stored in `$defs`, which validators ignore.
  */
-export const documentedRules = (rules: Rules) => ({ $defs: { judged: rules } })
+export const documentedRules = (rules: DocumentedRules) => ({ $defs: { judged: rules } })
 
 /** Documents another schema in place of the validated one, leaving out input that is accepted but undocumented. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })
 
-export interface Rules {
+export interface DocumentedRules {
   default?: unknown
   enum?: readonly string[]
   pattern?: string

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem, type ProblemCode, type ProblemOptions } from '../http/problems/problem.ts'
 
 /** The response of a POST: made inside the transaction of its effect, sent after the commit. */
-export interface Answer<Body extends object = object> {
+export interface WriteResponse<Body extends object = object> {
   status: number
   headers: Record<string, string>
   body: Body
@@ -30,7 +30,7 @@ export interface AnswerStore {
 /** The right to be the first request to respond under a key. */
 export interface Claim {
   /** Runs the unit and stores its response in the same transaction, or returns the response of another request. */
-  run: <A extends Answer | Refusal>(tx: unknown, unit: () => Promise<A>) => Promise<A | Answer | Refusal>
+  run: <A extends WriteResponse | Refusal>(tx: unknown, unit: () => Promise<A>) => Promise<A | WriteResponse | Refusal>
   isUsed: boolean
 }
 
@@ -48,16 +48,16 @@ declare module 'fastify' {
 export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,
   reply: Pick<FastifyReply, 'code' | 'headers'>,
-  write: Write<Tx>,
-  unit: (tx: Tx) => Promise<Answer<Body>>,
+  write: InTransaction<Tx>,
+  unit: (tx: Tx) => Promise<WriteResponse<Body>>,
 ): Promise<Body> {
   const { claim } = request
   if (!claim) return send(reply, await write(unit))
-  return send(reply, await write((tx) => claim.run(tx, () => unit(tx)) as Promise<Answer<Body>>))
+  return send(reply, await write((tx) => claim.run(tx, () => unit(tx)) as Promise<WriteResponse<Body>>))
 }
 
 /** Runs a unit in one transaction; may translate the errors it throws. */
-export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
+export type InTransaction<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** A claim on a key id of the store for the request with this digest. */
 export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
@@ -77,17 +77,17 @@ export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
 }
 
 /** A problem in the form that is stored. */
-export const refusalOf = ({ code, message, errors, headers }: Problem): Refusal => ({
+export const keyProblem = ({ code, message, errors, headers }: Problem): Refusal => ({
   problem: [code, message, { ...(errors && { errors }), ...(headers && { headers }) }],
 })
 
 /** The stored response, marked as replayed; throws IDEMPOTENCY_KEY_REUSED when it belongs to a different body. */
-export function replayOf(kept: Kept, digest: string): Answer | Refusal {
+export function replayOf(kept: Kept, digest: string): WriteResponse | Refusal {
   if (kept.digest !== digest) {
     const errors = [{ field: 'Idempotency-Key', message: 'belongs to a request with another body' }]
     throw new Problem('IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was sent with another body', { errors })
   }
-  const answer = kept.answer as Answer | Refusal
+  const answer = kept.answer as WriteResponse | Refusal
   const replayed = { 'idempotent-replayed': 'true' }
   if (!('problem' in answer)) return { ...answer, headers: { ...answer.headers, ...replayed } }
   const [code, detail, options] = answer.problem
@@ -103,7 +103,7 @@ export const inProgress = () =>
 /** Writes a response to the reply and returns its body; throws an error response. */
 export function send<Body extends object>(
   reply: Pick<FastifyReply, 'code' | 'headers'>,
-  answer: Answer<Body> | Refusal,
+  answer: WriteResponse<Body> | Refusal,
 ): Body {
   if ('problem' in answer) throw new Problem(...answer.problem)
   reply.code(answer.status).headers(answer.headers)

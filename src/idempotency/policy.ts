@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem } from '../http/problems/problem.ts'
-import { type AnswerStore, claimOf, inProgress, refusalOf, replayOf, send } from './idempotent-write.ts'
+import { type AnswerStore, claimOf, inProgress, keyProblem, replayOf, send } from './idempotent-write.ts'
 import { idempotencyKeyOf, inOneOrder } from './key.ts'
 
 /**
@@ -72,7 +72,7 @@ async function answerUnder(
     return answered
   } catch (error) {
     if (!isFinal(error)) throw error
-    return send(reply, await answers.write((tx) => claim.run(tx, async () => refusalOf(error))))
+    return send(reply, await answers.write((tx) => claim.run(tx, async () => keyProblem(error))))
   }
 }
 

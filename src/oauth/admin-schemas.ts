@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { CursorText, Fields, Limit } from '../http/pagination.ts'
+import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
 import { documentedRules, partialResponse } from '../http/partial-schema.ts'
 
 const Instant = Type.String({ format: 'date-time' })
@@ -120,4 +120,4 @@ export const ById = Type.Object({
   id: Type.String({ description: 'As it was named when it was made', examples: ['partner'] }),
 })
 export const Narrowed = Type.Object({ fields: Fields })
-export const Paged = Type.Object({ limit: Limit, cursor: CursorText, fields: Fields })
+export const Paged = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields })

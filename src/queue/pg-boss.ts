@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import { fromKysely, PgBoss } from 'pg-boss'
 import type { Queryable } from '../storage/database.ts'
-import { type JobStore, type Lease, leaseSeconds, type Place, type QueueName, queues } from './queue.ts'
+import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
 const channel = 'plinth_queue'
 const superviseSeconds = 5
@@ -73,7 +73,7 @@ async function add(
   queue: QueueName,
   payload: object,
   runAt: number,
-  place: Place | undefined,
+  place: QueuePosition | undefined,
 ): Promise<void> {
   const delayed = runAt > Date.now()
   const id = await boss.send(queue, payload, {

@@ -13,7 +13,7 @@ export const queues = {
 export type QueueName = keyof typeof queues
 
 /** Position of a job among those due: lower turns go first, and no group runs more jobs than its limit. */
-export interface Place {
+export interface QueuePosition {
   group: string
   turn: number
 }
@@ -30,7 +30,7 @@ export interface Lease {
 
 /** What each engine implements; everything above it is shared. */
 export interface JobStore {
-  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, place?: Place) => Promise<void>
+  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, place?: QueuePosition) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
   /** Extends a lease by `leaseSeconds`; false when it was lost. */
   extend: (lease: Lease) => Promise<boolean>
@@ -82,7 +82,7 @@ export class Stopping extends Error {
 
 export interface EnqueueOptions {
   delayMs?: number
-  place?: Place
+  place?: QueuePosition
 }
 
 export interface Queue {

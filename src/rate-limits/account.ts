@@ -9,7 +9,7 @@ import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings 
 import { type DelayQueue, lineOf, type Pace, stepOf } from './throttle.ts'
 
 /** A rate-limit bucket: the requests that count together, and what this process has counted for them. */
-export interface Account {
+export interface Bucket {
   /** The same on every node and after every restart. */
   key: string
   kind: 'key' | 'client' | 'network'
@@ -35,13 +35,13 @@ export interface AccountsOptions {
 
 /** Finds the account of a request: its API key, otherwise the token's client and subject, otherwise its network. */
 export interface Accounts {
-  of: (request: FastifyRequest) => Account
+  of: (request: FastifyRequest) => Bucket
   /** Ignores all credentials; used to limit attempts at guessing secrets (T-LIM-02). */
-  ofNetwork: (request: Pick<FastifyRequest, 'raw'>) => Account
+  ofNetwork: (request: Pick<FastifyRequest, 'raw'>) => Bucket
 }
 
 /** Bounded: new addresses evict other addresses, never clients. */
-export function accounts({
+export function buckets({
   general,
   anonymous,
   pace,
@@ -55,7 +55,7 @@ export function accounts({
   const clients = remembered(most, now)
   const networks = remembered(most, now)
   // Cached tokens, API keys and connections are the same object each time, so a known one needs no key string.
-  const seen = new WeakMap<object, Account>()
+  const seen = new WeakMap<object, Bucket>()
 
   const ofNetwork: Accounts['ofNetwork'] = ({ raw }) => {
     const before = isDirect ? seen.get(raw.socket) : undefined
@@ -65,7 +65,7 @@ export function accounts({
     if (isDirect) seen.set(raw.socket, found)
     return found
   }
-  const ofKey = (identity: ApiKeyIdentity): Account => {
+  const ofKey = (identity: ApiKeyIdentity): Bucket => {
     const key = keyOf('key', identity.id)
     const own = identity.rate === null ? null : rateOf(identity.rate)
     const limit = own === null ? general : limitOf('default', own)
@@ -77,12 +77,12 @@ export function accounts({
     if (found.line && pace) found.line.stepMs = stepOf(pace, own)
     return found
   }
-  const ofCaller = ({ clientId, subject }: Caller): Account => {
+  const ofCaller = ({ clientId, subject }: Caller): Bucket => {
     const key = keyOf('client', clientId, subject)
     const make = () => fresh(key, 'client', general, allowanceOf(key, quotas, null), pace && lineOf(pace, null))
     return clients.get(key, make)
   }
-  const once = <T extends object>(of: T, find: (of: T) => Account): Account => {
+  const once = <T extends object>(of: T, find: (of: T) => Bucket): Bucket => {
     const before = seen.get(of)
     if (before !== undefined && !before.isForgotten) return before
     const found = find(of)
@@ -118,18 +118,18 @@ function keyOf(kind: string, ...parts: string[]): string {
 
 const fresh = (
   key: string,
-  kind: Account['kind'],
+  kind: Bucket['kind'],
   general: Limit | null,
-  quotas: Account['quotas'],
+  quotas: Bucket['quotas'],
   line: DelayQueue | null,
-): Account => ({ key, kind, general, windows: [], quotas, line, isForgotten: false })
+): Bucket => ({ key, kind, general, windows: [], quotas, line, isForgotten: false })
 
 const looksForRoom = 8
 
 /** A bounded map: a new entry evicts accounts whose windows have ended, otherwise the oldest. */
 function remembered(most: number, now: () => number) {
-  const known = new Map<string, Account>()
-  const forget = (account: Account) => {
+  const known = new Map<string, Bucket>()
+  const forget = (account: Bucket) => {
     account.isForgotten = true
     known.delete(account.key)
   }
@@ -151,7 +151,7 @@ function remembered(most: number, now: () => number) {
     }
   }
   return {
-    get: (key: string, make: () => Account): Account => {
+    get: (key: string, make: () => Bucket): Bucket => {
       const before = known.get(key)
       if (before !== undefined) return before
       if (known.size >= most) makeRoom()
@@ -163,9 +163,9 @@ function remembered(most: number, now: () => number) {
 }
 
 /** True when the account has state that exists only in this process. */
-const isHeld = ({ quotas, line }: Account) =>
+const isHeld = ({ quotas, line }: Bucket) =>
   [quotas?.requests, quotas?.reports].some((one) => one && one.unsaved > 0) ||
   (line !== null && line.waiting.length > 0)
 
-const isIdle = (account: Account, atMs: number) =>
+const isIdle = (account: Bucket, atMs: number) =>
   !isHeld(account) && account.windows.every((window) => window === undefined || isOver(window, atMs))

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Problem } from '../http/problems/problem.ts'
 import { isUnrouted, routeConfig } from '../http/route-config.ts'
-import type { Account } from './account.ts'
+import type { Bucket } from './account.ts'
 import { isExceeded, type Window } from './fixed-window.ts'
 import { rateExceeded, tellQuota, tellRate } from './headers.ts'
 import type { Limit } from './limit.ts'
@@ -14,7 +14,7 @@ export interface AdmissionContext {
   request: FastifyRequest
   reply: FastifyReply
   done: (error?: Error) => void
-  account: Account
+  account: Bucket
   /** The limit of this operation, besides the general one. */
   own: Limit | null
 }
@@ -25,7 +25,7 @@ export interface AdmissionContext {
 export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
 /** First step: sets the rate headers and returns the 429, if any. A request without a route continues to its 404 or 405. */
-export function refusalOf(
+export function limitProblem(
   { request, reply, account, own }: AdmissionContext,
   tight: Window | null,
   atMs: number,

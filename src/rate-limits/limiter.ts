@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isPreflight } from '../http/policies/cors.ts'
 import { routeConfig } from '../http/route-config.ts'
-import { accounts } from './account.ts'
+import { buckets } from './account.ts'
 import { type AdmissionContext, giveBack } from './context.ts'
 import { type Counters, type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { admitHere } from './local.ts'
@@ -55,7 +55,7 @@ function partsOf(options: LimiterOptions): Parts {
       webhooks: named('webhooks', rules.webhooks),
       token: named('token', rules.token),
     },
-    accounts: accounts(who),
+    accounts: buckets(who),
     here: quotasHere({ record: counters.record, later, onError }),
     lines: throttle({ monotonic, later }),
     monthAt: calendar(),

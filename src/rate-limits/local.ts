@@ -1,4 +1,4 @@
-import { type AdmissionContext, proceed, quotasOf, refusalOf } from './context.ts'
+import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
 import { takeHere, tighter } from './fixed-window.ts'
 import { quotaExceeded, tellQuota } from './headers.ts'
 import type { Parts } from './parts.ts'
@@ -10,7 +10,7 @@ export function admitHere(parts: Parts, way: AdmissionContext): void {
   const atMs = parts.now()
   const general = account.general && takeHere(account.windows, account.general, atMs)
   const tight = own === null ? general : tighter(general, takeHere(account.windows, own, atMs))
-  const refusal = refusalOf(way, tight, atMs)
+  const refusal = limitProblem(way, tight, atMs)
   if (refusal === null) judgeQuotas(parts, way, atMs)
   else way.done(refusal)
 }

@@ -1,5 +1,5 @@
-import type { Account } from './account.ts'
-import { type AdmissionContext, proceed, quotasOf, refusalOf } from './context.ts'
+import type { Bucket } from './account.ts'
+import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
 import { takeHere, tighter, type Window, windowOf } from './fixed-window.ts'
 import { quotaExceeded, tellQuota } from './headers.ts'
 import type { Counters, Limit } from './limit.ts'
@@ -18,7 +18,7 @@ async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
   const { account, own } = way
   const both = [take(parts, account, account.general), take(parts, account, own)] as const
   const [general, ofOwn] = await Promise.all(both)
-  const refusal = refusalOf(way, tighter(general, ofOwn), parts.now())
+  const refusal = limitProblem(way, tighter(general, ofOwn), parts.now())
   return refusal === null ? use(parts, way) : () => way.done(refusal)
 }
 
@@ -26,7 +26,7 @@ async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
  * Counts one call in the shared store; while that is unavailable, in this process, starting from the last known count. The
  * window is copied, because other requests change the original.
  */
-async function take(parts: Parts, account: Account, limit: Limit | null): Promise<Window | null> {
+async function take(parts: Parts, account: Bucket, limit: Limit | null): Promise<Window | null> {
   if (limit === null) return null
   const { windows, strictWindows } = sharedOf(parts)
   const store = limit.isStrict ? strictWindows : windows

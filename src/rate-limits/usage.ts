@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Account } from './account.ts'
+import type { Bucket } from './account.ts'
 import { lookHere, remainingOf, type Window, windowOf } from './fixed-window.ts'
 import type { Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
@@ -46,10 +46,10 @@ const keptMs = 1_000
  * Limits and usage of accounts. Shared stores are queried once for concurrent requests, and the result is cached for a
  * second: this operation is not counted, so it must not be a way to overload the stores.
  */
-export function usages(parts: Parts): (account: Account) => Promise<Usage> {
+export function usages(parts: Parts): (account: Bucket) => Promise<Usage> {
   const { counters, monotonic } = parts
   if (counters.shared === null) return (account) => usageOf(parts, account)
-  const kept = new WeakMap<Account, { usage: Promise<Usage>; untilMs: number }>()
+  const kept = new WeakMap<Bucket, { usage: Promise<Usage>; untilMs: number }>()
   return (account) => {
     const before = kept.get(account)
     if (before !== undefined && monotonic() < before.untilMs) return before.usage
@@ -66,7 +66,7 @@ export function usages(parts: Parts): (account: Account) => Promise<Usage> {
   }
 }
 
-async function usageOf(parts: Parts, account: Account): Promise<Usage> {
+async function usageOf(parts: Parts, account: Bucket): Promise<Usage> {
   const { rules, monthAt, now } = parts
   const { reports, webhooks } = rules
   const limits = [account.general, reports, webhooks].filter((limit) => limit !== null)
@@ -91,7 +91,7 @@ async function usageOf(parts: Parts, account: Account): Promise<Usage> {
   }
 }
 
-async function look({ counters: { shared }, now }: Parts, account: Account, limit: Limit): Promise<Window> {
+async function look({ counters: { shared }, now }: Parts, account: Bucket, limit: Limit): Promise<Window> {
   if (shared === null) return lookHere(account.windows, limit, now())
   try {
     const found = await shared.windows.look(`${account.key} ${limit.name}`)

@@ -37,7 +37,7 @@ export async function cancel(
  * Deletes a task and its result; an unfinished task is cancelled first. Throws PRECONDITION_FAILED. The result is
  * marked as expired before its file is removed: after a crash in between, the sweep removes the rest.
  */
-export async function remove(
+export async function deleteTask(
   transitions: Transitions & { results: ResultStore },
   { id }: Pick<Task, 'id'>,
   demands: RowPrecondition,

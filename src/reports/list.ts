@@ -5,14 +5,14 @@ import {
   decodeCursor,
   encodeCursor,
   Fields,
-  Limit,
-  limitOf,
   linkHeader,
   listMark,
+  PageLimit,
+  pageSizeOf,
 } from '../http/pagination.ts'
 import type { Caller } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
-import type { Requester } from '../storage/scans/scan.ts'
+import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import { lastEndOver, type TaskStore } from './tasks.ts'
 
@@ -21,7 +21,7 @@ const name = (description: string, example: string) =>
   Type.Optional(Type.String({ maxLength: 100, description, examples: [example] }))
 
 export const TaskListQuery = Type.Object({
-  limit: Limit,
+  limit: PageLimit,
   cursor: CursorText,
   status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
   reportType: name('Only tasks of this report type', 'activity'),
@@ -32,13 +32,19 @@ export const TaskListQuery = Type.Object({
 type Query = Static<typeof TaskListQuery>
 
 /** One page of the caller's own tasks, newest first, with its Link header. */
-export async function listTasks(store: TaskStore, caller: Caller, query: Query, path: string, requester: Requester) {
+export async function listTasks(
+  store: TaskStore,
+  caller: Caller,
+  query: Query,
+  path: string,
+  requester: ScanRequester,
+) {
   const { status, reportType, format } = query
   const filters = { status: status as Task['status'] | undefined, reportType, format }
   const mark = listMark([caller.clientId, caller.subject, filters])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, 2) : null
   if (cursor && !cursor.after.every((value) => typeof value === 'string')) throw foreign()
-  const limit = limitOf(query.limit)
+  const limit = pageSizeOf(query.limit)
   const backwards = cursor?.backwards ?? false
   const found = await tasksOf(store, caller, filters, cursor?.after, backwards, limit + 1, requester)
   const more = found.length > limit
@@ -63,7 +69,7 @@ function tasksOf(
   after: readonly unknown[] | undefined,
   backwards: boolean,
   limit: number,
-  requester: Requester,
+  requester: ScanRequester,
 ): Promise<Task[]> {
   let tasks = store.db.read.selectFrom('tasks').selectAll()
   tasks = tasks.where('ownerClient', '=', clientId).where('ownerSubject', '=', subject)

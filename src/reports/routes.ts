@@ -10,7 +10,7 @@ import { requesterOf } from '../http/requester.ts'
 import { idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
-import { cancel, remove } from './cancel-and-delete.ts'
+import { cancel, deleteTask } from './cancel-and-delete.ts'
 import { formats } from './formats/formats.ts'
 import { listTasks, TaskListQuery } from './list.ts'
 import { parametersSchema } from './parameters.ts'
@@ -128,7 +128,7 @@ function endRoutes(app: App, options: ReportsOptions): void {
   })
   const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: {} } })
   app.delete('/api/reports/:taskId', { schema: deletion, config: writing }, async (request, reply) => {
-    await remove(options, await ownTask(options, request), preconditionOf(request, false))
+    await deleteTask(options, await ownTask(options, request), preconditionOf(request, false))
     return reply.code(204).send()
   })
 }

@@ -5,7 +5,7 @@ import { iso, newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import { nextRevision } from '../storage/rows/revision.ts'
 import { type RowPrecondition, wherePrecondition } from '../storage/rows/rows.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { outcomeOf } from './tasks.ts'
+import { taskOutcome } from './tasks.ts'
 
 /** Dependencies for changing the state of tasks. */
 export interface Transitions {
@@ -137,7 +137,7 @@ const eventOf = (task: Task, id: string, createdAt: string) => ({
   type: `report.${task.status}`,
   ownerClient: task.ownerClient,
   ownerSubject: task.ownerSubject,
-  body: outcomeOf(task),
+  body: taskOutcome(task),
   callbackUrl: task.webhookUrl,
   createdAt,
 })

@@ -94,7 +94,7 @@ export const statusPath = (task: Task): string => pathOf(task, '/status')
 const resultPath = (task: Task): string => pathOf(task, '/download')
 
 /** The data of the event of a finished task: the contract's three fields and nothing else. */
-export const outcomeOf = (task: Task) => ({
+export const taskOutcome = (task: Task) => ({
   taskId: task.id,
   status: task.status,
   ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
@@ -106,7 +106,7 @@ export function taskView(task: Task): Static<typeof TaskView> & Revised {
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
   const times = { createdAt, startedAt, completedAt, expiresAt }
   const view = {
-    ...outcomeOf(task),
+    ...taskOutcome(task),
     ...{ reportType, format, parameters: task.parameters && askedOf(task), retryOf },
     ...{ progress, ...times, attempts, rowCount, sizeBytes },
     error: errorCode && { errorCode, message: errorMessage },

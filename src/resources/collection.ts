@@ -9,10 +9,10 @@ import { type Row, rowsOf } from '../storage/rows/rows.ts'
 import { eventPublisher, hasSubscriber } from './change-events.ts'
 import type {
   Collection,
+  CollectionOperation,
   CollectionOptions,
   Declaration,
   Guard,
-  Operation,
   ResourceOptions,
   Served,
 } from './declaration.ts'
@@ -22,7 +22,7 @@ import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
 import { listShow, representation, serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
-import { type ById, create, notFound, patch, remove, replace, type Written } from './writes.ts'
+import { create, notFound, patch, type RowParams, removeRow, replace, type WriteOutcome } from './writes.ts'
 
 /**
  * Serves a declaration over HTTP (list, create, read, replace, patch, remove), with its events, its report and its table.
@@ -70,7 +70,12 @@ const fieldsQuery = Type.Object({
 })
 
 /** The common part of a resource's routes: path, scope, cacheability, operation id. */
-function route({ declaration, publicRead, guard }: Served, operation: Operation, method: string, title: string) {
+function route(
+  { declaration, publicRead, guard }: Served,
+  operation: CollectionOperation,
+  method: string,
+  title: string,
+) {
   const { path, name, noun } = declaration
   const reads = operation === 'list' || operation === 'read'
   const single = operation !== 'list' && operation !== 'create'
@@ -94,15 +99,19 @@ function route({ declaration, publicRead, guard }: Served, operation: Operation,
   } as const
 }
 
-const verbOf = (operation: Operation) => (operation === 'remove' ? 'delete' : operation)
+const verbOf = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
 
 /** Problems of a change, in addition to the common ones. */
-function conflictsOf({ unique }: Declaration, operation: Operation, guard: Guard | undefined): readonly ProblemCode[] {
+function conflictsOf(
+  { unique }: Declaration,
+  operation: CollectionOperation,
+  guard: Guard | undefined,
+): readonly ProblemCode[] {
   if (operation === 'remove') return guard?.removalProblems ?? []
   return unique.length > 0 ? ['DUPLICATE_RESOURCE'] : []
 }
 
-const routes: Record<Operation, (served: Served) => RouteOptions> = {
+const routes: Record<CollectionOperation, (served: Served) => RouteOptions> = {
   list: (served) => {
     const { declaration, prefix, rows } = served
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
@@ -115,20 +124,20 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
     const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
     const response = { 200: representation(served.declaration) }
     const schema = { ...about, querystring: fieldsQuery, response }
-    return { ...common, schema, handler: (request, reply) => read(served, request as ById, reply) }
+    return { ...common, schema, handler: (request, reply) => read(served, request as RowParams, reply) }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
     const schema = { ...about, body: served.declaration.input, response: { 201: representation(served.declaration) } }
     const config = { ...common.config, minimal: true }
-    return { ...common, config, schema, handler: (request, reply) => create(served, request as Written, reply) }
+    return { ...common, config, schema, handler: (request, reply) => create(served, request as WriteOutcome, reply) }
   },
   replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.input),
   patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
   remove: (served) => {
     const { about, ...common } = route(served, 'remove', 'DELETE', `Delete a ${served.declaration.noun}`)
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
-      await remove(served, request as ById)
+      await removeRow(served, request as RowParams)
       return reply.code(204).send()
     }
     return { ...common, schema: about, handler }
@@ -136,7 +145,7 @@ const routes: Record<Operation, (served: Served) => RouteOptions> = {
 }
 
 /** Responds synchronously where the engine reads synchronously: the hottest path awaits no promise. */
-function read(served: Served, request: ById, reply: FastifyReply): Promise<FastifyReply> | undefined {
+function read(served: Served, request: RowParams, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
   const plain = isUnconditionalRead(request)
   const known = plain ? served.representations.of(id) : undefined
@@ -159,7 +168,7 @@ function read(served: Served, request: ById, reply: FastifyReply): Promise<Fasti
   return undefined
 }
 
-const write: Record<'replace' | 'patch', (served: Served, request: Written) => Promise<Row>> = { replace, patch }
+const write: Record<'replace' | 'patch', (served: Served, request: WriteOutcome) => Promise<Row>> = { replace, patch }
 
 /** PUT and PATCH: respond with the changed resource and its new validators. */
 function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
@@ -173,6 +182,6 @@ function changes(served: Served, operation: keyof typeof write, method: string, 
     },
     schema: { ...about, body, response: { 200: representation(served.declaration) } },
     handler: async (request: FastifyRequest) =>
-      served.show(await write[operation](served, request as Written), request),
+      served.show(await write[operation](served, request as WriteOutcome), request),
   }
 }

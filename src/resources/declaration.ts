@@ -11,7 +11,7 @@ import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { Representations } from './representation-cache.ts'
 
-export type Operation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
+export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
 
 /** A link of a representation; `href` is relative to the API version. */
 export interface Link {
@@ -29,7 +29,7 @@ export interface ResourceOptions<B extends TObject = TObject> {
   /** The singular, used in event types: `note` for `note.created`. */
   noun: string
   /** Default: all six. */
-  operations?: readonly Operation[]
+  operations?: readonly CollectionOperation[]
   /**
    * The body of create and replace; its fields are the table's columns. A field's `default` is stored where it is absent.
    */
@@ -65,7 +65,7 @@ export interface Declaration {
   name: string
   noun: string
   table: string
-  operations: readonly Operation[]
+  operations: readonly CollectionOperation[]
   body: TObject
   /** The body as clients send it: fields with a default are optional. */
   input: TObject

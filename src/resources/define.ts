@@ -2,11 +2,11 @@ import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
 import { columnName, columnTypeOf, withStorageRules } from './column-types.ts'
-import type { Declaration, Operation, ResourceOptions } from './declaration.ts'
+import type { CollectionOperation, Declaration, ResourceOptions } from './declaration.ts'
 import { inputOf } from './defaults.ts'
 import { canSort, definitionErrors } from './definition-rules.ts'
 
-const everyOperation: readonly Operation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
+const everyOperation: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
 /**
  * The resources whose tables came with the first release; all others get a prefix, so that they cannot clash with service

@@ -1,6 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { instantFrom } from '../http/headers/instant.ts'
-import { type Cursor, CursorText, decodeCursor, Fields, Limit, limitOf, listMark } from '../http/pagination.ts'
+import { type Cursor, CursorText, decodeCursor, Fields, listMark, PageLimit, pageSizeOf } from '../http/pagination.ts'
 import { documentedRules } from '../http/partial-schema.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { Line } from '../http/text-rules.ts'
@@ -99,7 +99,7 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
   const shown = (schema: TSchema, field = '') =>
     Object.hasOwn(example, field) ? amended(schema, { examples: [example[field]] }) : schema
   const properties: Record<string, TSchema> = {
-    limit: Limit,
+    limit: PageLimit,
     cursor: CursorText,
     sort: Type.Optional(
       Type.String({
@@ -135,7 +135,7 @@ export function parseListQuery(query: Query, rules: ListRules): { asked: ListQue
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isPlace(cursor.after, order, rules)) throw malformed('cursor', 'is not one of our cursors')
   const { after = null, backwards = false } = cursor ?? {}
-  return { asked: { filters, order, after, backwards, limit: limitOf(query.limit) }, mark }
+  return { asked: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
 }
 
 /** The sort values of a row, for its cursor. */

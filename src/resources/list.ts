@@ -10,7 +10,7 @@ import type { Mark } from '../storage/rows/list-query.ts'
 import type { ListQuery } from '../storage/rows/page-query.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
-import { type Page, pageCache } from './page-cache.ts'
+import { type CachedPage, pageCache } from './page-cache.ts'
 
 /**
  * Responds with pages of a list and their Link header; rows are neither skipped nor repeated while others write. A page
@@ -18,7 +18,7 @@ import { type Page, pageCache } from './page-cache.ts'
  */
 export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
   const pages = pageCache()
-  const make = (request: FastifyRequest, reply: FastifyReply): Page | Promise<Page> => {
+  const make = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
     const query = request.query as Query
     const { asked, mark } = parseListQuery(query, rules)
     const tree = isNarrowed(request) ? wanted(query.fields) : null
@@ -36,7 +36,7 @@ export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object)
       return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks, generation })
     })
   }
-  const find = (request: FastifyRequest, reply: FastifyReply): Page | Promise<Page> => {
+  const find = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
     const known = pages.of(request.url)
     if (known === undefined) return make(request, reply)
     const generation = rows.generation()
@@ -61,7 +61,7 @@ const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => req
 /** Exact counts cost as much as the table is long, so they require a token. */
 const isKnown = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
-function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
+function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyReply {
   // A shared cache must not serve a response without the count to a request for it, or vice versa.
   addVary(reply, 'Prefer')
   return addLink(reply, link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
@@ -70,7 +70,7 @@ function send(reply: FastifyReply, { link, etag, text }: Page): FastifyReply {
 /** `Prefer: count=exact` (RFC 7240): adds the total number of matching rows. */
 async function counted(
   rows: Rows,
-  found: Page | Promise<Page>,
+  found: CachedPage | Promise<CachedPage>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -86,7 +86,7 @@ const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>): R | Promise<R> =>
   read instanceof Promise ? read.then(use) : use(read)
 
-function isSame(marks: Page['marks'], known: Page['marks']): boolean {
+function isSame(marks: CachedPage['marks'], known: CachedPage['marks']): boolean {
   return (
     marks.length === known.length &&
     marks.every(({ id, revision }, at) => id === known[at]?.id && revision === known[at]?.revision)

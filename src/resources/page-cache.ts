@@ -2,7 +2,7 @@ import type { Mark } from '../storage/rows/list-query.ts'
 import type { ListQuery } from '../storage/rows/page-query.ts'
 
 /** A page of a list as sent. */
-export interface Page {
+export interface CachedPage {
   /** The JSON of its items, and its weak entity tag. */
   text: string
   etag: string
@@ -15,19 +15,19 @@ export interface Page {
 }
 
 /** Pages by URL. */
-export interface Pages {
-  of: (url: string) => Page | undefined
+export interface PageCache {
+  of: (url: string) => CachedPage | undefined
   /** Caches a page, evicts the least recently used ones, and returns the page. */
-  keep: (url: string, page: Page) => Page
+  keep: (url: string, page: CachedPage) => CachedPage
 }
 
 const charactersKept = 2_000_000
 
 /** An LRU cache of about two megabytes of pages. The reader checks validity: it compares generation or marks. */
-export function pageCache(): Pages {
-  const pages = new Map<string, Page>()
+export function pageCache(): PageCache {
+  const pages = new Map<string, CachedPage>()
   let characters = 0
-  const drop = (url: string, page: Page) => {
+  const drop = (url: string, page: CachedPage) => {
     pages.delete(url)
     characters -= url.length + page.text.length
   }

@@ -4,14 +4,14 @@ import { callerOf } from '../http/policies/authenticate.ts'
 import { checkAddition, meets, preconditionOf } from '../http/policies/conditional.ts'
 import { fromValidation } from '../http/problems/framework-errors.ts'
 import { Problem } from '../http/problems/problem.ts'
-import { idempotentWrite, type Write } from '../idempotency/idempotent-write.ts'
+import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { columnName } from './column-types.ts'
 import type { GuardedChange, Served } from './declaration.ts'
 
-export type ById = FastifyRequest<{ Params: { id: number } }>
-export type Written = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
+export type RowParams = FastifyRequest<{ Params: { id: number } }>
+export type WriteOutcome = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
 
 /** The 404 response of a resource. */
 export const notFound = ({ declaration }: Served, id: number) =>
@@ -31,7 +31,7 @@ function valuesOf({ fieldNames, instants, complete }: Served, body: Record<strin
 }
 
 /** 201 with the new resource, its location and its validators. */
-export function create(served: Served, request: Written, reply: FastifyReply): Promise<object> {
+export function create(served: Served, request: WriteOutcome, reply: FastifyReply): Promise<object> {
   checkAddition(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
@@ -45,7 +45,7 @@ export function create(served: Served, request: Written, reply: FastifyReply): P
 }
 
 /** Runs writes; a duplicate value of a unique field is a conflict (409). */
-function writer({ db, declaration }: Served): Write<Queryable> {
+function writer({ db, declaration }: Served): InTransaction<Queryable> {
   const { unique, noun } = declaration
   if (unique.length === 0) return db.write
   return (unit) =>
@@ -59,7 +59,7 @@ function writer({ db, declaration }: Served): Write<Queryable> {
 }
 
 /** Replaces the whole resource; absent fields get their default, or are removed where there is none. */
-export async function replace(served: Served, request: Written): Promise<Row> {
+export async function replace(served: Served, request: WriteOutcome): Promise<Row> {
   const demands = preconditionOf(request, served.requireIfMatch)
   const values = valuesOf(served, request.body)
   for (const field of unseen(served, request)) if (!(field in request.body)) delete values[field]
@@ -67,7 +67,7 @@ export async function replace(served: Served, request: Written): Promise<Row> {
 }
 
 /** Fields hidden from this caller: a replacement has to omit them, so they keep their values. */
-function unseen({ declaration: { hides } }: Served, request: Written): readonly string[] {
+function unseen({ declaration: { hides } }: Served, request: WriteOutcome): readonly string[] {
   return hides && !hides.unless(callerOf(request), request.params.id) ? hides.fields : []
 }
 
@@ -79,7 +79,7 @@ const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run
 
 type Values = Record<string, unknown>
 
-async function change(served: Served, request: ById, values: Values, demands: Demands): Promise<Row> {
+async function change(served: Served, request: RowParams, values: Values, demands: Demands): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
@@ -108,7 +108,7 @@ const patchTries = 10
  * equals
  * a PUT of the merged resource: a field removed by null gets its default again.
  */
-export async function patch(served: Served, request: Written): Promise<Row> {
+export async function patch(served: Served, request: WriteOutcome): Promise<Row> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)
   refuseBroken(served, request.body)
@@ -159,7 +159,7 @@ function checked(served: Served, merged: Record<string, unknown>) {
 }
 
 /** Deletes the resource if it meets the precondition; 404 or 412 otherwise. */
-export async function remove(served: Served, request: ById): Promise<void> {
+export async function removeRow(served: Served, request: RowParams): Promise<void> {
   const { id } = request.params
   const demands = preconditionOf(request, served.requireIfMatch)
   const now = new Date(served.now()).toISOString()

@@ -5,7 +5,7 @@ import { linkHeader } from '../http/pagination.ts'
 import { auditActor, callerOf } from '../http/policies/authenticate.ts'
 import { mergePatch, validatedBy } from '../http/policies/body-parsing.ts'
 import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
-import { idempotentWrite, type Write } from '../idempotency/idempotent-write.ts'
+import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import { deliveryRoutes } from './deliveries/routes.ts'
 import { find, insert, newRegistration, page, refuseDuplicate, remove, shownTo } from './registrations.ts'
@@ -39,7 +39,7 @@ const creating: Plugin = async (app, options) => {
     await checkRegistration(request.body, caller, options)
     checkAddition(request)
     const { row, shown } = newRegistration(options, caller, request.body)
-    const write: Write<Queryable> = (unit) =>
+    const write: InTransaction<Queryable> = (unit) =>
       options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
     return idempotentWrite(request, reply, write, async (tx) => {
       await insert(tx, row, options, auditActor(request))

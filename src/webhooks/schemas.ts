@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { CursorText, Fields, Limit } from '../http/pagination.ts'
+import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
 import { documentedRules, partialResponse } from '../http/partial-schema.ts'
 import { Line } from '../http/text-rules.ts'
 import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
@@ -157,4 +157,4 @@ export const ById = Type.Object({
   id: Type.String({ description: 'As the registration named it', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
 })
 export const Narrowed = Type.Object({ fields: Fields })
-export const Paged = Type.Object({ limit: Limit, cursor: CursorText, fields: Fields })
+export const Paged = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields })

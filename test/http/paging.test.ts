@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Cursor, decodeCursor, encodeCursor, limitOf, linkHeader, listMark } from '../../src/http/pagination.ts'
+import { type Cursor, decodeCursor, encodeCursor, linkHeader, listMark, pageSizeOf } from '../../src/http/pagination.ts'
 import { Problem } from '../../src/http/problems/problem.ts'
 
 const mark = listMark([{ genre: 'novel' }, ['title']])
@@ -9,7 +9,7 @@ const refused = (error: unknown) =>
 
 describe('limitOf', () => {
   it('is 50 without a limit, and at most 200', () => {
-    assert.deepEqual([undefined, 1, 50, 200, 201, 1_000_000].map(limitOf), [50, 1, 50, 200, 200, 200])
+    assert.deepEqual([undefined, 1, 50, 200, 201, 1_000_000].map(pageSizeOf), [50, 1, 50, 200, 200, 200])
   })
 })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { FastifyRequest } from 'fastify'
-import { type Account, accounts } from '../../src/rate-limits/account.ts'
+import { type Bucket, buckets } from '../../src/rate-limits/account.ts'
 import { takeHere } from '../../src/rate-limits/fixed-window.ts'
 import { limitOf } from '../../src/rate-limits/limit.ts'
 
@@ -11,16 +11,16 @@ function remembering(trustedProxies: string[] = []) {
   const clock = { now: 1_000_000 }
   const quotas = { requests: 10, reports: null }
   const options = { general, anonymous: general, pace: null, quotas, trustedProxies, now: () => clock.now, most: 10 }
-  const { of } = accounts(options)
+  const { of } = buckets(options)
   const from = (remoteAddress: string) => request({ remoteAddress })
   const request = (socket: object, caller: unknown = null) =>
     of({ apiKey: null, caller, raw: { socket, headers: {} } } as unknown as FastifyRequest)
-  const call = (account: Account) => takeHere(account.windows, general, clock.now)
+  const call = (account: Bucket) => takeHere(account.windows, general, clock.now)
   const client = (clientId: string) => request({}, { caller: { clientId, subject: clientId, scopes: new Set() } })
   return { clock, from, request, call, client }
 }
 
-const remembered = (all: Account[]) => all.filter(({ isForgotten }) => !isForgotten).length
+const remembered = (all: Bucket[]) => all.filter(({ isForgotten }) => !isForgotten).length
 
 describe('accounts', () => {
   it('are bounded for any number of addresses (T-RES-03)', () => {

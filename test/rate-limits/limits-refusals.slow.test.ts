@@ -4,7 +4,7 @@ import type { LightMyRequestResponse as Response } from 'fastify'
 import type { ApiKeyIdentity } from '../../src/http/policies/authenticate.ts'
 import type { LimitRules } from '../../src/rate-limits/limiter.ts'
 import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
-import { maxWaiting } from '../../src/reports/generate/fair-queue.ts'
+import { maxWaitingReports } from '../../src/reports/generate/fair-queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -96,10 +96,10 @@ forEachEngine((engine) => {
 
       it('429 for a full report queue uses nothing, nor does 403 for the requested report type', async () => {
         const me = somebody()
-        for (let task = 0; task < maxWaiting; task++) assert.equal((await ask(me)).statusCode, 202)
+        for (let task = 0; task < maxWaitingReports; task++) assert.equal((await ask(me)).statusCode, 202)
         const refused = await Promise.all(Array.from({ length: 20 }, () => ask(me)))
         assert.deepEqual([...new Set(refused.map(({ statusCode }) => statusCode))], [429])
-        await becomes(me, [maxWaiting, maxWaiting])
+        await becomes(me, [maxWaitingReports, maxWaitingReports])
         const other = { token: token('reports:write reports:read', `cli_refused_${++people}`) }
         assert.equal((await ask(other, { reportType: 'users', format: 'csv' })).statusCode, 403)
         await becomes(other, [0, 0])

@@ -7,7 +7,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { type Job, LeaseLost, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
-import { cancel, remove } from '../../src/reports/cancel-and-delete.ts'
+import { cancel, deleteTask } from '../../src/reports/cancel-and-delete.ts'
 import { folderResults } from '../../src/reports/files/folder.ts'
 import type { ResultStore } from '../../src/reports/files/store.ts'
 import { formats } from '../../src/reports/formats/formats.ts'
@@ -423,7 +423,7 @@ forEachEngine((engine) => {
   describe('a report that is cancelled or deleted while it is generated', () => {
     for (const [how, change] of [
       ['cancelled', (id: string) => db.write((tx) => cancel(options(numbers(1)), tx, { id }))],
-      ['deleted', (id: string) => remove(options(numbers(1)), { id }, {})],
+      ['deleted', (id: string) => deleteTask(options(numbers(1)), { id }, {})],
     ] as const) {
       it(`stops within a second when it is ${how}, and leaves no file and one event`, async (t) => {
         t.mock.timers.enable({ apis: ['setInterval'] })

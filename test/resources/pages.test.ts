@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Page, pageCache } from '../../src/resources/page-cache.ts'
+import { type CachedPage, pageCache } from '../../src/resources/page-cache.ts'
 
-const page = (characters: number): Page => ({
+const page = (characters: number): CachedPage => ({
   text: 'x'.repeat(characters),
   etag: 'W/"x"',
   link: '',

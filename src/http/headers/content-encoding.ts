@@ -1,11 +1,11 @@
 import { weightedList } from './accept.ts'
 
 /** A content coding supported for responses (RFC 9110 §8.4.1). */
-export type Coding = 'br' | 'gzip'
+export type ContentCoding = 'br' | 'gzip'
 
 /** The result of parsing Accept-Encoding: the coding to use, if any, and whether uncompressed content is acceptable. */
 export interface Choice {
-  coding: Coding | null
+  coding: ContentCoding | null
   identity: boolean
 }
 
@@ -14,7 +14,7 @@ export function codingOf(acceptEncoding: string): Choice {
   const weights = weightsOf(acceptEncoding)
   const any = weights.get('*')
   const plain = weights.get('identity')
-  const of = (coding: Coding) => weights.get(coding) ?? any ?? 0
+  const of = (coding: ContentCoding) => weights.get(coding) ?? any ?? 0
   // Brotli wins a tie because it compresses better.
   const best = of('gzip') > of('br') ? 'gzip' : 'br'
   const isTaken = of(best) > 0 && of(best) >= (plain ?? 0)
@@ -35,7 +35,7 @@ const weightsOf = (acceptEncoding: string) =>
  * `"3"` → `"3-gzip"`: a coding changes the bytes and so needs its own strong tag. A weak tag is valid for every coding (RFC
  * 9110 §8.8.3.3).
  */
-export const codedTag = (etag: string, coding: Coding): string =>
+export const codedTag = (etag: string, coding: ContentCoding): string =>
   etag.startsWith('W/') ? etag : `${etag.slice(0, -1)}-${coding}"`
 
 const suffix = /-(br|gzip)"$/

@@ -1,7 +1,7 @@
 import { type BrotliOptions, brotliCompress, brotliCompressSync, constants, gzip, gzipSync } from 'node:zlib'
 import type { FastifyReply } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { type Choice, type Coding, codedTag, codingOf } from '../headers/content-encoding.ts'
+import { type Choice, type ContentCoding, codedTag, codingOf } from '../headers/content-encoding.ts'
 
 type Compressed = (error: Error | null, content: Buffer) => void
 
@@ -62,14 +62,14 @@ const brotli = (bytes: number): BrotliOptions => ({
   params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: bytes },
 })
 
-function compress(text: string, bytes: number, coding: Coding, compressed: Compressed): void {
+function compress(text: string, bytes: number, coding: ContentCoding, compressed: Compressed): void {
   if (bytes <= maxBytesAtOnce) {
     compressed(null, coding === 'br' ? brotliCompressSync(text, brotli(bytes)) : gzipSync(text))
   } else if (coding === 'br') brotliCompress(text, brotli(bytes), compressed)
   else gzip(text, compressed)
 }
 
-function label(reply: FastifyReply, coding: Coding): void {
+function label(reply: FastifyReply, coding: ContentCoding): void {
   reply.header('content-encoding', coding).removeHeader('content-length')
   const etag = reply.getHeader('etag')
   if (typeof etag === 'string') reply.header('etag', codedTag(etag, coding))

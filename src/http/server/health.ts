@@ -2,7 +2,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
 import { Problem } from '../problems/problem.ts'
 
-export interface HealthOptions {
+export interface HealthRouteOptions {
   /** Throws when the store is unavailable. */
   check: () => Promise<void>
   /** Whether the clock of this node is close enough to the store's; always true when not given. */
@@ -28,7 +28,7 @@ const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
  * `/livez`: the process responds, without I/O. `/readyz`: the service is not stopping, its clock is right and the store
  * responds, which is checked at most once a second.
  */
-export const health: FastifyPluginAsync<HealthOptions> = async (app, { check, isClockUsable, now, stopping }) => {
+export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { check, isClockUsable, now, stopping }) => {
   // A probe always gets a response: no authorization, negotiation, rate limit or shedding.
   const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }

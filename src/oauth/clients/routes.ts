@@ -7,7 +7,7 @@ import { auditActor } from '../../http/policies/authenticate.ts'
 import { mergePatch } from '../../http/policies/body-parsing.ts'
 import { checkAddition, preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
-import { idempotentWrite, type Write } from '../../idempotency/idempotent-write.ts'
+import { type InTransaction, idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import type { RandomBytes } from '../../storage/ids.ts'
@@ -68,7 +68,8 @@ const creating: Plugin = async (app, options) => {
     const draft = draftClient(sealer, options.scopes, asked, sources)
     const { row, secret } = draft
     checkAddition(request)
-    const write: Write<Queryable> = (unit) => db.write(unit).catch((error) => refuseDuplicate(db, row.id, error))
+    const write: InTransaction<Queryable> = (unit) =>
+      db.write(unit).catch((error) => refuseDuplicate(db, row.id, error))
     return idempotentWrite(request, reply, write, async (tx) => {
       await addClient(tx, sealer, draft, sources)
       const body = { ...shown(fromRow(row)), ...(secret !== null && { secret }) }

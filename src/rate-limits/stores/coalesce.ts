@@ -1,12 +1,12 @@
 /** The result of the batch that contained a call, and the call's position in it, from 0. */
-export interface Batched<T> {
+export interface Coalesced<T> {
   result: T
   place: number
   calls: number
 }
 
 interface Waiting<T> {
-  resolve: (batched: Batched<T>) => void
+  resolve: (batched: Coalesced<T>) => void
   reject: (error: unknown) => void
 }
 
@@ -14,7 +14,7 @@ interface Waiting<T> {
  * Coalesces calls of one key: calls that arrive while a request for the key is in flight are counted by the next one.
  * However many calls a client sends, the store handles one request per key at a time.
  */
-export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Batched<T>> {
+export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Coalesced<T>> {
   const underWay = new Map<string, Waiting<T>[]>()
   const step = async (key: string, batch: Waiting<T>[]) => {
     const calls = batch.length

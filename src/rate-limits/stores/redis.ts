@@ -1,11 +1,11 @@
 import type { Redis } from 'ioredis'
 import { breaker } from './circuit-breaker.ts'
-import { type Limiter, uncountable } from './windows.ts'
+import { uncountable, type WindowCounter } from './windows.ts'
 
 /** Counters in Redis or Valkey: no call waits longer than `timeoutMs`, and nothing is queued while it is down. */
 export interface RedisCounters {
   /** Fixed windows by rate-limiter-flexible. */
-  limiter: Limiter
+  limiter: WindowCounter
   /**
    * Atomically takes calls from a quota: returns the usage afterwards and the number of calls granted. Null when Redis does
    * not know the key, because its data may be lost, unless `floor` gives a minimum usage.

@@ -18,7 +18,7 @@ export interface LimitWindows {
 }
 
 /** The methods that every store of rate-limiter-flexible has. */
-export interface Limiter {
+export interface WindowCounter {
   consume: (key: string, calls: number, options: { customDuration: number }) => Promise<Counted>
   get: (key: string) => Promise<Counted | null>
 }
@@ -32,7 +32,7 @@ interface Counted {
 export const uncountable = 2_000_000_000
 
 /** Windows on top of a rate-limiter-flexible limiter; concurrent calls of a key in this process are coalesced. */
-export function windowsOf(limiter: Limiter, now: () => number): LimitWindows {
+export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindows {
   const opened = ({ consumedPoints, msBeforeNext }: Counted): OpenWindow => ({
     used: consumedPoints,
     endsAtMs: now() + msBeforeNext,
@@ -80,7 +80,7 @@ interface Row {
 }
 
 /** The same for the embedded database, whose single writer the library does not support. */
-function rowLimiter(db: Database, now: () => number): Limiter {
+function rowLimiter(db: Database, now: () => number): WindowCounter {
   const text = sql<Row>`
     insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})
     on conflict (key) do update set

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { isNumeric, type Sheet } from './format.ts'
 
 /** A4 landscape; all lengths in points. */
-export const page = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
+export const pageSize = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
 
 export const textSize = 8
 
@@ -30,8 +30,8 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
     const widths = texts.map((text) => fonts.widthOf(text, textSize))
     return Math.max(fonts.widthOf(column.name, textSize, true), narrowest, ...widths)
   })
-  const widths = fitted(wanted, page.width - 2 * page.margin - gap * (columns.length - 1))
-  let x = page.margin
+  const widths = fitted(wanted, pageSize.width - 2 * pageSize.margin - gap * (columns.length - 1))
+  let x = pageSize.margin
   const placed = columns.map((column, at) => {
     const width = widths[at] as number
     const place = { name: column.name, x, width, alignRight: isNumeric(column) }
@@ -56,9 +56,9 @@ function fitted(wanted: number[], room: number): number[] {
 }
 
 function division(rowCount: number) {
-  const room = page.height - 2 * page.margin - page.headerHeight
-  const rowsOnPage = Math.floor(room / page.rowHeight)
-  const rowsOnFirstPage = Math.floor((room - page.titleHeight) / page.rowHeight)
+  const room = pageSize.height - 2 * pageSize.margin - pageSize.headerHeight
+  const rowsOnPage = Math.floor(room / pageSize.rowHeight)
+  const rowsOnFirstPage = Math.floor((room - pageSize.titleHeight) / pageSize.rowHeight)
   const pageCount = 1 + Math.ceil(Math.max(rowCount - rowsOnFirstPage, 0) / rowsOnPage)
   return { rowsOnPage, rowsOnFirstPage, pageCount }
 }

@@ -1,5 +1,5 @@
 import type { Sheet } from './format.ts'
-import { type Layout, page, shownCell, textSize } from './pdf-layout.ts'
+import { type Layout, pageSize, shownCell, textSize } from './pdf-layout.ts'
 
 const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
 const titleSize = 16
@@ -25,9 +25,9 @@ export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, place: La
   return {
     row: (cells: unknown[]): void => {
       if (drawing.rowsLeft === 0) newPage(drawing)
-      if (drawing.rowsLeft % 2 === 1) band(drawing, page.rowHeight, colours.stripe)
+      if (drawing.rowsLeft % 2 === 1) band(drawing, pageSize.rowHeight, colours.stripe)
       for (const [at, { type }] of sheet.columns.entries()) drawCell(drawing, shownCell(cells[at], type), at, false)
-      drawing.y += page.rowHeight
+      drawing.y += pageSize.rowHeight
       drawing.rowsLeft -= 1
     },
     end: (): void => {
@@ -42,7 +42,7 @@ function newPage(drawing: Drawing): void {
   document.addPage()
   drawing.pages += 1
   drawing.rowsLeft = drawing.pages === 1 ? place.rowsOnFirstPage : place.rowsOnPage
-  drawing.y = page.margin
+  drawing.y = pageSize.margin
   if (drawing.pages === 1) drawTitle(drawing)
   drawHeader(drawing)
   drawFooter(drawing)
@@ -52,26 +52,26 @@ function drawTitle(drawing: Drawing): void {
   const { sheet, place, y } = drawing
   const rows = `${sheet.rowCount.toLocaleString('en')} ${sheet.rowCount === 1 ? 'row' : 'rows'}`
   const made = `${sheet.madeAt.slice(0, 19).replace('T', ' ')} UTC`
-  write(drawing, place.fonts.choose(sheet.title, true), page.margin, y + 13, titleSize, colours.text)
-  write(drawing, place.fonts.choose(`${made}  ·  ${rows}`), page.margin, y + 29, smallSize, colours.muted)
-  drawing.y += page.titleHeight
+  write(drawing, place.fonts.choose(sheet.title, true), pageSize.margin, y + 13, titleSize, colours.text)
+  write(drawing, place.fonts.choose(`${made}  ·  ${rows}`), pageSize.margin, y + 29, smallSize, colours.muted)
+  drawing.y += pageSize.titleHeight
 }
 
 function drawHeader(drawing: Drawing): void {
-  const lift = (page.headerHeight - page.rowHeight) / 2
-  band(drawing, page.headerHeight, colours.header)
+  const lift = (pageSize.headerHeight - pageSize.rowHeight) / 2
+  band(drawing, pageSize.headerHeight, colours.header)
   drawing.y += lift
   for (const [at, { name }] of drawing.place.columns.entries()) drawCell(drawing, name, at, true)
-  drawing.y += page.headerHeight - lift
+  drawing.y += pageSize.headerHeight - lift
 }
 
 function drawFooter(drawing: Drawing): void {
   const { document, sheet, place, pages } = drawing
-  const y = page.height - page.margin + 15
+  const y = pageSize.height - pageSize.margin + 15
   const number = place.fonts.choose(`Page ${pages} of ${place.pageCount}`)
-  const x = page.width - page.margin - document.fontSize(smallSize).widthOfString(number)
+  const x = pageSize.width - pageSize.margin - document.fontSize(smallSize).widthOfString(number)
   write(drawing, number, x, y, smallSize, colours.muted)
-  write(drawing, place.fonts.choose(sheet.title), page.margin, y, smallSize, colours.muted)
+  write(drawing, place.fonts.choose(sheet.title), pageSize.margin, y, smallSize, colours.muted)
 }
 
 /** Draws one line of text in a column; numbers are right-aligned. */
@@ -84,8 +84,8 @@ function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): v
 }
 
 function band({ document, y }: Drawing, height: number, colour: string): void {
-  const width = page.width - 2 * page.margin + 2 * overhang
-  document.rect(page.margin - overhang, y, width, height).fill(colour)
+  const width = pageSize.width - 2 * pageSize.margin + 2 * overhang
+  document.rect(pageSize.margin - overhang, y, width, height).fill(colour)
 }
 
 /** Writes a text in the font selected last. */

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Pages, ReportFormat, Sheet } from './format.ts'
-import { type Layout, layout, page } from './pdf-layout.ts'
+import { type Layout, layout, pageSize } from './pdf-layout.ts'
 import { pageDrawer } from './pdf-page.ts'
 
 /** A table on as many A4 pages as needed, each with the header line and its page number. */
@@ -14,7 +14,7 @@ export const pdf: ReportFormat = {
     const { default: PdfDocument } = await import('pdfkit')
     const { title, madeAt } = sheet
     const info = { Title: title, Creator: 'Plinth', CreationDate: new Date(madeAt) }
-    const { width, height } = page
+    const { width, height } = pageSize
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
     const output = document as unknown as Readable
     // The reader of the output gets the error; until then it must not end the process.

@@ -2,7 +2,7 @@ import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 
 /** Maximum number of waiting tasks per client. */
-export const maxWaiting = 100
+export const maxWaitingReports = 100
 
 /** Maximum number of waiting tasks of all clients: an accepted task is a promise, and this many take hours. */
 export const maxBacklog = 10_000
@@ -26,7 +26,7 @@ export async function nextPosition(tx: Queryable, ownerClient: string): Promise<
     .where('ownerClient', '=', ownerClient)
     .where('status', 'in', ['pending', 'in_progress'])
     .executeTakeFirst()
-  if (Number(own?.waiting) >= maxWaiting) throw tooMany()
+  if (Number(own?.waiting) >= maxWaitingReports) throw tooMany()
   await refuseBeyondBacklog(tx)
   const front = await tx
     .selectFrom('tasks')
@@ -51,6 +51,6 @@ async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
 }
 
 const tooMany = () =>
-  new Problem('RATE_LIMIT_EXCEEDED', `${maxWaiting} of your reports are waiting already`, {
+  new Problem('RATE_LIMIT_EXCEEDED', `${maxWaitingReports} of your reports are waiting already`, {
     headers: { 'retry-after': retrySeconds },
   })

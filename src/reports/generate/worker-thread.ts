@@ -7,13 +7,13 @@ import type { OnProgress, Order, Produced } from './render.ts'
 export type Produce = (order: Order, signal: AbortSignal, onProgress: OnProgress) => Promise<Produced>
 
 /** The URLs of the database and of the result store. */
-export interface Places {
+export interface ThreadPlaces {
   databaseUrl: string
   resultsUrl: string
 }
 
 /** A thread's input, and its messages. */
-export type ThreadData = Places & { order: Order }
+export type ThreadData = ThreadPlaces & { order: Order }
 export type FromThread =
   | { progress: number }
   | { produced: Produced }
@@ -30,7 +30,7 @@ const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8
  * After an abort the caller must remove what the thread left in the store.
  */
 export const inThread =
-  (places: Places): Produce =>
+  (places: ThreadPlaces): Produce =>
   (order, signal, onProgress) => {
     signal.throwIfAborted()
     const worker = new Worker(program, { workerData: { ...places, order } satisfies ThreadData, resourceLimits })

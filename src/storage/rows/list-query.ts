@@ -1,6 +1,6 @@
 import { type Compilable, CompiledQuery, sql } from 'kysely'
 import type { Database, Prepared } from '../database.ts'
-import type { Requester } from '../scans/scan.ts'
+import type { ScanRequester } from '../scans/scan.ts'
 import {
   bindParameter,
   caseFold,
@@ -23,7 +23,7 @@ export interface Mark {
 }
 
 /** The requester; evaluated only for reads that must queue. */
-export type RequesterOf = () => Requester
+export type RequesterOf = () => ScanRequester
 
 /**
  * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read immediately. All other
@@ -102,7 +102,7 @@ function boundedReader(db: Database, source: PageSource, columns: readonly strin
   }
 }
 
-type Count = (filters: readonly Filter[], most: number, requester: Requester) => Promise<number>
+type Count = (filters: readonly Filter[], most: number, requester: ScanRequester) => Promise<number>
 
 function scanReader(db: Database, source: PageSource, columns: readonly string[], count: Count) {
   const plain = db.read.withoutPlugins()
@@ -136,7 +136,7 @@ async function scanPlan(
   source: PageSource,
   filters: readonly Filter[],
   given: unknown[],
-  requester: Requester,
+  requester: ScanRequester,
   plan: Plan = 'free',
 ): Promise<ScanPlan> {
   const goesOn = db.engine.interruptible(source.table)

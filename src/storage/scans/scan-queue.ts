@@ -1,4 +1,4 @@
-import { type Later, type Requester, ScanRefused } from './scan.ts'
+import { type Later, ScanRefused, type ScanRequester } from './scan.ts'
 import { scanTurns } from './scan-turns.ts'
 
 export interface ScanQueueOptions {
@@ -18,7 +18,7 @@ export interface ScanQueueOptions {
  * its slot is released only when `work` has really ended.
  */
 export interface ScanQueue {
-  run: <T>(requester: Requester, work: (signal: AbortSignal) => Promise<T>) => Promise<T>
+  run: <T>(requester: ScanRequester, work: (signal: AbortSignal) => Promise<T>) => Promise<T>
   /** Rejects all waiting, running and future scans; resolves when none is running any more. */
   close: () => Promise<void>
 }
@@ -76,7 +76,7 @@ export function scanQueue(options: ScanQueueOptions): ScanQueue {
 
 /** Creates the entry of a scan, adds it to the queue, and resolves with its result. */
 function entered<T>(
-  { signal }: Requester,
+  { signal }: ScanRequester,
   work: (signal: AbortSignal) => Promise<T>,
   { limitMs, later }: Pick<ScanQueueOptions, 'limitMs' | 'later'>,
   unanswered: Set<Entry>,

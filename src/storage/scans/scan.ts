@@ -1,7 +1,7 @@
 import type { Compilable } from 'kysely'
 
 /** On whose behalf a scan runs. */
-export interface Requester {
+export interface ScanRequester {
   /** Scans of one account queue behind each other; see `requesterOf` in `http/requester.ts`. */
   account: string
   /** Aborted when the client is gone: a scan that is still waiting is then not run. */
@@ -13,7 +13,7 @@ export interface Requester {
  * every write acknowledged before. Rejects with `ScanRefused` when its account has too many scans, or when the scan has not
  * ended after `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it ends then.
  */
-export type Scan = <Row>(query: Compilable<Row>, requester: Requester) => Promise<Row[]>
+export type Scan = <Row>(query: Compilable<Row>, requester: ScanRequester) => Promise<Row[]>
 
 /** A scan that was not completed. For HTTP the database is unavailable: 503 with Retry-After. */
 export class ScanRefused extends Error {

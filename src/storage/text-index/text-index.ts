@@ -1,5 +1,5 @@
 import type { RawBuilder } from 'kysely'
-import type { Requester } from '../scans/scan.ts'
+import type { ScanRequester } from '../scans/scan.ts'
 
 /** A table and its case-folded text columns that a search covers. */
 export interface Searched {
@@ -21,7 +21,7 @@ export interface TextIndex {
    * the
    * engine finds them itself: the condition on the text alone is then the way to read them.
    */
-  candidates: (searched: Searched, text: string, requester: Requester) => Promise<Candidates | undefined>
+  candidates: (searched: Searched, text: string, requester: ScanRequester) => Promise<Candidates | undefined>
   /** Resolves when its background work has ended. */
   close: () => Promise<void>
 }

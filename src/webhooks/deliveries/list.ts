@@ -2,7 +2,7 @@ import { instantParameter } from '../../http/headers/instant.ts'
 import { keysetPage, type PageQuery } from '../../http/pagination.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
-import type { Requester } from '../../storage/scans/scan.ts'
+import type { ScanRequester } from '../../storage/scans/scan.ts'
 import type { Delivery } from '../../storage/tables/tables.ts'
 import { deliveriesBy } from './delivery-index.ts'
 
@@ -19,7 +19,7 @@ export interface LogQuery extends PageQuery {
  * One page of a registration's deliveries, the newest first unless asked otherwise, each with every try made. Those that were
  * delivered have no index of their own: where there are none, all others are met.
  */
-export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: Requester) {
+export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: ScanRequester) {
   const { status, event, sort = '-createdAt' } = query
   const [since, until] = [instantParameter('since', query.since), instantParameter('until', query.until)]
   const { rows, cursors } = await keysetPage<Row>(query, 2, {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { CursorText, Fields, Limit } from '../../http/pagination.ts'
+import { CursorText, Fields, PageLimit } from '../../http/pagination.ts'
 import { documentedRules, partialResponse } from '../../http/partial-schema.ts'
 import type { EventKinds } from '../event-types.ts'
 import { ById, EventName } from '../schemas.ts'
@@ -88,7 +88,7 @@ export const ByDelivery = Type.Object({
 
 /** What the log can be asked for. */
 export const LogQuery = Type.Object({
-  limit: Limit,
+  limit: PageLimit,
   cursor: CursorText,
   status: Type.Optional(Type.String({ enum: states, description: 'Only deliveries in this state' })),
   event: Type.Optional(
