@@ -16,7 +16,7 @@ schemathesis=4.32.5
 redocly=$(node -p 'require("@redocly/cli/package.json").version')
 repository=$PWD
 
-# The linters reject `localhost` as the address of a service; only this test service has it.
+# The linters reject `localhost` as the address of a service, so the documents get another one.
 for version in '' /v2; do
   file="$folder/openapi${version/\//.}.json"
   curl -sSf --cacert "$authority" "$base$version/openapi.json" | sed "s#$base#https://api.plinth.test#g" >"$file"
