@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).status, 'active')
     })
 
-    it('disables it after five days and ten calls without a success: with the reason, an event and an audit entry', async () => {
+    it('disables it after five days and ten failed calls: with the reason, an event and an audit entry', async () => {
       const { call, told, row, webhookId } = await endpoint(failed)
       for (let n = 0; n < 9; n++) await call(hourMs, failed)
       assert.equal((await row()).status, 'active')
