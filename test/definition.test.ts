@@ -17,7 +17,7 @@ const body = Type.Object({
 })
 const declared = { path: '/notes' as const, noun: 'note', body }
 
-/** Authors write JavaScript too: whatever they pass must be refused in words. */
+/** Authors write JavaScript, too: any invalid input must be rejected with a message. */
 const refused = (options: object) => () => collection({ ...declared, ...options } as never)
 const says = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof DefinitionError, String(error))
@@ -139,7 +139,7 @@ describe('collection', () => {
   ]
   for (const [what, field, place] of wrongDefaults) {
     const message = `/notes: the default of ${place} is no value that it can have`
-    it(`refuses a default ${what}`, () => {
+    it(`rejects a default ${what}`, () => {
       assert.throws(refused({ body: Type.Object({ name: Type.String(), field }) }), (error: Error) => {
         assert.ok(error instanceof DefinitionError && error.message.includes(message), String(error))
         return true
@@ -147,22 +147,22 @@ describe('collection', () => {
     })
   }
 
-  it('refuses a default of a unique field', () => {
+  it('rejects a default of a unique field', () => {
     const code = Type.String({ maxLength: 9, default: 'x' })
     const options = { body: Type.Object({ name: Type.String(), code }), unique: ['code'] }
     assert.throws(refused(options), says(/unique cannot take code: its default would be the value of several rows/))
   })
 
   for (const [what, options, message] of mistakes) {
-    it(`refuses ${what}`, () => assert.throws(refused(options), says(message)))
+    it(`rejects ${what}`, () => assert.throws(refused(options), says(message)))
   }
 
-  it('names every mistake at once, each with the path', () => {
+  it('names every error at once, each with its path', () => {
     const options = { noun: '', filters: ['x'], sorts: ['y'] }
     assert.throws(refused(options), says(/^\/notes: noun .*\n\/notes: filters .*\n\/notes: sorts .*$/))
   })
 
-  it('makes a declaration that cannot be changed', () => {
+  it('returns an immutable declaration', () => {
     const { declaration } = collection(declared)
     assert.throws(() => Object.assign(declaration, { path: '/others' }), TypeError)
     assert.deepEqual(declaration.operations, ['list', 'create', 'read', 'replace', 'patch', 'remove'])
@@ -256,10 +256,10 @@ describe('service', () => {
     ['a report of a wrong name', { resources: [notes], reports: [{ name: 'A b' }] }, /the report type 'A b' must/],
   ]
   for (const [what, options, message] of wrong) {
-    it(`refuses ${what}`, () => assert.throws(() => service(options as never), says(message)))
+    it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
 
-  it('sorts by every filter that each row has a value of, and by optional text', () => {
+  it('sorts by every filter that is set in each row, and by optional text', () => {
     const { declaration } = collection({
       ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
       body: Type.Object({
@@ -271,7 +271,7 @@ describe('service', () => {
     assert.deepEqual(declaration.blank, ['label'])
   })
 
-  it('takes the built-in resources, and one of its own that fits the table of products', () => {
+  it('accepts the built-in resources, and a custom one that matches the products table', () => {
     const body = Type.Object({ name: Name, price: Price, stock: Type.Optional(Type.Integer()) })
     const stocked = collection({ path: '/products', noun: 'product', body, search: ['name'] })
     const { tables } = service({ resources: [notes, users, books, stocked] })
@@ -281,13 +281,13 @@ describe('service', () => {
     )
   })
 
-  it('makes a definition that nothing else passes for', () => {
+  it('isDefinition accepts only the result of service()', () => {
     const definition = service({ resources: [notes] })
     assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('brings scopes and events of its resources, and no others', () => {
+  it('has the scopes and events of its resources only', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
@@ -300,7 +300,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('of the first release has the scopes that it always had', () => {
+  it('of the first release has the scopes it always had', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [
@@ -310,7 +310,7 @@ describe('service', () => {
     )
   })
 
-  it('serves each version under its prefix, v1 under the bare paths too', () => {
+  it('serves each version under its prefix, v1 also under the bare paths', () => {
     const tags = collection({ path: '/tags', noun: 'tag', body })
     const { versions } = service({ resources: [notes, tags], versions: { v1: [notes], v2: [notes, tags] } })
     const served = Object.values(versions).map(({ prefixes, collections }) => [prefixes, collections.length])
@@ -320,7 +320,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves everything in v1 and v2 unless it is said, and knows how each differs', () => {
+  it('serves everything in v1 and v2 by default, and knows how they differ', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

@@ -10,7 +10,7 @@ const deprecated = { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt:
 const told = (text?: string) => livesOf(text).map(({ version, status, successor }) => [version, status, successor])
 
 describe('PLINTH_VERSIONS', () => {
-  it('leaves every version active without it', () => {
+  it('leaves every version active if unset', () => {
     for (const text of [undefined, '', '{}']) {
       assert.deepEqual(told(text), [
         ['v1', 'active', null],
@@ -19,7 +19,7 @@ describe('PLINTH_VERSIONS', () => {
     }
   })
 
-  it('gives each version its life; days begin in UTC, instants have their offset', () => {
+  it('sets the lifecycle of each version; dates begin in UTC, instants have their offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
     const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
@@ -29,7 +29,7 @@ describe('PLINTH_VERSIONS', () => {
     })
   })
 
-  it('names the newest active version as the successor where none is said', () => {
+  it('names the newest active version as the default successor', () => {
     const all = { v0: { status: 'retired' }, v1: deprecated }
     assert.deepEqual(told(JSON.stringify(all)), [
       ['v0', 'retired', 'v2'],
@@ -96,7 +96,7 @@ describe('PLINTH_VERSIONS', () => {
     ['no version that goes on', { v1: { status: 'retired' }, v2: { status: 'retired' } }, /a successor of v1/],
   ]
   for (const [what, text, expected] of wrong) {
-    it(`refuses ${what}, with its name and exit code 2`, () => {
+    it(`rejects ${what}, with its name and exit code 2`, () => {
       assert.throws(
         () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {

@@ -102,7 +102,7 @@ describe('plinth users', () => {
 })
 
 describe('plinth clients create', () => {
-  it('a public client for the code grant where it has an address', async () => {
+  it('a public client for the code grant if it has a redirect URI', async () => {
     const args = [
       'clients',
       'create',
@@ -125,7 +125,7 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('a trusted client for the password grant, and nothing of the kind for another', async () => {
+  it('a trusted client for the password grant; others are not trusted', async () => {
     const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'], env))
     assert.equal(code, 0)
     const refused = await ended(
