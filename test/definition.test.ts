@@ -28,13 +28,13 @@ const says = (message: RegExp) => (error: unknown) => {
 
 describe('collection', () => {
   const mistakes: [what: string, options: object, message: RegExp][] = [
-    ['a path that is none', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
+    ['a malformed path', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
     ['two segments', { path: '/a/b' }, /one lower-case segment/],
     ['no path', { path: undefined }, /one lower-case segment .*not undefined/],
     ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks', '/tables'].map(
       (path): [string, object, RegExp] => [`the path ${path}`, { path }, /this path belongs to the service itself/],
     ),
-    ['a noun that is none', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
+    ['a malformed noun', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
     ['the noun report', { noun: 'report' }, /the noun 'report' belongs to the service itself/],
     ['an unknown operation', { operations: ['list', 'drop'] }, /operations knows no drop, only list, create/],
     [
@@ -89,13 +89,13 @@ describe('collection', () => {
       /listed cannot take title: hides/,
     ],
     [
-      'hidden fields of what everybody reads',
+      'hidden fields of a public resource',
       { publicRead: true, hides: { fields: ['title'], unless: () => true } },
       /hides cannot go with publicRead/,
     ],
     ['an unknown listed field', { listed: ['id', 'x'] }, /listed names 'x'/],
-    ['a range over text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
-    ['a search in truth', { search: ['done'] }, /search cannot take done: it is no free text/],
+    ['a range on text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
+    ['a search in a boolean', { search: ['done'] }, /search cannot take done: it is no free text/],
     [
       'a sort by an optional field',
       { body: Type.Object({ n: Type.Optional(Type.Integer()) }), sorts: ['n'] },
@@ -106,19 +106,19 @@ describe('collection', () => {
       { body: Type.Object({ code: Type.Optional(Line(1, 9)) }), sorts: ['code'], unique: ['code'] },
       /sorts cannot take code: it is optional, and only text that is not unique/,
     ],
-    ['a filter over unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
+    ['a filter on unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
     [
-      'a filter over an object',
+      'a filter on an object',
       { body: Type.Object({ o: Type.Object({}) }), filters: ['o'] },
       /filters cannot take o: objects and arrays/,
     ],
     [
-      'a filter that every list has',
+      'a filter with a reserved name',
       { body: Type.Object({ limit: Type.Integer() }), filters: ['limit'] },
       /query parameter limit twice/,
     ],
     [
-      'two parameters of one name',
+      'two parameters with the same name',
       { body: Type.Object({ minSize: Type.Integer(), size: Type.Integer() }), filters: ['minSize'], ranges: ['size'] },
       /query parameter minSize twice/,
     ],
@@ -131,8 +131,8 @@ describe('collection', () => {
   const wrongDefaults: [what: string, field: TSchema, place: string][] = [
     ['of another type', Type.Integer({ default: '3' }), 'field'],
     ['that breaks a rule', Type.Integer({ default: 7, maximum: 5 }), 'field'],
-    ['that is none of the values', Type.Enum(['open', 'done'], { default: 'lost' }), 'field'],
-    ['with spaces around it, which are not stored', Type.String({ default: ' x ' }), 'field'],
+    ['that is not one of the values', Type.Enum(['open', 'done'], { default: 'lost' }), 'field'],
+    ['with surrounding spaces, which are not stored', Type.String({ default: ' x ' }), 'field'],
     ['of null', Type.Optional(Type.String({ default: null })), 'field'],
     ['inside an object', Type.Object({ city: Type.String({ default: 1 }) }), 'field.city'],
     ['inside an array', Type.Array(Type.Object({ city: Type.String({ default: 1 }) })), 'field[].city'],
@@ -180,7 +180,7 @@ describe('service', () => {
   const wrong: [what: string, options: unknown, message: RegExp][] = [
     ['nothing', undefined, /resources must be a list of what collection\(\) returns/],
     ['no resource', { resources: [] }, /one at least/],
-    ['what is no resource', { resources: [{ path: '/notes' }] }, /what collection\(\) returns/],
+    ['a value that is not a resource', { resources: [{ path: '/notes' }] }, /what collection\(\) returns/],
     [
       'a path twice',
       { resources: [notes, collection({ ...declared, noun: 'other' })] },
@@ -192,7 +192,7 @@ describe('service', () => {
       /the noun 'note' is declared twice/,
     ],
     ...['users', 'products', 'books'].map((name): [string, unknown, RegExp] => [
-      `the path /${name} for something else`,
+      `the path /${name} for another resource`,
       { resources: [collection({ ...declared, path: `/${name}` })] },
       new RegExp(`^/${name}: .*import \\{ ${name} \\} from 'plinth', or take another path$`),
     ]),
@@ -216,7 +216,7 @@ describe('service', () => {
       /^\/products: every row of its table has price: declare them as the built-in products does, required/,
     ]),
     [
-      'products whose name is compared by nothing',
+      'products with a name that nothing compares',
       {
         resources: [
           collection({ path: '/products', noun: 'product', body: Type.Object({ name: Name, price: Price }) }),
@@ -225,35 +225,39 @@ describe('service', () => {
       /^\/products: every row of its table has name: /,
     ],
     ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must have a v1/],
-    ['a version of another name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
+    ['a version with an invalid name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
     [
-      'a version with what is not listed',
+      'a version with an unlisted resource',
       { resources: [notes], versions: { v1: [collection(declared)] } },
       /v1 may serve only what resources lists/,
     ],
-    ['a version of what is no list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
-    ['a version of nothing', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
+    ['a version that is not a list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
+    ['a version that is null', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
     [
-      'a difference that versions do not have',
+      'an unknown member of a version',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], errors: 'short' } } },
       /v2 knows no 'errors', only resources, lists, deprecation and unknownParameters/,
     ],
     [
-      'a difference of an unknown kind',
+      'an unknown value in a version',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], lists: 'map' } } },
       /lists of v2 must be 'array' or 'object'/,
     ],
     [
-      'a v1 that differs from the contract',
+      'a v1 that violates the contract',
       { resources: [notes], versions: { v1: { resources: [notes], lists: 'object' } } },
       /lists of v1 is 'array', as the contract says/,
     ],
     [
-      'a report of a taken name',
+      'a report with a name in use',
       { resources: [notes], reports: [{ name: 'notes' }] },
       /the report type notes is declared twice/,
     ],
-    ['a report of a wrong name', { resources: [notes], reports: [{ name: 'A b' }] }, /the report type 'A b' must/],
+    [
+      'a report with a malformed name',
+      { resources: [notes], reports: [{ name: 'A b' }] },
+      /the report type 'A b' must/,
+    ],
   ]
   for (const [what, options, message] of wrong) {
     it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))

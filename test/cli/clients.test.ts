@@ -67,7 +67,7 @@ describe('plinth clients', () => {
 describe('plinth clients create without scopes', () => {
   const silent: [what: string, args: string[]][] = [
     ['a machine', []],
-    ['an app that logs people in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
+    ['an app that logs users in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
     ['an empty list of scopes', ['--scope', ' , ']],
   ]
   for (const [what, args] of silent) {

@@ -60,15 +60,15 @@ describe('plinth keys', () => {
 
   const refusals: [string, string[], RegExp][] = [
     ['an unknown API key', ['keys', 'revoke', 'key_nobody'], /^plinth: There is no active API key key_nobody\n$/],
-    ['a wrong rate', ['keys', 'create', '--name', 'x', '--rate', 'fast'], /^plinth: --rate must be calls\/seconds/],
-    ['a wrong quota', ['keys', 'create', '--name', 'x', '--quota', 'many'], /whole number/],
+    ['an invalid rate', ['keys', 'create', '--name', 'x', '--rate', 'fast'], /^plinth: --rate must be calls\/seconds/],
+    ['an invalid quota', ['keys', 'create', '--name', 'x', '--quota', 'many'], /whole number/],
     ...['2030', 'Jan 5 2030', '2030-01-31', '2030-02-30T00:00:00Z'].map((text): [string, string[], RegExp] => [
-      `an end of ${text}`,
+      `an expiry of ${text}`,
       ['keys', 'create', '--name', 'x', '--expires', text],
       /^plinth: --expires must be an instant in the future/,
     ]),
     ['an unknown client', ['clients', 'update', 'nobody', '--name', 'x'], /There is no active client nobody/],
-    ['a wrong anchor', ['audit', 'verify', '--expect', 'x'], /an earlier check printed/],
+    ['an invalid anchor', ['audit', 'verify', '--expect', 'x'], /an earlier check printed/],
     ...['yesterday', '2026-02-30'].map((text): [string, string[], RegExp] => [
       `entries from ${text}`,
       ['audit', 'list', '--from', text],

@@ -133,13 +133,13 @@ describe('plinth serve <definition>', () => {
       /c\.mjs cannot be loaded: Error: ouch\n {4}at .*c\.mjs:1:\d+\n$/,
     ],
     [
-      'a file with a wrong import',
+      'a file with a missing import',
       () => written('d.mjs', "import './nowhere.js'"),
       /d\.mjs cannot be loaded: .*nowhere\.js/,
     ],
-    ['a file that is no JavaScript', () => written('e.mjs', 'a b c'), /e\.mjs cannot be loaded: SyntaxError/],
+    ['a file that is not JavaScript', () => written('e.mjs', 'a b c'), /e\.mjs cannot be loaded: SyntaxError/],
     [
-      'a wrong declaration',
+      'an invalid declaration',
       () => written('f.ts', notes('title: Title', "sorts: ['titel'], filters: ['id']")),
       /f\.ts cannot be served:\n\/notes: filters names 'id', .*\n\/notes: sorts names 'titel'/,
     ],

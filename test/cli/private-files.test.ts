@@ -118,12 +118,12 @@ describe('the files of `plinth serve`', () => {
     ['a database', () => ({ DATABASE_URL: `file:${unchangeable.file}` }), /\/proc\/self\/status is open .* chmod 600 /],
     ['a data folder', () => ({ PLINTH_DATA_DIR: unchangeable.folder }), /\/proc\/self\/task is open .* chmod 700 /],
     [
-      'a folder of results',
+      'a results folder',
       () => ({ PLINTH_RESULTS_URL: `file:${unchangeable.folder}` }),
       /\/proc\/self\/task is open .* \(mode 0555\), .* chmod 700 \/proc\/self\/task$/m,
     ],
     [
-      'a folder for everybody',
+      'a folder shared by everyone',
       () => ({ PLINTH_RESULTS_URL: `file:${everybodys}` }),
       /is open .*\(mode 1777\), which cannot be changed \(it is a folder for everybody\)/,
     ],

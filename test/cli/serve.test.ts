@@ -116,7 +116,7 @@ describe('plinth serve', () => {
   })
 
   const unsafe: [what: string, env: Record<string, string>, cause: RegExp][] = [
-    ['unchecked certificates', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, /NODE_TLS_REJECT_UNAUTHORIZED=0/],
+    ['disabled certificate checks', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, /NODE_TLS_REJECT_UNAUTHORIZED=0/],
     ['an open inspector', { NODE_OPTIONS: '--inspect=127.0.0.1:0' }, /node --inspect/],
     ['the lenient parser', { NODE_OPTIONS: '--insecure-http-parser' }, /node --insecure-http-parser/],
   ]

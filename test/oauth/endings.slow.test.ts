@@ -76,14 +76,14 @@ forEachEngine((engine) => {
     const endings: Record<string, (one: Begun) => Promise<unknown>> = {
       'it was revoked': ({ config, access }) => openid.tokenRevocation(config, access),
       'its refresh token was revoked': ({ config, refresh }) => openid.tokenRevocation(config, refresh),
-      'its code was used again': reuseCode,
-      'its refresh token was used again': reuseRefreshToken,
-      'the person logged out': logOut,
-      'the person got a new password': (one) => setPassword(one, one.who),
-      'the person got another role': ({ who }) =>
+      'its code was reused': reuseCode,
+      'its refresh token was reused': reuseRefreshToken,
+      'the user logged out': logOut,
+      'the user got a new password': (one) => setPassword(one, one.who),
+      'the user got another role': ({ who }) =>
         asAdmin('POST', `/api/users/${who.userId}/invitation`, { role: 'admin' }),
-      'the person was removed': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
-      'the person was removed by the path of a version': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
+      'the user was deleted': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
+      'the user was deleted under a version prefix': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
       'its client was revoked': ({ app }) => asAdmin('DELETE', `/api/clients/${app.id}`),
     }
     for (const [what, end] of Object.entries(endings)) {

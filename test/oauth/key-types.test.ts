@@ -112,8 +112,8 @@ onSqlite((engine) => {
       ['T-JWT-06 an RSA key of 1024 bits', jwk(unfit['RSA of 1024 bits'].publicKey), false],
       ['a key without kid', jwk(own.publicKey, { kid: undefined }), false],
       ['a secret', { kty: 'oct', k: 'AAAA', kid: 'k' }, false],
-      ['a key that is off its curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
-      ['a kind nobody knows', { kty: 'XYZ', kid: 'k' }, false],
+      ['a point off its curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
+      ['a key of an unknown type', { kty: 'XYZ', kid: 'k' }, false],
       ['null', null, false],
     ]
     for (const [what, key, usable] of rows) {

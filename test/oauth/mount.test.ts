@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       ['X-Forwarded-Host', ['Host', 'localhost', 'X-Forwarded-Host', 'evil.example', 'X-Forwarded-Proto', 'http']],
       ['Forwarded', ['Host', 'localhost', 'Forwarded', 'host=evil.example;proto=http']],
       ['two Hosts', ['Host', 'localhost:8443', 'Host', 'evil.example']],
-      ['a Host that is no host', ['Host', 'evil.example/@x y']],
+      ['a malformed Host', ['Host', 'evil.example/@x y']],
     ]
     for (const [what, headers] of hostile) {
       it(`the same document for ${what}`, async () => {

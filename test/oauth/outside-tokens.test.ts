@@ -91,7 +91,7 @@ onSqlite((engine) => {
   const wrong: [what: string, change: object, header?: object][] = [
     ['T-JWT-08 another audience', { aud: 'https://other.example' }],
     ['T-JWT-08 an ID token, which is for a client', { aud: 'alpha', scope: undefined }],
-    ['T-JWT-08 an issuer that begins with the trusted one', { iss: `${fields.iss}.evil` }],
+    ['T-JWT-08 an issuer with the trusted one as a prefix', { iss: `${fields.iss}.evil` }],
     ['T-JWT-08 scope as an array', { scope: ['reports:read'] }],
     ['T-JWT-08 no scope', { scope: undefined }],
     ['T-JWT-08 no subject', { sub: undefined }],
@@ -185,7 +185,7 @@ onSqlite((engine) => {
       ['a redirect, which is not followed', () => ({ status: 302 }), /answered with 302/],
       ['a document of another issuer', () => ({ issuer: 'https://evil.example' }), /of another issuer/],
       ['no jwks_uri', () => ({ jwksUri: 1 }), /names no jwks_uri/],
-      ['too much', () => ({ pad: 300_000 }), /more than 262144 bytes/],
+      ['a response that is too large', () => ({ pad: 300_000 }), /more than 262144 bytes/],
       ['a jwks_uri in a private network', () => ({ jwksUri: 'http://10.0.0.1/keys' }), /private or reserved/],
       ['a jwks_uri that is a file', () => ({ jwksUri: 'file:///etc/passwd' }), /absolute https URL/],
     ]

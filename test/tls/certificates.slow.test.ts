@@ -146,7 +146,7 @@ describe('localCertificates on disk', () => {
     empty: () => '',
     'half-written': (pem) => pem.slice(0, pem.length / 2),
     'without its key': (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
-    "with another's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
+    "with another leaf's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
   }
   for (const [name, change] of Object.entries(damage)) {
     it(`replaces a leaf that is ${name}`, async () => {
@@ -186,7 +186,7 @@ describe('localCertificates with a damaged CA', () => {
     ['broken key', /authority\.key holds no/, (f) => writeFileSync(join(f, 'authority.key'), '')],
     ['missing key', /authority\.key cannot be read/, (f) => rmSync(join(f, 'authority.key'))],
     [
-      "another's key",
+      "another CA's key",
       /authority\.key is not the private key of/,
       (f) => writeFileSync(join(f, 'authority.key'), anotherKey()),
     ],

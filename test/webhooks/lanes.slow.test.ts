@@ -16,7 +16,7 @@ const now = Date.parse('2026-03-01T12:00:00.000Z')
 const leaseMs = 30_000
 const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 100 }
 
-describe('admit', () => {
+describe('grant', () => {
   it('allows four calls in flight, and checks again when one ends or its lease expires', () => {
     assert.equal(grant(well, now, laneLimits, leaseMs).count, 4)
     const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, laneLimits, leaseMs)
@@ -70,7 +70,7 @@ describe('admit', () => {
   })
 })
 
-describe('afterTry', () => {
+describe('nextHealth', () => {
   it('counts consecutive failures, pauses from the tenth on, twice as long each time up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {

@@ -198,7 +198,7 @@ describe('post: Retry-After', () => {
   })
 })
 
-describe('post: hostile answers', () => {
+describe('post: hostile responses', () => {
   it('T-SSRF-09 a body that hangs ends the call at its time limit, undelivered', async (t) => {
     const { origin } = await receiver(t, (_request, response) => response.writeHead(200).write('begun'))
     const result = await sending(t)(origin, { timeoutMs: 200 })
