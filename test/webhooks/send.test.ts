@@ -60,7 +60,7 @@ const answering =
     request.resume().on('end', () => response.writeHead(status, sent).end(text))
   }
 
-describe('post: what is sent', () => {
+describe('post: the request', () => {
   it('T-WH-03 the bytes as given, with the given headers and the host of the URL', async (t) => {
     const seen: { request: IncomingMessage; bytes: Buffer }[] = []
     const { port, origin } = await receiver(t, async (request, response) => {
