@@ -171,7 +171,7 @@ describe('plinth serve', () => {
     await stop(again)
   })
 
-  it('Connection: close while draining, 503 with Retry-After at /readyz; ends at once on a second SIGTERM', async () => {
+  it('Connection: close while draining, 503 with Retry-After at /readyz; a second SIGTERM ends it at once', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_DRAIN: '15' })
     const before = await visit(dataDir, `${base}/readyz`)
