@@ -38,7 +38,7 @@ const clientName = 'Large fill'
 const million = 1_000_000
 const say = (line: string): void => void process.stderr.write(`${line}\n`)
 
-/** What cannot be understood on the command line. */
+/** An invalid command-line option. */
 class WrongOption extends Error {}
 
 try {
@@ -87,7 +87,7 @@ function parsed(args: string[]) {
   }
 }
 
-/** Eight digits number the rows in their ids. */
+/** Row ids have eight digits. */
 function whole(name: string, value: string): number {
   const count = /^\d{1,8}$/.test(value) ? Number(value) : Number.NaN
   if (Number.isNaN(count)) throw new WrongOption(`--${name} ${value}: expected a whole number below 100,000,000`)

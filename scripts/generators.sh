@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Generates clients from the OpenAPI document that a service serves, compiles them, and runs a program with each: it lists,
-# creates, updates with If-Match, asks for a report and downloads it (docs/testing.md).
-# Usage: scripts/generators.sh [names of generators]; DOWNLOADS names a folder that keeps what is downloaded.
+# creates, updates with If-Match, requests a report and downloads it (docs/testing.md).
+# Usage: scripts/generators.sh [names of generators]; DOWNLOADS names a folder that caches downloads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 clients=$PWD/scripts/clients
@@ -17,7 +17,7 @@ oapi_codegen_version=v2.8.0
 python_client=0.29.0
 dependency_plugin=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
-# Packages of npm that several tools share.
+# npm packages shared by several tools.
 npm_packages() {
   [ -d "$downloads/npm/node_modules/esbuild" ] && return
   mkdir -p "$downloads/npm"

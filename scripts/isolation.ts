@@ -1,4 +1,4 @@
-/** Whether one abusive client hurts another: see the usage below, and docs/testing.md. */
+/** Measures whether one abusive client affects another: see the usage below, and docs/testing.md. */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -42,7 +42,7 @@ const { values, positionals } = parseArgs({
   },
 })
 
-/** Why a scenario fails; empty when it passes. */
+/** Why a scenario fails; empty if it passes. */
 function violations({ observation }: IsolationResult): string[] {
   const { p99Ms, cut, undelivered, deliveries, slowestDeliveryMs, slowestDownloadMs, failures } = observation
   const rules: [boolean, string][] = [
@@ -56,7 +56,7 @@ function violations({ observation }: IsolationResult): string[] {
   return rules.flatMap(([isBroken, text]) => (isBroken ? [text] : []))
 }
 
-/** The database of an earlier run that was kept, or a new one, filled. */
+/** The filled database of an earlier run, or a new one. */
 async function filledDatabase(folder: string): Promise<Filled> {
   const file = join(folder, 'filled.json')
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Filled

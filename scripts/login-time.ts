@@ -1,10 +1,10 @@
 /**
- * Whether the time of a refused login tells if an account exists (T-AUTH-03): as many tries at a known as at an unknown
- * address, in random order, compared by the Mann-Whitney U test. Run it on a machine that does nothing else:
+ * Tests whether the time of a refused login reveals if an account exists (T-AUTH-03): as many attempts at a known as at an
+ * unknown address, in random order, compared by the Mann-Whitney U test. Run it on an otherwise idle machine:
  *
- *   node scripts/login-time.ts [tries of each kind, 500 by default]
+ *   node scripts/login-time.ts [attempts of each kind, default 500]
  *
- * It exits with 1 when the two can be told apart (p <= 0.01).
+ * Exits with 1 if the two can be distinguished (p <= 0.01).
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -64,7 +64,7 @@ function mannWhitney(one: number[], other: number[]): number {
   return 2 * (1 - normal(Math.abs(u - mean) / deviation))
 }
 
-/** The distribution function of the normal distribution (Abramowitz and Stegun 26.2.17). */
+/** The cumulative distribution function of the normal distribution (Abramowitz and Stegun 26.2.17). */
 function normal(z: number): number {
   const t = 1 / (1 + 0.2316419 * z)
   const tail = t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))

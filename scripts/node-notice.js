@@ -1,5 +1,5 @@
-// Run by npm after an installation, in place of npm's own warnings, which .npmrc switches off: on an old Node.js they are one
-// for nearly every package, and again before each `npx`, although everything here runs on the Node.js that `npm ci` installs.
+// Run by npm after an installation, instead of npm's own warnings, which .npmrc disables: an old Node.js gets one for nearly
+// every package, and again before each `npx`, although everything here runs on the Node.js that `npm ci` installs.
 const { npm_command: command, npm_config_user_agent: agent = '' } = process.env
 const needed = 24
 const ofNpm = Number(/\bnode\/v(\d+)/.exec(agent)?.[1])

@@ -1,12 +1,12 @@
 /**
- * Reports of 100,000 and of 1,000,000 users in every format that has no bound, from the start of a service of its own to
- * the check of each file by a reader that is not ours: `sqlite3` for CSV, Python's zipfile and XML parser for XLSX,
- * JSON.parse for the others; each report is made three times in a row. Meanwhile one client reads a user after the other:
+ * Creates reports of 100,000 and of 1,000,000 users in every format without a size limit, each three times in a row, on a
+ * service of its own, and checks each file with an independent reader: `sqlite3` for CSV, Python's zipfile and XML parser
+ * for XLSX, JSON.parse for the others. Meanwhile one client reads users one after another:
  *
  *   node scripts/report-size.ts [rows of the small run, rows of the large one]
  *
- * It exits with 1 when a file is not whole, when memory exceeds 300 MiB or grows with the rows by more than 40 MiB, or when
- * the 99th percentile of the reads more than doubles in the large run; the small one is little more than its beginning.
+ * Exits with 1 if a file is incomplete, if memory exceeds 300 MiB or grows by more than 40 MiB with the rows, or if the 99th
+ * percentile of the reads more than doubles in the large run; the small run ends too soon for that comparison.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -31,7 +31,7 @@ const place = openWorkplace()
 const failures: string[] = []
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-/** All formats with so many users; returns the most memory that the service took. */
+/** Runs all formats with this many users; returns the peak memory of the service. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
   const service = await startService(place, options, false, { name: String(rows) })
@@ -108,7 +108,7 @@ async function completed(service: Service, format: string): Promise<Task> {
   }
 }
 
-/** Reads users until something has ended; returns the 99th percentile in ms. */
+/** Reads users until `until` settles; returns the 99th percentile in ms. */
 async function reads(service: Service, until: Promise<unknown>): Promise<number> {
   const headers = { ...(await bearer(service)), ...proxied(false) }
   const agent = new Agent({ keepAlive: true })
@@ -144,7 +144,7 @@ async function download(service: Service, taskId: string, file: string) {
   return { digest: String(answer.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** Each counts the rows of a file, and fails where one is not what was put in. */
+/** Each reader counts the rows of a file and fails if one differs from the input. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(
@@ -155,7 +155,7 @@ const readers: Record<string, (file: string) => Promise<number>> = {
       ]),
     ),
   ndjson: (file) => lines(file, (line) => line),
-  // One row on each line, between the brackets.
+  // One row per line, between the brackets.
   json: (file) => lines(file, (line) => line.replace(/^\[|[\],]+$/g, '')),
   xlsx: async (file) => Number(output('python3', ['-c', countXlsx, file])),
 }

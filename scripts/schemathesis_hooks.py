@@ -36,7 +36,7 @@ def settle_query(query):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # Responses are checked whole; what `fields` leaves of them has a test (test/http/fields-everywhere.test.ts).
+    # Only full responses are checked; partial ones have their own test (test/http/fields-everywhere.test.ts).
     query = case.query or {}
     if isinstance(query.get("fields"), str):
         del query["fields"]
@@ -47,9 +47,9 @@ def before_call(context, case, kwargs):
         case.path_parameters["id"] = "nobody"
     headers = case.headers or {}
     for name, value in list(headers.items()):
-        # An id taken from an answer may be a number, which the tool would send as it is; a header is text.
+        # An id from a response may be a number, which the tool would send unconverted; a header must be a string.
         if isinstance(value, (int, float)):
             headers[name] = str(value)
-        # A key that was used before belongs to the body that it was sent with (422).
+        # Reusing a key with a different body gives 422.
         elif name.lower() == "idempotency-key" and WELL_FORMED_KEY.fullmatch(value):
             headers[name] = str(uuid.uuid4())

@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: starts a service of their own with an empty database, and stops it when they end.
+# Sourced by other scripts: starts a service with an empty database and stops it when the script ends.
 # Sets `folder` (a temporary one, removed at the end), `base`, `authority` (a PEM file), `token` with every scope.
 folder=$(mktemp -d)
 port=${PORT:-$((20000 + RANDOM % 20000))}
@@ -13,7 +13,7 @@ service=$!
 stop_service() {
   kill "$service" 2>/dev/null || true
   wait "$service" 2>/dev/null || true
-  # Go keeps the modules it downloads without permission to write.
+  # Go makes its module cache read-only.
   chmod -R u+w "$folder" && rm -rf "$folder"
 }
 trap stop_service EXIT

@@ -40,7 +40,7 @@ function whole(name: 'cycles' | 'rate' | 'connections' | 'drain' | 'seed'): numb
   return value
 }
 
-/** Chance that comes out the same for the same seed (mulberry32). */
+/** Random numbers, reproducible by their seed (mulberry32). */
 function chance(seed: number): () => number {
   let state = seed
   return () => {

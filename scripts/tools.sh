@@ -1,11 +1,11 @@
-# Sourced by generators.sh and linters.sh after service.sh: how tools are downloaded, run, and reported.
+# Sourced by generators.sh and linters.sh after service.sh: downloads and runs tools, and reports their results.
 downloads=${DOWNLOADS:-$folder/downloads}
 mkdir -p "$downloads"
 PATH=$PATH:/usr/local/go/bin
 node=$(command -v node)
 
 online() { timeout 120 "$@"; }
-# Only the programs trust the service's authority.
+# Only programs run by this trust the service's authority.
 trusting() { NODE_EXTRA_CA_CERTS=$authority SSL_CERT_FILE=$authority "$@"; }
 # A tool's exit status: 0 passed, 77 skipped with the reason as its last line, anything else failed.
 skip() { echo "$*"; exit 77; }
@@ -23,8 +23,8 @@ virtual_environment() {
 
 has_go() { command -v go >/dev/null || skip 'there is no Go'; }
 
-# Runs tools, each a name and what is said of its version, in a folder of its own by the function run_<name>; after `--` the
-# names of those to run, all without one. Prints a line for each and the log of those that fail.
+# Runs tools, each given as a name and its version text, by the function run_<name> in a folder of its own; after `--` the
+# names of those to run, default all. Prints a line for each and the log of each failure.
 run_tools() {
   local offered=() failed=0 tool name version started status
   while [ "$1" != -- ]; do offered+=("$1"); shift; done
@@ -34,7 +34,7 @@ run_tools() {
     [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
     started=$SECONDS status=0
     mkdir "$folder/$name"
-    # A shell of its own: `set -e` ends nothing inside of a condition.
+    # A subshell, because `set -e` has no effect inside a condition.
     set +e
     (set -e; cd "$folder/$name"; "run_${name//-/_}") >"$folder/$name.log" 2>&1
     status=$?

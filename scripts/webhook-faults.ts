@@ -57,7 +57,7 @@ async function run(events: number, healthyEvents: number, kills: number, seed: n
   if (kills > 0) await inPlace(async (place) => say(JSON.stringify(await killRun(place, { kills, seed, say }))))
 }
 
-/** A new, empty database for one part of the run. */
+/** Runs a part of the test on a new, empty database. */
 async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
   const place = await (values.postgres ? postgresPlace(values.postgres) : sqlitePlace())
   await work(place).finally(place.remove)

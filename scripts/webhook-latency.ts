@@ -1,10 +1,10 @@
 /**
- * How soon a webhook is called in an idle service: from the moment the request that causes the event is sent, its commit
- * included, to the first byte at the receiver.
+ * Measures the webhook latency of an idle service: from sending the request that causes the event, including its commit, to
+ * the first byte at the receiver.
  *
- *   node scripts/webhook-latency.ts [events, 200 by default]
+ *   node scripts/webhook-latency.ts [events, default 200]
  *
- * It exits with 1 when the median is 20 ms or more.
+ * Exits with 1 if the median is 20 ms or more.
  */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'

@@ -52,48 +52,48 @@ import { webhookKeySet } from './webhooks/secret-routes.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
 
 export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
-  /** What is served. */
+  /** The definition to serve. */
   definition: Definition
   verify: Verify
-  /** What `verify` is told by. */
+  /** Revocation count used by `verify`. */
   endings?: Endings
-  /** The authorization server, where this process is one. */
+  /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
   people: People
-  /** The client as which the API reference logs people in, where it does. */
+  /** The client used to log in from the API reference, if any. */
   docsClientId?: string | null
-  /** Reads X-API-Key. */
+  /** Looks up X-API-Key. */
   readApiKey?: ReadApiKey
-  /** What was refused, and secrets that travelled in the clear, are told here. */
+  /** Audits rejected requests, and credentials sent over plain HTTP. */
   audit?: Pick<Audit, 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
-  /** The service's origin, as clients see it. */
+  /** The service's public origin. */
   baseUrl: string
-  /** Key and certificate; without them the service speaks plain HTTP behind a proxy that speaks HTTPS. */
+  /** Key and certificate; null for plain HTTP behind a proxy that terminates TLS. */
   tls: ServerOptions | null
   clock?: Pick<SharedClock, 'isUsable'>
   trustedProxies: readonly string[]
-  /** The origins whose pages may call. */
+  /** Allowed CORS origins. */
   corsOrigins: readonly string[]
-  /** How much is too much, and where it is counted; without it nothing is limited. */
+  /** Rate limits and their counters; without them nothing is limited. */
   limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
-  /** Without it nothing is given up under load. */
+  /** Without it no request is rejected under load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
   /** Aborted when the service begins to stop. */
   stopping?: AbortSignal
-  /** The release, as the OpenAPI document names it. */
+  /** The release, for the OpenAPI document. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
-  /** Told of each answered request whose client is known. */
+  /** Called for every response to a known client. */
   count: (clientId: string) => void
-  /** Told of each answered request to a deprecated version; null for one without a known client. */
+  /** Called for every response of a deprecated version; `null` when the client is anonymous. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
-/** The HTTP service on one page: policies in the order a request meets them, then what is served. */
+/** The HTTP service on one page: policies in the order they apply to a request, then the routes. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
@@ -138,7 +138,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** What the service says about itself, whatever the version. */
+/** Routes about the service itself, independent of versions. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
   const { definition, lives, baseUrl, db, clock, now, version = 'development' } = options
   const { stopping = new AbortController().signal } = options
@@ -154,7 +154,7 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(home, { frame, ...paths, hasDiscovery: options.provider !== null, version })
 }
 
-/** The authorization server and its pages, where this process is one. */
+/** The authorization server and its pages, if this process runs one. */
 async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: Access): Promise<void> {
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
@@ -168,13 +168,13 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(invitationPage, pages)
 }
 
-/** What counts requests, where anything is limited. */
+/** The rate limiter, if anything is limited. */
 function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
   const onError = (error: unknown) => log.fault(error, 'limits')
   return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
-/** The access log, which also counts for each client, and who still calls a deprecated version. */
+/** The access log, which also counts calls per client and calls to deprecated versions. */
 function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {

@@ -19,25 +19,25 @@ import type { Stores } from './stores.ts'
 
 export interface AuthorizationOptions {
   config: Config
-  /** Every scope there is. */
+  /** All scopes. */
   scopes: Scopes
   stores: Pick<Stores, 'db' | 'sealer'>
-  /** Where clients reach the service: issuer and audience of its tokens. */
+  /** Public URL of the service: issuer and audience of its tokens. */
   baseUrl: string
   audit: Audit
-  /** What ends tokens in this process. */
+  /** Counts revocations in this process. */
   endings: Endings
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Milliseconds that have passed, whatever is done to the clock. */
+  /** Monotonic clock in ms. */
   monotonic: () => number
   report: (error: unknown) => void
 }
 
-/** Ten times as many from one place in development: a client's tests log in there, too. */
+/** In development ten times as many attempts from one network: a client's tests log in there, too. */
 const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAndAccount: 1_000 }
 
-/** Who may do what: the judge of tokens, the part about people, the authorization server where this process is one. */
+/** Token verification, user accounts, and the authorization server if this process runs one. */
 export async function openAuthorization(options: AuthorizationOptions) {
   const { config, scopes, stores, baseUrl, audit, endings, now, monotonic, report } = options
   const { db, sealer } = stores
@@ -81,7 +81,7 @@ function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit 
 const sharedSecret = ({ jwtSharedSecret }: Config) =>
   jwtSharedSecret === null ? null : createSecretKey(Buffer.from(jwtSharedSecret))
 
-/** What only comes from outside when a setting names it. */
+/** Scopes that tokens of a trusted issuer have only if a setting names them. */
 const reserved = ['admin', 'audit:read']
 
 function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOptions): TrustedIssuer | null {

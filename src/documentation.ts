@@ -7,8 +7,8 @@ import { TaskView } from './reports/schemas.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * The OpenAPI documents by their paths: each version has its own, and the first of those that are served is also in the
- * document of the whole service, with what belongs to no version.
+ * The OpenAPI documents by path: one per version; the document of the whole service contains the first served version and
+ * everything outside the versions.
  */
 export function documentation(
   definition: Definition,
@@ -30,7 +30,7 @@ export function documentation(
 
 const documentPath = (version: string) => `/${version}/openapi.json`
 
-/** What the documents tell besides the facts of the routes. */
+/** Parts of the documents that do not come from the route config. */
 function commonFacts({ info, scopes, events, collections }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
@@ -44,7 +44,7 @@ function commonFacts({ info, scopes, events, collections }: Definition) {
   }
 }
 
-/** What the policies of `app.ts` add to every operation. */
+/** Added to every operation: the effects of the policies in `app.ts`. */
 export const everywhere: Everywhere = {
   headers: [
     'X-Request-Id',

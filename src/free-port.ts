@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 
-/** A port the system chose and nobody listens on: tokens and links name it, so it must be known before listening. */
+/** A free port chosen by the system: tokens and links contain it, so it must be known before listening. */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const server = createServer().listen(0, host)
   await once(server, 'listening')

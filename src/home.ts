@@ -6,11 +6,11 @@ import type { Frame } from './http/pages/layout.ts'
 
 export interface HomeOptions {
   frame: Frame
-  /** The paths of the resources that are served, without their collections' prefix, by their names. */
+  /** Paths of the served resources by name, without their collections' prefix. */
   resources: Readonly<Record<string, string>>
   /** The paths of the OpenAPI documents. */
   documents: readonly string[]
-  /** Whether the authorization server is here. */
+  /** Whether the authorization server runs here. */
   hasDiscovery: boolean
   /** The release. */
   version: string
@@ -28,7 +28,7 @@ const Index = Type.Object({
 
 const discoveryPath = '/.well-known/openid-configuration'
 
-/** GET /: what this is and where everything about it is, as a page for browsers or as JSON, by Accept. */
+/** GET /: what the service is and links to everything about it, as HTML or JSON by Accept. */
 export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   const about = { operationId: 'readIndex', summary: 'Where everything is', tags: ['meta'] }
   const content = { 'application/json': { schema: Index }, 'text/html': { schema: Type.String() } }
@@ -42,7 +42,7 @@ export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   })
 }
 
-/** JSON unless a page is asked for more, as browsers do: what says nothing of it is a program. */
+/** JSON unless Accept prefers HTML, as browsers do. */
 const prefersPage = (accept = '*/*') => quality(accept, 'text/html') > quality(accept, 'application/json')
 
 function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {

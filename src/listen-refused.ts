@@ -1,4 +1,4 @@
-/** Where a listener should have opened, and the setting that its port is from. */
+/** The address of a listener, and the setting of its port. */
 interface Place {
   host: string
   port: number
@@ -13,7 +13,7 @@ const explanations: Record<string, (place: Place) => string> = {
   ENOTFOUND: () => `no such host is known; ${otherHost}`,
 }
 
-/** Throws why a listener did not open and what to do about it; an error of another kind as it is. */
+/** Throws an error that says why a listener did not open and how to fix it; rethrows other errors. */
 export const refuseListening =
   (place: Place) =>
   (error: NodeJS.ErrnoException): never => {

@@ -15,19 +15,19 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
   onRefused: ConnectionLimits['onRefused']
 }
 
-/** Where the service is reached. */
+/** The listeners of the service. */
 export interface Listeners {
   open: () => Promise<void>
   /**
-   * Stops in stages: for the configured time requests are still taken and each answer ends its connection, then nothing
-   * listens and each connection ends when no request is under way on it; 22 seconds after the call the rest is cut.
+   * Stops in stages: for the configured time it still accepts requests, closing the connection after each response; then it
+   * stops listening and closes idle connections; 22 seconds after the call it closes the rest.
    */
   close: () => Promise<void>
 }
 
 const cutMs = 22_000
 
-/** The HTTPS listener, or the plain one behind a proxy, and where it is configured the one that redirects. */
+/** The HTTPS listener, or the plain one behind a proxy, plus the redirecting one if configured. */
 export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config
   const redirects = httpPort !== 0 && config.tls === 'on'

@@ -8,7 +8,7 @@ import { type Config, readConfig, unknownSettings } from './config/config.ts'
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
 let read: Config | undefined
-/** The settings, read once; names that are none of them are reported. */
+/** The configuration, read once; warns of unknown settings. */
 function configuration(): Config {
   if (read) return read
   read = readConfig(process.env)
@@ -18,7 +18,7 @@ function configuration(): Config {
 const definitionHelp =
   'file whose default export is made by service(); without it PLINTH_DEFINITION, "plinth" in package.json, or service.ts here'
 
-/** What is served, and the file it is from; one that is not named but found in this folder is reported. */
+/** The definition and its file; prints which file it found if none was named. */
 async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
   const { findDefinition, loadDefinition } = await import('./cli/load-definition.ts')
   const { file, isFound } = findDefinition(named ?? config.definitionFile, process.cwd())
@@ -26,7 +26,7 @@ async function definition(config: Config, named?: string): Promise<LoadedDefinit
   return { file, definition: await loadDefinition(file) }
 }
 
-// Commands are loaded when they run: help is quick, and the service does not carry the demo in memory.
+// Commands are loaded lazily: help is quick, and the service does not keep the demo in memory.
 const program = new Command('plinth')
   .description('A self-hosted REST service: resources, reports, webhooks and an OAuth 2.0 server behind one address')
   .version(version)
@@ -61,7 +61,7 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 const served = async () => (await definition(configuration())).definition
-/** Groups of commands: only the one that is named is loaded. */
+/** Command groups: only the one used is loaded. */
 const groups: [name: string, summary: string, load: () => Promise<Command>][] = [
   [
     'clients',
@@ -100,18 +100,18 @@ for (const [name, summary, load] of groups) {
   program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
-// Whatever a command writes is for its user alone.
+// Files created by any command are private to its user.
 process.umask(0o077)
 loadDotEnv()
 try {
   await program.parseAsync()
 } catch (error) {
   process.stderr.write(`plinth: ${failureText(error)}\n`)
-  // 2 where something outside of the service must be set right before it can start.
+  // Exit code 2: the environment must be fixed before the service can start.
   process.exitCode = (error as { exitCode?: number } | null)?.exitCode ?? 1
 }
 
-/** Settings of `.env` in the current folder, below those of the environment. */
+/** Loads `.env` in the current folder; environment variables take precedence. */
 function loadDotEnv(): void {
   try {
     process.loadEnvFile()

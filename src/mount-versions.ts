@@ -28,22 +28,22 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
 import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
-/** What every version works with; which events there are is told by the definition. */
+/** Options shared by all versions; the events come from the definition. */
 export type VersionOptions = CollectionOptions &
   ReportsOptions &
   InvitationRouteOptions &
   Omit<WebhooksOptions, 'events'> &
   Omit<AdminOptions, 'scopes'> & {
     later: Later
-    /** Every version there is or was, and what becomes of it. */
+    /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
-    /** How many event streams and waiting requests, and how many downloads, an account may have open in this process. */
+    /** Maximum event streams and waiting requests, and maximum downloads, per account in this process. */
     maxWaiters?: number
     maxDownloads?: number
   }
 
-/** Serves every version of a definition under its prefixes, retired ones aside. */
+/** Serves every version of a definition under its prefixes, except retired ones. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
   const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
   const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
@@ -75,7 +75,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
-/** Where the lists of the first version that is served are, by their names. */
+/** The paths of the lists in the first served version, by resource name. */
 export function resourcePaths({ versions }: Definition, lives: readonly VersionStatus[]): Record<string, string> {
   const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
   const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
@@ -90,11 +90,11 @@ export const enclosingPrefixes = ({ versions }: Definition): string[] =>
     .filter(({ lists }) => lists === 'object')
     .flatMap(({ prefixes }) => prefixes)
 
-/** The list of each resource, and whether everybody may read it. */
+/** The list of each resource, and whether reading it is public. */
 export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
   collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
-/** The report types: one for each resource, those declared, and two about the service itself. */
+/** The report types: one per resource, the declared ones, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
   const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
   return [...ofTables, ...declared, activity, deliveries]

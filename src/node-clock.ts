@@ -5,17 +5,17 @@ import type { Database } from './storage/database.ts'
 export interface NodeClockOptions {
   db: Database
   log: Logger
-  /** This machine's clock, in milliseconds since the epoch. */
+  /** The system clock in epoch ms. */
   wall: () => number
-  /** Milliseconds that have passed, whatever is done to the clock. */
+  /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Told when this machine's clock was moved. */
+  /** Called when the system clock was changed. */
   onMoved: () => void
 }
 
 const measureMs = 5_000
 
-/** Makes the clock of a running node, and compares it with the database's every five seconds, in the log where they differ. */
+/** Creates the clock of a running node. Compares it with the database's every five seconds and logs differences. */
 export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<SharedClock & { close: () => void }> {
   const clock = sharedClock({ ...options, onDrift: (notice) => tell(log, notice) })
   await clock.measure()
@@ -23,7 +23,7 @@ export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<
   return { ...clock, close: () => clearInterval(timer) }
 }
 
-/** One measurement at a time. While the database is away, which readiness tells, it is said once. */
+/** Runs one measurement at a time. Logs once that the database is unavailable; readiness reports it as well. */
 function measuring({ measure }: SharedClock, log: Logger): () => Promise<void> {
   let isUnderWay = false
   let isFailing = false

@@ -19,7 +19,7 @@ import { webhookSending } from './webhook-sending.ts'
 import { sender } from './webhooks/dispatch/http-client.ts'
 import { webhookKeys } from './webhooks/secrets.ts'
 
-/** Has something closed at the end; what was opened last is closed first. */
+/** Registers a closer; closers run in reverse order. */
 export type OnClose = (closer: () => unknown) => void
 
 interface Opening extends Stores {
@@ -33,7 +33,7 @@ interface Opening extends Stores {
 
 const hourMs = 3_600_000
 
-/** What both the HTTP service and the background service work with. */
+/** The parts used by both the HTTP service and the background worker. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
   const { db, sealer, version, log, onClose, wall, monotonic } = opening
   const endings: Endings = { count: 0 }
@@ -73,6 +73,6 @@ export async function openParts(config: Config, definition: Definition, opening:
   }
 }
 
-/** Where calls are counted; what becomes of a store that is away is a warning, not a fault. */
+/** Opens the rate-limit counters; an unavailable store is logged as a warning, not an error. */
 const openLimits = ({ redisUrl }: Config, now: () => number, { db, log, later }: Opening) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })

@@ -1,7 +1,4 @@
-/**
- * What `import … from 'plinth'` gives: all that the author of a service needs, and nothing else. Whatever is not here may
- * change in any release.
- */
+/** The public API: everything exported by `import … from 'plinth'`. All other modules may change in any release. */
 export { type TSchema, Type } from 'typebox'
 export { books } from './catalog/books.ts'
 export { products } from './catalog/products.ts'

@@ -5,8 +5,9 @@ const ofOthers = 0o077
 const sticky = 0o1000
 
 /**
- * Takes every right of group and others from files and folders of ours, as far as they are there. Throws `ConfigError` in
- * production for the first one of which that cannot be done, such as another user's, or one on a volume that keeps no rights.
+ * Removes all permissions of group and others from the service's files and folders, as far as they exist. Throws
+ * `ConfigError` in production for the first one where that fails, such as another user's, or one on a volume without
+ * permissions.
  */
 export function keepPrivate(production: boolean, ...paths: string[]): void {
   for (const path of paths) {
@@ -23,14 +24,14 @@ export function keepPrivate(production: boolean, ...paths: string[]): void {
   }
 }
 
-/** Undefined where nobody else has a right, or nothing is there. Windows has no such rights. */
+/** Undefined if others have no permission, or nothing exists there. Windows has no such permissions. */
 function openToOthers(path: string): Stats | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })
   const isOpen = stats !== undefined && (stats.mode & ofOthers) !== 0
   return isOpen && process.platform !== 'win32' ? stats : undefined
 }
 
-/** Why it could not be done; undefined where it was. A folder for everybody, such as /tmp, is left as it is. */
+/** Why it failed; undefined on success. Leaves a folder shared by everyone, such as /tmp, unchanged. */
 function tightened(path: string, { mode }: Stats): string | undefined {
   if ((mode & sticky) !== 0) return 'it is a folder for everybody'
   try {

@@ -5,8 +5,9 @@ import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
- * Opens the stores of a process that serves. Of a SQLite file it is the only one, or this throws `DatabaseInUse`; so what
- * an earlier process had claimed is free at once. `close` also lets the next process in. Rejects with nothing left open.
+ * Opens the stores of a serving process. It must be the only one on a SQLite file, otherwise this throws `DatabaseInUse`; so
+ * it can release claims of an earlier process at once. `close` also lets the next process in. Rejects with nothing left
+ * open.
  */
 export async function openServedStores(
   config: Config,

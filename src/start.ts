@@ -21,12 +21,12 @@ import { startWork } from './worker.ts'
 
 /** A running service. */
 export interface Service extends Stores {
-  /** Where clients reach it. */
+  /** The URL at which clients reach it. */
   baseUrl: string
   log: Logger
-  /** The certificate to trust, when the service made its own. */
+  /** The CA certificate to trust, if the service created its own. */
   authorityFile: string | null
-  /** Stops taking work, ends what is under way, gives back leases; resolves when nothing is left running. */
+  /** Stops accepting work, finishes what is in progress, releases leases; resolves when nothing is running. */
   close: () => Promise<void>
 }
 
@@ -38,7 +38,7 @@ const later = (ms: number, run: () => void) => {
 }
 const drainMs = 18_000
 
-/** Starts a definition as configured; resolves when requests are answered, rejects with nothing left open. */
+/** Starts a definition as configured; resolves when it accepts requests, rejects with nothing left open. */
 export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
   const close = async () => {
@@ -52,7 +52,7 @@ export async function startService(config: Config, definition: Definition, versi
   }
 }
 
-/** Opens part after part; what is opened last is closed first. */
+/** Opens the parts in order; they close in reverse order. */
 async function start(given: Config, definition: Definition, version: string, onClose: OnClose) {
   const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
   const lives = versionLives(definition, config.versions)
@@ -67,7 +67,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   const clocks = { wall, monotonic, later }
   const parts = { lives, ...(await openParts(config, definition, { ...stores, ...clocks, version, log, onClose })) }
   const { endings, now } = parts
-  // Stopped together with the listeners; or alone, when the start fails before there are any.
+  // Stopped together with the listeners, or alone if the start fails before they exist.
   let stopped: Promise<void> | undefined
   const stopQueue = (lastAdded?: Promise<void>) => {
     stopped ??= parts.queue.stop(drainMs, lastAdded)

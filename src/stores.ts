@@ -12,24 +12,24 @@ import { openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/driver.ts'
 
-/** A store opened as the configuration says, its schema up to date. */
+/** The open database with an up-to-date schema, its encryption and the data folder. */
 export interface Stores {
   db: Database
   sealer: Sealer
   dataDir: string
-  /** What was done to bring the schema up to date: names of migrations, then statements for declared tables. */
+  /** What the schema update did: names of migrations, then statements for declared tables. */
   migrations: readonly string[]
 }
 
 /**
- * Opens the database and the keys, making what the first run lacks, the tables of declared resources included. Rejects
- * with nothing left open.
+ * Opens the database and the keys; creates what the first run needs, including tables of declared resources. Rejects with
+ * nothing left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   return openStoresIn(config, dataFolder(config), tables)
 }
 
-/** The same in a data folder that `dataFolder` has made; `onError` receives what later fails in the background. */
+/** The same in a data folder created by `dataFolder`; `onError` receives later background errors. */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
@@ -45,7 +45,7 @@ export async function openStoresIn(
   return { db, dataDir, sealer: seals, migrations }
 }
 
-/** Makes the data folder, and keeps it, the database and the results, wherever they are, from other users. */
+/** Creates the data folder, and makes it, the database and the results, wherever they are, inaccessible to other users. */
 export function dataFolder(config: Config): string {
   const dataDir = resolve(config.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })

@@ -4,8 +4,8 @@ import { ConfigError } from './startup-errors.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * The life of every version: those that a definition serves, as planned, else active; and those that were served once and
- * are retired. In the order of their numbers. Throws `ConfigError` for plans that do not fit what is served.
+ * The lifecycle of every version, by number: served versions as planned, by default active; and retired ones that are no
+ * longer served. Throws `ConfigError` for plans that do not match the definition.
  */
 export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
   const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(
@@ -34,11 +34,11 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
 
 const numberOf = (name: string) => Number(name.slice(1))
 
-/** What paths of v1 without a prefix begin with. */
+/** The first path segments of v1 if it has no prefix. */
 const bareSegments = (v1: Definition['versions'][string] | undefined): string[] =>
   v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
 
-/** From every version that ends, its successors must lead to one that goes on. */
+/** Throws unless the successors of each ending version lead to one that stays. */
 function refuseDeadEnd(
   { version, status, successor }: VersionStatus,
   lives: readonly VersionStatus[],

@@ -3,7 +3,7 @@ import type { Config } from './config/config.ts'
 import { failureLog } from './webhooks/dispatch/failure-log.ts'
 import { laneLimits } from './webhooks/queue/endpoint-queue.ts'
 
-/** How deliveries are sent, as configured, and what the operator's log says of it. */
+/** Webhook dispatch as configured, and its logging. */
 export function webhookSending(config: Config, log: Logger, now: () => number) {
   const { webhookTimeoutSeconds, webhookInFlight, webhookRate, webhookMaxWaiting: maxWaiting } = config
   return {

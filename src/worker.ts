@@ -43,20 +43,20 @@ export interface WorkerOptions {
   taskSeconds: number
   sender: Sender
   webhookKeys: WebhookKeys
-  /** Seconds before each try of a delivery. */
+  /** Seconds before each attempt of a delivery. */
   schedule: readonly number[]
-  /** What each endpoint is spared of. */
+  /** Per-endpoint delivery limits. */
   lanes: EndpointLimits
-  /** The longest that a call may take, in ms. */
+  /** Maximum duration of a call in ms. */
   callMs: number
-  /** How many deliveries of one owner may wait. */
+  /** Maximum waiting deliveries per owner. */
   maxWaiting: number
-  /** Get what the operator's log says of calls that fail, and of deliveries that were dropped. */
+  /** Log failed calls and dropped deliveries. */
   onCalled: NonNullable<DispatchOptions['onCalled']>
   onDropped: NonNullable<BoundOptions['onDropped']>
   version: string
   now: () => number
-  /** Milliseconds that have passed, whatever is done to the clock. */
+  /** Monotonic clock in ms. */
   monotonic: () => number
   random: RandomBytes
   jitter: () => number
@@ -64,8 +64,8 @@ export interface WorkerOptions {
 }
 
 /**
- * The background service on one page: each kind of job and what does it, what sends deliveries, and what is swept. Returns
- * how to stop all but the queue: deliveries under way may end for up to so many ms, the rest is given back.
+ * The background worker on one page: job handlers, webhook dispatch, and sweeps. Returns a function that stops all but the
+ * queue: deliveries in flight may take up to so many ms, then the rest is released.
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
@@ -102,15 +102,15 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   }
 }
 
-/** Calls under way in this process: enough that a hundred dead endpoints, each with its few calls, leave hands free. */
+/** Maximum calls in flight in this process: a hundred dead endpoints, each with its few calls, leave slots free. */
 const hands = 512
-/** Between the longest call and the end of its lease: time to record it. */
+/** From the longest call to the end of its lease: time to record it. */
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
 /**
- * Gives back what a process had claimed that is gone, so that work goes on at once instead of when the leases lapse. Only
- * for a database that no other process works on.
+ * Releases the claims of a process that is gone, so that work continues at once instead of when the leases expire. Only for
+ * a database that no other process uses.
  */
 export async function takeOver(db: Database, now: () => number): Promise<void> {
   await freeJobs(db)
@@ -120,8 +120,8 @@ export async function takeOver(db: Database, now: () => number): Promise<void> {
 type Sweep = () => Promise<unknown>
 
 /**
- * Runs the sweeps one after the other, again and again, all of a round at one moment of the given clock; a failed one is
- * reported and tried again next time.
+ * Runs the sweeps one after another, repeatedly; all of a round see the same time of the given clock. Reports a failed sweep
+ * and retries it next time.
  */
 function sweepEvery(
   ms: number,

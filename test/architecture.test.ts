@@ -7,7 +7,7 @@ const cwd = new URL('../src', import.meta.url).pathname
 const texts = new Map(globSync('**/*.ts', { cwd }).map((path) => [path, readFileSync(`${cwd}/${path}`, 'utf8')]))
 const page = readFileSync(new URL('../docs/architecture.md', import.meta.url), 'utf8')
 
-/** The tiers from the ground up (docs/architecture.md): a folder imports from its own tier only itself, and from lower ones. */
+/** The tiers, lowest first (docs/architecture.md): a folder may import itself and lower tiers. */
 const tiers = [
   ['http', 'storage'],
   ['queue'],
@@ -15,7 +15,7 @@ const tiers = [
   ['openapi'],
   ['oauth', 'reports', 'resources', 'webhooks'],
 ]
-/** Errors that end a start are thrown by every tier. */
+/** Startup errors may be thrown by every tier. */
 const knownToAll = 'startup-errors.ts'
 
 const importsOf = (path: string, text: string) =>
@@ -26,7 +26,7 @@ const paths = (broken: (path: string, text: string) => boolean) =>
   [...texts].filter(([path, text]) => broken(path, text)).map(([path]) => path)
 
 const top = (path: string) => path.split('/')[0] as string
-/** Everything that is in no tier is assembly, above all of them. */
+/** Everything outside these tiers is assembly, above all of them. */
 const tierOf = (path: string) => {
   const tier = tiers.findIndex((folders) => folders.includes(top(path)))
   return tier === -1 ? tiers.length : tier
@@ -38,7 +38,7 @@ function mayImport(path: string, target: string): boolean {
   return other < own || own === tiers.length || top(path) === top(target)
 }
 
-/** The circles of imports, types included: sets of files that reach each other (Tarjan). */
+/** Circular imports, including types: sets of files that reach each other (Tarjan). */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = []
   const order = new Map<string, number>()
@@ -81,25 +81,25 @@ describe('the source', () => {
     )
   })
 
-  it('has no circle of imports', () => {
+  it('has no circular imports', () => {
     assert.deepEqual(circles(new Map([...texts].map(([path, text]) => [path, importsOf(path, text)]))), [])
   })
 
-  it('imports only files that exist, by their full name', () => {
+  it('imports only existing files, by their full name', () => {
     assert.deepEqual(
       paths((path, text) => importsOf(path, text).some((target) => !texts.has(target))),
       [],
     )
   })
 
-  it('has at most 200 lines in a file', () => {
+  it('has at most 200 lines per file', () => {
     assert.deepEqual(
       paths((_, text) => text.split('\n').length > 201),
       [],
     )
   })
 
-  it('has at most 20 files in a folder, migrations aside', () => {
+  it('has at most 20 files per folder, except migrations', () => {
     const folders = Map.groupBy(texts.keys(), dirname)
     const crowded = [...folders].filter(([folder, files]) => files.length > 20 && folder !== 'storage/migrations')
     assert.deepEqual(
@@ -108,13 +108,13 @@ describe('the source', () => {
     )
   })
 
-  it('has the folders that docs/architecture.md lists, and no others', () => {
+  it('has exactly the folders that docs/architecture.md lists', () => {
     const listed = [...page.matchAll(/^src\/([a-z/-]*) {2,}\S/gm)].map(([, folder]) => folder as string)
     const folders = new Set([...texts.keys()].map(dirname).map((folder) => (folder === '.' ? '' : folder)))
     assert.deepEqual(listed.sort(), [...folders].sort())
   })
 
-  it('makes revisions in one place, which knows what else a change sets', () => {
+  it('creates revisions in a single place, with everything else a change sets', () => {
     const made = /\brevision: 1\b|\brevision\b['"`)}]*,? *'?\+/
     assert.deepEqual(
       paths((path, text) => !path.startsWith('storage/migrations/') && made.test(text)),

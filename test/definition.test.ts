@@ -17,7 +17,7 @@ const body = Type.Object({
 })
 const declared = { path: '/notes' as const, noun: 'note', body }
 
-/** Authors write JavaScript too: whatever they pass must be refused in words. */
+/** Authors write JavaScript, too: any invalid input must be rejected with a message. */
 const refused = (options: object) => () => collection({ ...declared, ...options } as never)
 const says = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof DefinitionError, String(error))
@@ -28,13 +28,13 @@ const says = (message: RegExp) => (error: unknown) => {
 
 describe('collection', () => {
   const mistakes: [what: string, options: object, message: RegExp][] = [
-    ['a path that is none', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
+    ['a malformed path', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
     ['two segments', { path: '/a/b' }, /one lower-case segment/],
     ['no path', { path: undefined }, /one lower-case segment .*not undefined/],
     ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks', '/tables'].map(
       (path): [string, object, RegExp] => [`the path ${path}`, { path }, /this path belongs to the service itself/],
     ),
-    ['a noun that is none', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
+    ['a malformed noun', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
     ['the noun report', { noun: 'report' }, /the noun 'report' belongs to the service itself/],
     ['an unknown operation', { operations: ['list', 'drop'] }, /operations knows no drop, only list, create/],
     [
@@ -89,13 +89,13 @@ describe('collection', () => {
       /listed cannot take title: hides/,
     ],
     [
-      'hidden fields of what everybody reads',
+      'hidden fields of a public resource',
       { publicRead: true, hides: { fields: ['title'], unless: () => true } },
       /hides cannot go with publicRead/,
     ],
     ['an unknown listed field', { listed: ['id', 'x'] }, /listed names 'x'/],
-    ['a range over text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
-    ['a search in truth', { search: ['done'] }, /search cannot take done: it is no free text/],
+    ['a range on text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
+    ['a search in a boolean', { search: ['done'] }, /search cannot take done: it is no free text/],
     [
       'a sort by an optional field',
       { body: Type.Object({ n: Type.Optional(Type.Integer()) }), sorts: ['n'] },
@@ -106,19 +106,19 @@ describe('collection', () => {
       { body: Type.Object({ code: Type.Optional(Line(1, 9)) }), sorts: ['code'], unique: ['code'] },
       /sorts cannot take code: it is optional, and only text that is not unique/,
     ],
-    ['a filter over unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
+    ['a filter on unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
     [
-      'a filter over an object',
+      'a filter on an object',
       { body: Type.Object({ o: Type.Object({}) }), filters: ['o'] },
       /filters cannot take o: objects and arrays/,
     ],
     [
-      'a filter that every list has',
+      'a filter with a reserved name',
       { body: Type.Object({ limit: Type.Integer() }), filters: ['limit'] },
       /query parameter limit twice/,
     ],
     [
-      'two parameters of one name',
+      'two parameters with the same name',
       { body: Type.Object({ minSize: Type.Integer(), size: Type.Integer() }), filters: ['minSize'], ranges: ['size'] },
       /query parameter minSize twice/,
     ],
@@ -131,15 +131,15 @@ describe('collection', () => {
   const wrongDefaults: [what: string, field: TSchema, place: string][] = [
     ['of another type', Type.Integer({ default: '3' }), 'field'],
     ['that breaks a rule', Type.Integer({ default: 7, maximum: 5 }), 'field'],
-    ['that is none of the values', Type.Enum(['open', 'done'], { default: 'lost' }), 'field'],
-    ['with spaces around it, which are not stored', Type.String({ default: ' x ' }), 'field'],
+    ['that is not one of the values', Type.Enum(['open', 'done'], { default: 'lost' }), 'field'],
+    ['with surrounding spaces, which are not stored', Type.String({ default: ' x ' }), 'field'],
     ['of null', Type.Optional(Type.String({ default: null })), 'field'],
     ['inside an object', Type.Object({ city: Type.String({ default: 1 }) }), 'field.city'],
     ['inside an array', Type.Array(Type.Object({ city: Type.String({ default: 1 }) })), 'field[].city'],
   ]
   for (const [what, field, place] of wrongDefaults) {
     const message = `/notes: the default of ${place} is no value that it can have`
-    it(`refuses a default ${what}`, () => {
+    it(`rejects a default ${what}`, () => {
       assert.throws(refused({ body: Type.Object({ name: Type.String(), field }) }), (error: Error) => {
         assert.ok(error instanceof DefinitionError && error.message.includes(message), String(error))
         return true
@@ -147,22 +147,22 @@ describe('collection', () => {
     })
   }
 
-  it('refuses a default of a unique field', () => {
+  it('rejects a default of a unique field', () => {
     const code = Type.String({ maxLength: 9, default: 'x' })
     const options = { body: Type.Object({ name: Type.String(), code }), unique: ['code'] }
     assert.throws(refused(options), says(/unique cannot take code: its default would be the value of several rows/))
   })
 
   for (const [what, options, message] of mistakes) {
-    it(`refuses ${what}`, () => assert.throws(refused(options), says(message)))
+    it(`rejects ${what}`, () => assert.throws(refused(options), says(message)))
   }
 
-  it('names every mistake at once, each with the path', () => {
+  it('names every error at once, each with its path', () => {
     const options = { noun: '', filters: ['x'], sorts: ['y'] }
     assert.throws(refused(options), says(/^\/notes: noun .*\n\/notes: filters .*\n\/notes: sorts .*$/))
   })
 
-  it('makes a declaration that cannot be changed', () => {
+  it('returns an immutable declaration', () => {
     const { declaration } = collection(declared)
     assert.throws(() => Object.assign(declaration, { path: '/others' }), TypeError)
     assert.deepEqual(declaration.operations, ['list', 'create', 'read', 'replace', 'patch', 'remove'])
@@ -180,7 +180,7 @@ describe('service', () => {
   const wrong: [what: string, options: unknown, message: RegExp][] = [
     ['nothing', undefined, /resources must be a list of what collection\(\) returns/],
     ['no resource', { resources: [] }, /one at least/],
-    ['what is no resource', { resources: [{ path: '/notes' }] }, /what collection\(\) returns/],
+    ['a value that is not a resource', { resources: [{ path: '/notes' }] }, /what collection\(\) returns/],
     [
       'a path twice',
       { resources: [notes, collection({ ...declared, noun: 'other' })] },
@@ -192,7 +192,7 @@ describe('service', () => {
       /the noun 'note' is declared twice/,
     ],
     ...['users', 'products', 'books'].map((name): [string, unknown, RegExp] => [
-      `the path /${name} for something else`,
+      `the path /${name} for another resource`,
       { resources: [collection({ ...declared, path: `/${name}` })] },
       new RegExp(`^/${name}: .*import \\{ ${name} \\} from 'plinth', or take another path$`),
     ]),
@@ -216,7 +216,7 @@ describe('service', () => {
       /^\/products: every row of its table has price: declare them as the built-in products does, required/,
     ]),
     [
-      'products whose name is compared by nothing',
+      'products with a name that nothing compares',
       {
         resources: [
           collection({ path: '/products', noun: 'product', body: Type.Object({ name: Name, price: Price }) }),
@@ -225,41 +225,45 @@ describe('service', () => {
       /^\/products: every row of its table has name: /,
     ],
     ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must have a v1/],
-    ['a version of another name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
+    ['a version with an invalid name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
     [
-      'a version with what is not listed',
+      'a version with an unlisted resource',
       { resources: [notes], versions: { v1: [collection(declared)] } },
       /v1 may serve only what resources lists/,
     ],
-    ['a version of what is no list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
-    ['a version of nothing', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
+    ['a version that is not a list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
+    ['a version that is null', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
     [
-      'a difference that versions do not have',
+      'an unknown member of a version',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], errors: 'short' } } },
       /v2 knows no 'errors', only resources, lists, deprecation and unknownParameters/,
     ],
     [
-      'a difference of an unknown kind',
+      'an unknown value in a version',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], lists: 'map' } } },
       /lists of v2 must be 'array' or 'object'/,
     ],
     [
-      'a v1 that differs from the contract',
+      'a v1 that violates the contract',
       { resources: [notes], versions: { v1: { resources: [notes], lists: 'object' } } },
       /lists of v1 is 'array', as the contract says/,
     ],
     [
-      'a report of a taken name',
+      'a report with a name in use',
       { resources: [notes], reports: [{ name: 'notes' }] },
       /the report type notes is declared twice/,
     ],
-    ['a report of a wrong name', { resources: [notes], reports: [{ name: 'A b' }] }, /the report type 'A b' must/],
+    [
+      'a report with a malformed name',
+      { resources: [notes], reports: [{ name: 'A b' }] },
+      /the report type 'A b' must/,
+    ],
   ]
   for (const [what, options, message] of wrong) {
-    it(`refuses ${what}`, () => assert.throws(() => service(options as never), says(message)))
+    it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
 
-  it('sorts by every filter that each row has a value of, and by optional text', () => {
+  it('sorts by every filter that is set in each row, and by optional text', () => {
     const { declaration } = collection({
       ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
       body: Type.Object({
@@ -271,7 +275,7 @@ describe('service', () => {
     assert.deepEqual(declaration.blank, ['label'])
   })
 
-  it('takes the built-in resources, and one of its own that fits the table of products', () => {
+  it('accepts the built-in resources, and a custom one that matches the products table', () => {
     const body = Type.Object({ name: Name, price: Price, stock: Type.Optional(Type.Integer()) })
     const stocked = collection({ path: '/products', noun: 'product', body, search: ['name'] })
     const { tables } = service({ resources: [notes, users, books, stocked] })
@@ -281,13 +285,13 @@ describe('service', () => {
     )
   })
 
-  it('makes a definition that nothing else passes for', () => {
+  it('isDefinition accepts only the result of service()', () => {
     const definition = service({ resources: [notes] })
     assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('brings scopes and events of its resources, and no others', () => {
+  it('has the scopes and events of its resources only', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
@@ -300,7 +304,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('of the first release has the scopes that it always had', () => {
+  it('of the first release has the scopes it always had', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [
@@ -310,7 +314,7 @@ describe('service', () => {
     )
   })
 
-  it('serves each version under its prefix, v1 under the bare paths too', () => {
+  it('serves each version under its prefix, v1 also under the bare paths', () => {
     const tags = collection({ path: '/tags', noun: 'tag', body })
     const { versions } = service({ resources: [notes, tags], versions: { v1: [notes], v2: [notes, tags] } })
     const served = Object.values(versions).map(({ prefixes, collections }) => [prefixes, collections.length])
@@ -320,7 +324,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves everything in v1 and v2 unless it is said, and knows how each differs', () => {
+  it('serves everything in v1 and v2 by default, and knows how they differ', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

@@ -24,8 +24,8 @@ function written(
   return text
 }
 
-describe('the log as a pipe', () => {
-  it('is JSON with ISO time and a message, for requests and all else', () => {
+describe('the log in a pipe', () => {
+  it('is JSON with ISO time and a message, for requests and everything else', () => {
     const lines = written(({ log, access }) => {
       log.warn({ refused: 3 }, 'connections were refused')
       access(request)
@@ -55,7 +55,7 @@ describe('the log as a pipe', () => {
 describe('the log on a terminal', () => {
   const plain = { isTTY: true, env: { NO_COLOR: '1' } }
 
-  it('has a line to read for each request', () => {
+  it('has a readable line for each request', () => {
     const failed = { ...request, status: 404, path: '/nothing', bytes: 17, errorCode: 'RESOURCE_NOT_FOUND' }
     const text = written(({ access }) => {
       access(request)
@@ -77,7 +77,7 @@ describe('the log on a terminal', () => {
     )
   })
 
-  it('has colours, but under NO_COLOR and on a dumb terminal', () => {
+  it('has colours, except with NO_COLOR and on a dumb terminal', () => {
     const use = ({ access }: Logs) => access(request)
     assert.ok(written(use, { isTTY: true }).includes(`${esc}[32m200${esc}[39m`))
     for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }]) {
@@ -85,7 +85,7 @@ describe('the log on a terminal', () => {
     }
   })
 
-  it('passes no control character of a client on to the terminal', () => {
+  it('replaces control characters sent by a client', () => {
     const text = written(({ access, log }) => {
       access({ ...request, client: `a${esc}[2Jb`, path: '/a\u009bb' })
       log.warn({ host: `a${esc}b\r` }, `m${esc}`)

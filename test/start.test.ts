@@ -26,7 +26,7 @@ onPostgres((engine) => {
       await place.remove()
       rmSync(dataDir, { recursive: true })
     })
-    /** Starts a service that cannot; then none of its own connections is left. */
+    /** Starts a service that must fail; afterwards none of its connections is open. */
     const fails = async (env: Record<string, string>, why: RegExp) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })
@@ -41,10 +41,10 @@ onPostgres((engine) => {
       )
     }
 
-    it('leaves nothing open when where calls are counted cannot be opened', () =>
+    it('leaves nothing open if the rate-limit counters cannot be opened', () =>
       fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
-    it('leaves nothing open when what comes after it cannot be opened', async () => {
+    it('leaves nothing open if a later part cannot be opened', async () => {
       await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
       await fails({}, /create_queue/)
     })

@@ -10,7 +10,7 @@ const deprecated = { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt:
 const told = (text?: string) => livesOf(text).map(({ version, status, successor }) => [version, status, successor])
 
 describe('PLINTH_VERSIONS', () => {
-  it('leaves every version active without it', () => {
+  it('leaves every version active if unset', () => {
     for (const text of [undefined, '', '{}']) {
       assert.deepEqual(told(text), [
         ['v1', 'active', null],
@@ -19,7 +19,7 @@ describe('PLINTH_VERSIONS', () => {
     }
   })
 
-  it('gives each version its life; days begin in UTC, instants have their offset', () => {
+  it('sets the lifecycle of each version; dates begin in UTC, instants have their offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
     const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
@@ -29,7 +29,7 @@ describe('PLINTH_VERSIONS', () => {
     })
   })
 
-  it('names the newest active version as the successor where none is said', () => {
+  it('names the newest active version as the default successor', () => {
     const all = { v0: { status: 'retired' }, v1: deprecated }
     assert.deepEqual(told(JSON.stringify(all)), [
       ['v0', 'retired', 'v2'],
@@ -42,46 +42,50 @@ describe('PLINTH_VERSIONS', () => {
 
   const wrong: [what: string, text: string | object, expected: RegExp][] = [
     [
-      'what is no JSON',
+      'text that is not JSON',
       '{v1:deprecated}',
       /PLINTH_VERSIONS=\{v1:deprecated\} is not valid: expected JSON such as \{"v1"/,
     ],
     ['a list', '[]', /expected a JSON object such as/],
     ['null', 'null', /expected a JSON object such as/],
-    ['a name that is none', { beta: { status: 'active' } }, /expected names of versions such as v1 \(beta is none\)/],
+    ['an invalid name', { beta: { status: 'active' } }, /expected names of versions such as v1 \(beta is none\)/],
     ['a name with a leading zero', { v01: { status: 'retired' } }, /v01 is none/],
-    ['a life that is no object', { v1: 'deprecated' }, /expected an object with the status of v1/],
-    ['a status that is none', { v1: { status: 'old' } }, /expected a status of v1: active, deprecated, retired/],
+    ['a lifecycle that is not an object', { v1: 'deprecated' }, /expected an object with the status of v1/],
+    ['an unknown status', { v1: { status: 'old' } }, /expected a status of v1: active, deprecated, retired/],
     ['no status', { v1: {} }, /expected a status of v1/],
-    ['a member that is none', { v1: { ...deprecated, sunset: '2027-01-01' } }, /only status, .* of v1, not sunset/],
+    ['an unknown member', { v1: { ...deprecated, sunset: '2027-01-01' } }, /only status, .* of v1, not sunset/],
     [
-      'a date that is none',
+      'an invalid date',
       { v1: { ...deprecated, sunsetAt: '2027-02-30' } },
       /a date such as 2027-12-01 as sunsetAt of v1/,
     ],
-    ['an hour that is none', { v1: { ...deprecated, sunsetAt: '2027-02-01T24:00:00Z' } }, /as sunsetAt of v1/],
+    ['an invalid hour', { v1: { ...deprecated, sunsetAt: '2027-02-01T24:00:00Z' } }, /as sunsetAt of v1/],
     ['a date in words', { v1: { ...deprecated, deprecatedAt: 'tomorrow' } }, /as deprecatedAt of v1/],
-    ['a date without its zone', { v1: { ...deprecated, deprecatedAt: '2026-12-01T10:00' } }, /as deprecatedAt of v1/],
+    [
+      'a date without a time zone',
+      { v1: { ...deprecated, deprecatedAt: '2026-12-01T10:00' } },
+      /as deprecatedAt of v1/,
+    ],
     ['a date that is a number', { v1: { ...deprecated, sunsetAt: 1_796_083_200 } }, /as sunsetAt of v1/],
     [
       'deprecated without its dates',
       { v1: { status: 'deprecated', sunsetAt: '2027-12-01' } },
       /deprecatedAt and sunsetAt of v1/,
     ],
-    ['a sunset before', { v1: { ...deprecated, sunsetAt: '2026-11-30' } }, /a sunsetAt of v1 that is not before/],
-    ['dates of an active one', { v1: { ...deprecated, status: 'active' } }, /no dates and no successor of v1/],
     [
-      'a successor that is none',
-      { v1: { ...deprecated, successor: 'next' } },
-      /a version such as v2 as successor of v1/,
+      'a sunset before the deprecation',
+      { v1: { ...deprecated, sunsetAt: '2026-11-30' } },
+      /a sunsetAt of v1 that is not before/,
     ],
+    ['dates of an active version', { v1: { ...deprecated, status: 'active' } }, /no dates and no successor of v1/],
+    ['an invalid successor', { v1: { ...deprecated, successor: 'next' } }, /a version such as v2 as successor of v1/],
     [
-      'an active version that nothing serves',
+      'an active version that is not served',
       { v3: { status: 'active' } },
       /only versions that are served \(v1, v2\), or retired ones: not v3/,
     ],
-    ['a deprecated version that nothing serves', { v0: deprecated }, /or retired ones: not v0/],
-    ['a successor that nothing serves', { v1: { ...deprecated, successor: 'v3' } }, /a successor of v1 that is served/],
+    ['a deprecated version that is not served', { v0: deprecated }, /or retired ones: not v0/],
+    ['a successor that is not served', { v1: { ...deprecated, successor: 'v3' } }, /a successor of v1 that is served/],
     [
       'a successor that is retired',
       { v0: { status: 'retired', successor: 'v1' }, v1: { status: 'retired' } },
@@ -89,14 +93,18 @@ describe('PLINTH_VERSIONS', () => {
     ],
     ['itself as the successor', { v1: { ...deprecated, successor: 'v1' } }, /a successor of v1/],
     [
-      'successors in a circle',
+      'circular successors',
       { v1: { ...deprecated, successor: 'v2' }, v2: { ...deprecated, successor: 'v1' } },
       /a successor of v1/,
     ],
-    ['no version that goes on', { v1: { status: 'retired' }, v2: { status: 'retired' } }, /a successor of v1/],
+    [
+      'a definition without an active version',
+      { v1: { status: 'retired' }, v2: { status: 'retired' } },
+      /a successor of v1/,
+    ],
   ]
   for (const [what, text, expected] of wrong) {
-    it(`refuses ${what}, with its name and exit code 2`, () => {
+    it(`rejects ${what}, with its name and exit code 2`, () => {
       assert.throws(
         () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Configuration, ProductsApi, ReportsApi, ResponseError } from './generated/index.ts'
 
 const { BASE: basePath = '', TOKEN } = process.env
-// The generator puts the token of an OAuth scheme into Authorization as it is, without the scheme's name.
+// For OAuth the generator sends the token in Authorization without the scheme's name.
 const configuration = new Configuration({ basePath, accessToken: `Bearer ${TOKEN}` })
 const products = new ProductsApi(configuration)
 const reports = new ReportsApi(configuration)

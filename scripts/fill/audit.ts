@@ -8,7 +8,7 @@ const batch = 5_000
 const columns = 'sequence, at, event, client_id, subject, target, address, request_id, details, hash'
 const stepMs = 250
 
-/** Adds entries behind those that are there, chained by the master key as the service does it: `verifyAudit` passes. */
+/** Appends entries to the audit log, chained with the master key like the service's own: `verifyAudit` passes. */
 export async function addAudit(lot: Lot, db: Database, sealer: Sealer, count: number): Promise<void> {
   if (count === 0) return
   const { target, say, nowMs } = lot
@@ -41,7 +41,7 @@ function insertOf(engine: 'sqlite' | 'postgres'): string {
   return `insert into audit_entries (${columns}) select ${values} from ${rows}`
 }
 
-/** Mostly tokens of many clients, which name no target; one entry in 1,000 is of a key, one in 100,000 of the webhook. */
+/** Mostly token entries of many clients, without a target; one in 1,000 is about a key, one in 100,000 about the webhook. */
 function entryOf({ client, webhook, tag }: Lot, n: number, sequence: number, at: string) {
   const event: AuditEvent = n % 1_000 === 3 ? 'key.created' : n % 100_000 === 7 ? 'webhook.updated' : 'token.granted'
   const clientId = n % 3 === 0 ? client.id : `cli_${tag}${n % 997}`

@@ -2,14 +2,14 @@ import type { RegisteredClient } from '../../src/oauth/clients/client-rows.ts'
 import type { Webhook } from '../../src/storage/tables/tables.ts'
 import { type Target, withoutIndexes } from './target.ts'
 
-/** Whose rows are made, and how they are told from those of an earlier fill. */
+/** The owner of the rows, and what distinguishes them from those of an earlier fill. */
 export interface Lot {
   target: Target
-  /** Four characters of their own, part of each id and e-mail address. */
+  /** Four unique characters, part of each id and e-mail address. */
   tag: string
   client: Pick<RegisteredClient, 'id'>
   webhook: Pick<Webhook, 'id' | 'callbackUrl'>
-  /** Epoch milliseconds; what ages has been made in the 25 days before. */
+  /** Epoch ms; rows with a creation time are spread over the 25 days before. */
   nowMs: number
   say: (line: string) => void
 }
@@ -21,7 +21,7 @@ const chunk = 250_000
 const text = (value: string) => `'${value.replaceAll("'", "''")}'`
 const padded = (number: string) => `substr('00000000' || (${number}), -8)`
 
-/** Tens of genres, of which one book in 10,000 has a rare one. */
+/** A few dozen genres; one book in 10,000 has a rare one. */
 export const addBooks = (lot: Lot, count: number) =>
   addRows(lot, 'books', count, ({ instant }) => {
     const title = `'The ' || ${pick(['brass', 'oak', 'steel', 'woven'], 'i')} || ' lantern ' || i`
@@ -44,7 +44,7 @@ export const addUsers = (lot: Lot, count: number) =>
     }
   })
 
-/** Ended tasks whose results have expired: one in 1,000 failed, and one in 10,000 is of a rare type. */
+/** Ended tasks with expired results: one in 1,000 failed, one in 10,000 has a rare type. */
 export const addTasks = (lot: Lot, count: number) =>
   addRows(lot, 'tasks', count, ({ instant }) => {
     const ms = age(lot, count)
@@ -67,7 +67,9 @@ const typeOf = `${eventTypes} when i % 3 = 0 then 'book.updated' else 'book.crea
 const audience = "case when i % 1000 = 3 then 'users:read' when i % 100 = 5 then null else 'any' end"
 const bodyOf = `'{"id":' || i || ',"title":"The oak lantern ' || i || '","author":"Author ' || (i % 50000) || '"}'`
 
-/** Deliveries of the webhook with their events and tries: one in 1,000 failed, one in 1,000 waits for its fourth try. */
+/**
+ * Deliveries of the webhook with their events and attempts: one in 1,000 failed, one in 1,000 waits for its fourth attempt.
+ */
 export async function addDeliveries(lot: Lot, count: number): Promise<void> {
   const { client, webhook, nowMs, target } = lot
   const owner = { owner_client: text(client.id), owner_subject: text(client.id) }
@@ -114,18 +116,18 @@ export async function addDeliveries(lot: Lot, count: number): Promise<void> {
     on conflict do nothing`)
 }
 
-/** The `i`th of `count` rows in epoch milliseconds: the last one was made a minute ago. */
+/** Creation time of the `i`th of `count` rows in epoch ms: the last one is a minute old. */
 const age = ({ nowMs }: Lot, count: number) =>
   `${nowMs - 60_000} - (${count} - i) * ${Math.max(1, Math.floor((25 * dayMs) / Math.max(1, count)))}`
 
-/** Ids that sort by age, before all that the service makes from now on. */
+/** Ids that sort by age, before all that the service creates from now on. */
 const idOf = ({ tag, target }: Lot, prefix: string, kept = 22) =>
   `${text(`${prefix}_0`)} || ${padded('i')} || substr(${text(tag)} || ${target.suffix('i')}, 1, ${kept})`
 
 const pick = (values: string[], number: string) =>
   `case (${number}) % ${values.length} ${values.map((value, at) => `when ${at} then ${text(value)}`).join(' ')} end`
 
-/** Adds rows 1 to `count`, a chunk in each transaction, from an expression in `i` for each column. */
+/** Adds rows 1 to `count`, one chunk per transaction; each column is an expression in `i`. */
 async function addRows(lot: Lot, table: string, count: number, rowOf: (target: Target) => Row): Promise<void> {
   if (count === 0) return
   const { target, say } = lot

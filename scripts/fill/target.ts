@@ -2,25 +2,25 @@ import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import type { Database } from '../../src/storage/database.ts'
 
-/** Where rows are put, by statements that make them inside of the database. */
+/** The database to fill, by statements that generate rows inside it. */
 export interface Target {
   engine: 'sqlite' | 'postgres'
-  /** A query of the whole numbers from the first to the last, in a column `i`. */
+  /** A query of the integers from first to last, in a column `i`. */
   numbers: (first: number, last: number) => string
-  /** An expression of the ISO text of an instant, given as an expression of epoch milliseconds. */
+  /** An SQL expression: epoch ms → ISO text of the instant. */
   instant: (ms: string) => string
-  /** An expression of 22 characters that look random, the same for the same whole number. */
+  /** An SQL expression: integer → 22 random-looking characters, deterministic. */
   suffix: (number: string) => string
-  /** Runs a statement in a transaction of its own; parameters are numbered as `$1`. */
+  /** Runs a statement in its own transaction; parameters are numbered as `$1`. */
   run: (sql: string, values?: (string | number)[]) => Promise<void>
-  /** The statements that make the indexes of a table, without those of its constraints, by name. */
+  /** The CREATE INDEX statements of a table by index name, without the indexes of its constraints. */
   indexesOf: (table: string) => Promise<Map<string, string>>
-  /** Leaves the database as one that has been in use: PostgreSQL gathers statistics by itself, SQLite never does. */
+  /** Updates the statistics as in a database in use: PostgreSQL does so automatically, SQLite never. */
   finish: () => Promise<void>
   close: () => Promise<void>
 }
 
-/** Opens a connection that hurries: a crash of the machine meanwhile may cost the whole database. */
+/** Opens a connection without durability: a crash of the machine may destroy the database. */
 export function openTarget({ engine, url }: Database): Promise<Target> {
   return engine.name === 'sqlite' ? sqliteTarget(url) : postgresTarget(url)
 }
@@ -67,7 +67,7 @@ async function postgresTarget(url: string): Promise<Target> {
   }
 }
 
-/** Fills a table without its indexes, which are then made at once: many times faster than row by row. */
+/** Fills a table without its indexes and creates them afterwards: many times faster than row by row. */
 export async function withoutIndexes(target: Target, table: string, fill: () => Promise<void>): Promise<void> {
   const indexes = await target.indexesOf(table)
   for (const name of indexes.keys()) await target.run(`drop index ${name}`)

@@ -1,7 +1,7 @@
 /**
- * One abusive client, in a process of its own so that its work does not distort what the second client measures:
- * `node abuse.ts '<order as JSON>'`. Sends `ready` to its parent when the abuse is under way, and the statuses it was
- * answered with when the parent asks it to stop.
+ * One abusive client, in its own process so that its work does not distort what the second client measures: `node abuse.ts
+ * '<order as JSON>'`. Sends `ready` to its parent once the abuse is in progress, and the counts of response statuses when
+ * the parent stops it.
  */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
@@ -14,7 +14,7 @@ import type { AbuseOrder, Scenario } from './order.ts'
 const order = JSON.parse(process.argv[2] ?? '') as AbuseOrder
 const statuses: Record<string, number> = {}
 const host = '127.0.0.1'
-/** Not the address of the second client: what an address may do is bounded, too. */
+/** Differs from the second client's address, because limits apply per address, too. */
 const localAddress = '127.0.0.2'
 const times = (count: number) => Math.max(1, Math.ceil(count * order.scale))
 const count = (outcome: string | number) => {
@@ -31,7 +31,7 @@ interface Call {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 64, rejectUnauthorized: false, localAddress })
 
-/** Sends one request and returns the body of its response; counts the status, or the error. */
+/** Sends one request and returns the response body; counts the status, or the error. */
 async function call({ method = 'GET', path, token = order.token, headers, body }: Call): Promise<string> {
   const sent = request({
     ...{ host, port: order.port, method, path, agent },
@@ -49,13 +49,13 @@ async function call({ method = 'GET', path, token = order.token, headers, body }
     return text
   } catch (error) {
     count((error as NodeJS.ErrnoException).code ?? 'error')
-    // A refused connection is not tried again at once.
+    // Do not retry a refused connection at once.
     await sleep(50)
     return ''
   }
 }
 
-/** Sends these requests in turn, in so many loops at once, without a pause. */
+/** Sends these requests in several concurrent loops without a pause. */
 function loops(parallel: number, calls: (n: number) => Call): void {
   let n = 0
   for (let loop = 0; loop < parallel; loop++) {
@@ -79,7 +79,7 @@ function openUnread(path: string): Socket {
   return socket
 }
 
-/** Keeps so many of something open: what ends is opened again after a moment. */
+/** Keeps this many connections open: reopens each one shortly after it ends. */
 function keepOpen(amount: number, open: () => Socket): void {
   const next = () => {
     open().once('close', () => setTimeout(next, 100))
@@ -87,7 +87,7 @@ function keepOpen(amount: number, open: () => Socket): void {
   for (let n = 0; n < amount; n++) next()
 }
 
-/** An endpoint that takes every connection and answers nothing. */
+/** An endpoint that accepts every connection and never responds. */
 async function silentEndpoint(): Promise<number> {
   const server = createServer((socket) => socket.on('error', () => socket.destroy())).listen(0, host)
   await once(server, 'listening')
@@ -103,7 +103,7 @@ const scenarios = {
     const more = ['status=failed&sort=createdAt', 'status=delivered&event=book.updated', 'since=2020-01-01T00:00:00Z']
     loops(8, among([...queries, ...more].map((query) => ({ path: `${webhook}/deliveries?${query}` }))))
   },
-  /** Pauses, resumes and moves the same webhook, and replays its past. */
+  /** Pauses, resumes and moves one webhook, and replays its past deliveries. */
   'webhook-changes': async () => {
     const patch = (body: object): Call => ({ method: 'PATCH', path: webhook, body })
     const replay = { since: '2020-01-01T00:00:00Z', status: 'failed' }
@@ -127,14 +127,14 @@ const scenarios = {
     const queries = ['target=nothing', 'event=login.failed&clientId=nobody', 'subject=nobody', 'event=nothing.at-all']
     loops(8, among(queries.map((query) => ({ path: `/api/audit?${query}` }))))
   },
-  /** Anonymous searches, counts and orders that no index serves. */
+  /** Anonymous searches, counts and sort orders that no index serves. */
   search: async () => {
     const queries = ['q=zzzz', 'q=zz', 'q=a&sort=-title', 'author=nobody&genre=nothing&sort=-updatedAt']
     const paths = queries.map((query) => ({ path: `/books?${query}`, token: null }))
     const exact = { path: '/books', token: null, headers: { prefer: 'count=exact' } }
     loops(16, (n) => {
       const chosen = among([...paths, exact])(n)
-      // A query of its own each time: nothing is answered from a cache.
+      // A different query each time, so that no response comes from a cache.
       return { ...chosen, path: `${chosen.path}${chosen.path.includes('?') ? '&' : '?'}limit=${1 + (n % 150)}` }
     })
   },
@@ -144,7 +144,7 @@ const scenarios = {
     const queries = ['q=zzzz', 'q=zz', 'q=user', 'name=nobody&sort=-createdAt']
     loops(16, (n) => ({ path: `/users?${queries[n % queries.length]}&limit=${1 + (n % 150)}`, headers: exact }))
   },
-  /** Endpoints of several owners that never answer, each with deliveries waiting. */
+  /** Endpoints of several owners that never respond, each with deliveries waiting. */
   'dead-endpoints': async () => {
     const port = await silentEndpoint()
     for (const token of order.ownerTokens) {

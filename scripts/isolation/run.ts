@@ -12,10 +12,10 @@ import { withoutLimits } from '../../test/support/limits.ts'
 import type { AbuseOrder, Scenario } from './order.ts'
 import { type Observation, startSecondClient } from './second-client.ts'
 
-/** A database that `fill-large.ts` filled, and the client that owns its tasks and its webhook. */
+/** A database filled by `fill-large.ts`, and the client that owns its tasks and its webhook. */
 export interface Filled {
   databaseUrl: string
-  /** Its secrets are sealed with this key. */
+  /** The key that encrypts its secrets. */
   masterKey: string
   clientId: string
   clientSecret: string
@@ -25,11 +25,11 @@ export interface Filled {
 export interface IsolationOptions {
   filled: Filled
   scenarios: readonly Scenario[]
-  /** How long each abuse goes on. */
+  /** Duration of each abuse. */
   seconds: number
-  /** Endpoints, streams, downloads and connections of the abusive client, as a share of the full number. */
+  /** Number of the abusive client's endpoints, streams, downloads and connections, as a fraction of the full number. */
   scale: number
-  /** Settings of the service besides, such as those of an S3 server for its results. */
+  /** Further settings of the service, such as those of an S3 server for its results. */
   settings?: Record<string, string>
   say: (line: string) => void
 }
@@ -45,7 +45,7 @@ const products = 100
 const owners = 4
 const fillProgram = join(import.meta.dirname, '../fill-large.ts')
 
-/** Fills an empty database, `file:…` or `postgres://…`; the arguments of `fill-large.ts` set how many rows there are. */
+/** Fills an empty database, `file:…` or `postgres://…`; the arguments of `fill-large.ts` set the numbers of rows. */
 export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: readonly string[]): Filled {
   const masterKey = randomBytes(32).toString('base64')
   const command = [fillProgram, '--database', databaseUrl, '--data-dir', dataDir, ...fillArguments]
@@ -55,7 +55,7 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
   return { databaseUrl, masterKey, ...(JSON.parse(stdout.toString()) as Omit<Filled, 'databaseUrl' | 'masterKey'>) }
 }
 
-/** Starts a service on a filled database, and returns what a second client saw of it: at rest, then under each abuse. */
+/** Starts a service on a filled database, and returns what a second client observed: at rest, then during each abuse. */
 export async function isolationRun(place: Workplace, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
   const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
@@ -74,7 +74,7 @@ export async function isolationRun(place: Workplace, options: IsolationOptions):
   return results
 }
 
-/** One line: what the second client saw, and what the abusive one was answered. */
+/** One line: what the second client observed, and the responses to the abusive one. */
 export function lineOf({ scenario, observation, abuse }: IsolationResult): string {
   const { reads, p50Ms, p99Ms, slowestMs, cut, deliveries, slowestDeliveryMs, undelivered, failures } = observation
   const downloaded = `${observation.downloads} downloads, slowest ${observation.slowestDownloadMs.toFixed(0)} ms`
@@ -91,7 +91,7 @@ interface Prepared {
   second: { token: string; taskId: string; reportId: string }
 }
 
-/** Registers the clients, and makes what the abuse needs: a large report, and tasks that never end. */
+/** Registers the clients and creates what the abuse needs: a large report, and tasks that never end. */
 async function prepare(
   service: Service,
   { databaseUrl, clientId, clientSecret, webhookId }: Filled,
@@ -158,7 +158,7 @@ async function completedReport(service: Service, token: string, reportType: stri
   }
 }
 
-/** A task in progress that no worker has. */
+/** A task in progress without a worker. */
 async function endlessTask(databaseUrl: string, ownerClient: string): Promise<string> {
   const id = `tsk_${randomBytes(16).toString('base64url')}`
   const at = new Date().toISOString()

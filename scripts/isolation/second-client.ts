@@ -5,17 +5,17 @@ import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answerOf } from '../../bench/target.ts'
 
-/** What the second client saw while somebody else abused the service. */
+/** What the second client observed during the abuse. */
 export interface Observation {
   reads: number
   p50Ms: number
   p99Ms: number
   slowestMs: number
-  /** Times its kept-alive connection was closed, or its event stream ended. */
+  /** How often its keep-alive connection was closed or its event stream ended. */
   cut: number
   deliveries: number
   slowestDeliveryMs: number
-  /** Downloads of a small report of its own. */
+  /** Downloads of its own small report. */
   downloads: number
   slowestDownloadMs: number
   /** Events whose delivery did not arrive before the observation ended. */
@@ -40,8 +40,8 @@ const maxDownloadMs = 10_000
 const lastDeliveryMs = 10_000
 
 /**
- * A well-behaved client: cheap reads on one kept-alive connection, one event stream, and a webhook that answers at
- * once. `stop` waits up to ten seconds for the deliveries that are still missing.
+ * A well-behaved client: cheap reads on one keep-alive connection, one event stream, and a webhook whose endpoint responds
+ * at once. `stop` waits up to ten seconds for missing deliveries.
  */
 export async function startSecondClient(client: SecondClient): Promise<{ stop: () => Promise<Observation> }> {
   const times: number[] = []
@@ -142,7 +142,7 @@ async function openStream(client: SecondClient, onEnd: () => void): Promise<{ de
   return sent
 }
 
-/** A receiver that answers 204 at once, registered for `product.created` of one client. */
+/** A receiver that responds with 204 at once, registered for one client's `product.created`. */
 async function startWebhook(client: SecondClient) {
   const sentMs = new Map<string, number>()
   const deliveryTimes: number[] = []

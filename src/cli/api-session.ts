@@ -11,15 +11,15 @@ export interface SessionOptions {
   clientSecret?: string
 }
 
-/** A client of a service with a token of its own. */
+/** A client of a service with its own token. */
 export interface Session {
   call: Call
   close: () => void
 }
 
 /**
- * Speaks to the service at `baseUrl` (without it, to the one of these settings) as the given client, or as that of
- * PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET. Trusts the system's authorities and the local one of the data folder.
+ * Connects to the service at `baseUrl` (default: the one of these settings) as the given client, by default that of
+ * PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET. Trusts the system's authorities and the local one in the data folder.
  */
 export async function openSession(config: Config, options: SessionOptions, signal: AbortSignal): Promise<Session> {
   const id = options.clientId ?? process.env.PLINTH_CLIENT_ID
@@ -50,7 +50,7 @@ export async function openSession(config: Config, options: SessionOptions, signa
   }
 }
 
-/** Works in a session of its own; Ctrl-C and SIGTERM end it with their exit code. */
+/** Runs `work` in its own session; Ctrl-C and SIGTERM end it with their exit code. */
 export async function withSession(config: Config, options: SessionOptions, work: (call: Call) => Promise<void>) {
   const { signal, release } = interruptible()
   try {

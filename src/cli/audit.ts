@@ -7,7 +7,7 @@ import type { AuditRow } from '../storage/tables/administration.ts'
 import type { Stores } from '../stores.ts'
 import { print, withStores } from './print.ts'
 
-/** `plinth audit …`: reads the audit log, the twin of /api/audit, and proves that it is whole. */
+/** `plinth audit …`: reads the audit log, like /api/audit, and verifies its integrity. */
 export function auditCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const audit = new Command('audit')
@@ -31,7 +31,7 @@ export function auditCommand(configuration: () => Config): Command {
   return audit
 }
 
-/** Given on as it was written; a page of entries reads it. */
+/** Passed on unchanged; the page of entries parses it. */
 function instant(text: string): string {
   if (instantOf(text) !== undefined) return text
   throw new InvalidArgumentError('It must be an instant such as 2026-11-22T18:00:00Z, or a day such as 2026-11-22.')

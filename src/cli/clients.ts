@@ -22,7 +22,7 @@ interface SettingsOptions {
   introspectsOthers?: boolean
 }
 
-/** `plinth clients …`: works beside a running service, which sees the change at once; the twin of /api/clients. */
+/** `plinth clients …`: the counterpart of /api/clients; a running service sees changes at once. */
 export function clientsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   const using = withStores(configuration)
   const knowing = async (work: (stores: Stores, known: Scopes) => Promise<void>) => {
@@ -67,7 +67,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
   return clients
 }
 
-/** The options that stand for settings. */
+/** Adds the options for client settings. */
 const settable = (command: Command) =>
   command
     .option('--name <name>', 'what people call it')
@@ -95,13 +95,13 @@ function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
 
 type CreateOptions = SettingsOptions & { id?: string; public?: boolean }
 
-/** A client with an address logs people in; one without speaks for itself. */
+/** Default grants: a client with a redirect URI logs users in; one without acts for itself. */
 function usualGrants({ redirectUri, trusted }: SettingsOptions): string[] {
   const grants = [...(redirectUri ? ['authorization_code'] : []), ...(trusted ? ['password'] : [])]
   return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']
 }
 
-/** A new client without scopes: none are given by silence, so the error lists those to choose from. */
+/** Thrown for a new client without scopes: there is no default, so the error lists the choices. */
 class MissingScopes extends Error {
   override name = 'MissingScopes'
   readonly exitCode = 2
@@ -112,7 +112,7 @@ class MissingScopes extends Error {
   }
 }
 
-/** The client that the options describe. Throws where the name or the scopes are missing. */
+/** The client described by the options. Throws if the name or the scopes are missing. */
 function newClientOf({ id, public: isPublic, ...options }: CreateOptions, known: Scopes): NewClient {
   const { name, scopes = [], grants = usualGrants(options), ...settings } = settingsOf(options)
   if (name === undefined) throw new Error('Give the client a name: --name <name>')
@@ -167,7 +167,7 @@ const explain =
     throw error instanceof Problem && error.code === 'RESOURCE_NOT_FOUND' ? noClient(id, error) : error
   }
 
-/** Gives a command the options of a client of a service. */
+/** Adds the options of commands that are clients of a service. */
 export const asClient = (command: Command): Command =>
   command
     .option('--base-url <url>', 'where the service is (without it, that of these settings)', address)

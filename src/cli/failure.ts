@@ -1,4 +1,4 @@
-/** What a command line calls the members of a request that have another name there. */
+/** The command-line options whose name differs from the request's member. */
 const options: Readonly<Record<string, string>> = {
   ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
   ...{ postLogoutRedirectUris: '--post-logout-uri', rate: '--rate', quota: '--quota', expiresAt: '--expires' },
@@ -11,10 +11,10 @@ interface Failure {
   errors?: readonly { field: string; message: string }[]
 }
 
-/** Why a command failed, naming the options that are wrong and the form that they must have. */
+/** The text of a failed command, naming the invalid options and their required form. */
 export function failureText(error: unknown): string {
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // Some say more than their fields do.
+  // Some details say more than their fields.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
   if (!isByField || errors.length === 0) return message
   return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')

@@ -20,7 +20,7 @@ export interface Started {
 
 type Row = [label: string, text: string]
 
-/** What a person who starts the service in development reads: where it is, its first client and administrator, what to do next. */
+/** The startup text in development: the service's address, its first client and administrator, next steps. */
 export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
   const { service, config, loaded } = started
   const { baseUrl, dataDir, authorityFile } = service
@@ -41,13 +41,13 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   return `\n${lines.join('\n')}\n\n`
 }
 
-/** What differs from an HTTPS listener of its own. */
+/** Rows about the transport, if it differs from the default HTTPS listener. */
 function transport({ tls, plain, host, port, trustedProxies }: Config): Row[] {
   if (plain) return [['Transport', 'plain HTTP, for this machine alone']]
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
 
-/** What a production service logs when it answers: one line for programs. */
+/** Logs one machine-readable line when a production service starts. */
 export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
   const { db, log, baseUrl, migrations } = service
   const { host, port, roles } = config
@@ -59,14 +59,14 @@ export async function logStart({ service, config, loaded, version }: Started): P
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'
 
-/** A first token for a new client; for all others how they get one. */
+/** How to get a first token with the new client; otherwise how to register one. */
 function nextStep({ baseUrl, authorityFile }: Service, client: FirstClient | null): string {
   if (client === null) return `register clients: npx ${createCommand}`
   const trust = authorityFile ? ` --cacert ${typed(authorityFile)}` : ''
   return `get a token\n\n  curl${trust} -u ${client.id}:${client.secret} -d grant_type=client_credentials ${baseUrl}/oauth/token`
 }
 
-/** A path the way a person here would type it. */
+/** A path as a user would type it in this folder. */
 function typed(path: string): string {
   const near = relative(process.cwd(), resolve(path))
   return near.startsWith('..') || isAbsolute(near) ? path : near
@@ -80,7 +80,7 @@ interface FirstClient {
 const hasClient = async ({ db }: Service) =>
   (await listClients(db)).some(({ id, revokedAt }) => revokedAt === null && id !== docsClientId)
 
-/** In development the first run makes a client, so that the first request can be sent at once. */
+/** In development the first run creates a client, so that requests can be sent at once. */
 async function firstClient(
   service: Service,
   { bootstrapClientId }: Config,
@@ -100,7 +100,7 @@ const shownClient = (client: FirstClient | null): Row[] =>
       ]
     : []
 
-/** And an administrator, so that somebody can log in. */
+/** Likewise an administrator, so that someone can log in. */
 async function firstAdmin({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<Row[]> {
   if (bootstrapClientId !== null) return []
   const record = auditRecorder(sealer, Date.now)

@@ -15,7 +15,7 @@ const about = `Manage API keys, and rotate the keys that sign tokens
 An API key (create, list, revoke) says whose limits a request counts against. It opens nothing: requests still need an
 access token. Signing keys (rotate) are what access tokens and ID tokens are signed with.`
 
-/** `plinth keys …`: API keys, the twin of /api/keys, and the rotation of signing keys. */
+/** `plinth keys …`: API keys, the counterpart of /api/keys, and the rotation of signing keys. */
 export function keysCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const keys = new Command('keys').description(about)

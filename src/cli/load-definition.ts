@@ -5,19 +5,19 @@ import { builtIn } from '../catalog/service.ts'
 import { type Definition, isDefinition } from '../definition/service.ts'
 import { DefinitionError } from '../startup-errors.ts'
 
-/** A definition, and the file it is from; null for the built-in one. */
+/** A definition and its file; null for the built-in one. */
 export interface LoadedDefinition {
   definition: Definition
   file: string | null
 }
 
-/** Looked for in a folder where no definition is named. */
+/** Default file names of a definition. */
 const usualFiles = ['service.ts', 'service.js']
 
 /**
- * The file of the definition to use: the one that is named, else the one that `plinth` in the folder's package.json names,
- * else its service.ts or service.js; null without any. `isFound` where nobody named it. Throws `DefinitionError` when
- * package.json says something else.
+ * The definition's file: the named one, else the one in `plinth` of the folder's package.json, else its service.ts or
+ * service.js; null if there is none. `isFound` is true if it was not named. Throws `DefinitionError` if `plinth` in
+ * package.json is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }
@@ -26,7 +26,7 @@ export function findDefinition(named: string | null, folder: string): { file: st
   return { file: file && resolve(folder, file), isFound: file !== null }
 }
 
-/** What `plinth` in a package.json names, if there is one and it names any. */
+/** The file named by `plinth` in a package.json, if any. */
 function namedByPackage(path: string): string | null {
   if (!existsSync(path)) return null
   const { plinth } = contentOf(path)
@@ -44,8 +44,8 @@ function contentOf(path: string): { plinth?: unknown } {
 }
 
 /**
- * The definition in a file, the built-in one when none is named. Throws `DefinitionError` when there is no such file, when
- * it fails, or when its default export was not made by `service`.
+ * Loads the definition in a file, by default the built-in one. Throws `DefinitionError` if the file does not exist or fails,
+ * or if its default export was not created by `service`.
  */
 export async function loadDefinition(file: string | null | undefined): Promise<Definition> {
   if (file === null || file === undefined) return builtIn
@@ -71,7 +71,7 @@ async function load(path: string): Promise<{ default?: unknown }> {
   }
 }
 
-/** The author's own code: where it failed is what they need, and not how it was loaded. */
+/** The stack in the author's own code, without the frames of the loader. */
 function told(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const [message, ...places] = (error.stack ?? error.message).split(/\n(?= {4}at )/)

@@ -4,8 +4,8 @@ import { migrate } from '../storage/migrate.ts'
 import { openDatabase } from '../storage/open.ts'
 
 /**
- * Brings the schema up to date and says what was done; with `plan` nothing stays done. Throws `TableMismatch`, which says
- * what to do, when a table is there in another form than the definition declares.
+ * Migrates the schema and prints what was done; with `plan` rolls everything back. Throws `TableMismatch`, whose message
+ * says what to do, if a table differs from its definition.
  */
 export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
   const db = await openDatabase(databaseUrlOf(config))

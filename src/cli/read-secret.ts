@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
-/** Reads one line that nobody is to see: from a pipe as it is, from a terminal after a prompt and without an echo. */
+/** Reads one line without echo: from a terminal after a prompt, or from a pipe. */
 export async function readSecret(prompt: string): Promise<string> {
   const { stdin, stderr } = process
   if (stdin.isTTY) stderr.write(prompt)

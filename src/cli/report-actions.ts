@@ -19,7 +19,7 @@ interface RunOptions extends SessionOptions {
   filter?: Filter
 }
 
-/** Asks for a report, shows how it goes, and saves it. */
+/** Requests a report, shows its progress, and saves it. */
 export const run = (config: Config, reportType: string, options: RunOptions): Promise<void> =>
   withSession(config, options, (call) => make(call, reportType, options))
 
@@ -41,7 +41,7 @@ async function make(call: Call, reportType: string, options: RunOptions): Promis
   )
 }
 
-/** Prints the tasks of the client. */
+/** Prints the client's tasks. */
 export const list = (config: Config, options: SessionOptions & { status?: string; json?: boolean }): Promise<void> =>
   withSession(config, options, async (call) => {
     const query = options.status === undefined ? '' : `?status=${encodeURIComponent(options.status)}`

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { type Answer, type Call, jsonOf } from './demo/api.ts'
 import type { Tell } from './demo/screen.ts'
 
-/** A report task as the service shows it. */
+/** The representation of a report task. */
 export interface Task {
   taskId: string
   status: 'pending' | 'in_progress' | 'completed' | 'failed'
@@ -18,17 +18,17 @@ export interface Task {
   error?: { errorCode: string; message: string }
 }
 
-/** Asks for a report; returns its task. */
+/** Requests a report; returns its task. */
 export const askFor = async (call: Call, request: object): Promise<Task> =>
   jsonOf<Task>(await call('POST', '/api/reports', { json: request }))
 
-/** Watches a task until it is completed, and tells of its progress; throws when it fails. */
+/** Follows a task until it is completed and shows its progress; throws if it fails. */
 export async function follow(call: Call, taskId: string, tell: Tell): Promise<Task> {
   let seen = ''
   for (;;) {
     const headers = { accept: 'text/event-stream', ...(seen !== '' && { 'last-event-id': seen }) }
     const { body } = await call('GET', `/api/reports/${taskId}/events`, { headers })
-    // A stream that breaks is opened again where it was.
+    // If the stream breaks, resume it after the last event.
     const states = events(body)
     for await (const { id, task } of states) {
       seen = id
@@ -40,7 +40,7 @@ export async function follow(call: Call, taskId: string, tell: Tell): Promise<Ta
   }
 }
 
-/** The events of a stream that carry a task (HTML Living Standard §9.2.6). */
+/** The events of a stream that contain a task (HTML Living Standard §9.2.6). */
 async function* events(body: Answer['body']): AsyncIterable<{ id: string; task: Task }> {
   let text = ''
   for await (const chunk of body.setEncoding('utf8')) {
@@ -59,7 +59,7 @@ async function* events(body: Answer['body']): AsyncIterable<{ id: string; task: 
   }
 }
 
-/** Saves the result in `file`; throws, and leaves no file, when it is not what Repr-Digest says (RFC 9530). */
+/** Saves the result in `file`; throws, and leaves no file, if it does not match Repr-Digest (RFC 9530). */
 export async function save(call: Call, { resultUrl, sizeBytes = 0 }: Task, file: string, tell: Tell): Promise<void> {
   const answer = await call('GET', resultUrl as string)
   const hash = createHash('sha256')

@@ -6,7 +6,7 @@ import type { Filter } from './report-actions.ts'
 const formats = ['json', 'csv', 'ndjson', 'xlsx', 'pdf']
 const statuses = ['pending', 'in_progress', 'completed', 'failed']
 
-/** `plinth report run|list|cancel`: a client of a service, here or elsewhere. */
+/** `plinth report run|list|cancel`: a client of a local or remote service. */
 export function reportCommand(configuration: () => Config): Command {
   const report = new Command('report')
   const actions = () => import('./report-actions.ts')
@@ -33,7 +33,7 @@ export function reportCommand(configuration: () => Config): Command {
   return report
 }
 
-/** `minPrice=5` → a filter; what looks like a number is one for the bounds of numbers. */
+/** `minPrice=5` → a filter; values of `min…` and `max…` become numbers. */
 function filterOf(text: string, before: Filter = {}): Filter {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')

@@ -26,7 +26,7 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
   else process.stdout.write(await greeting(started, process.stdout, process.env))
 }
 
-/** npm does not pass SIGTERM on: a service that `npm start` started ends when its parent does. */
+/** npm does not forward SIGTERM: a service started by `npm start` stops when its parent exits. */
 function stopWithParent(close: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid

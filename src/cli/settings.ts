@@ -1,6 +1,6 @@
 import { type Config, describeSettings } from '../config/config.ts'
 
-/** Every setting: name, value in force, what it is for. Secrets are not shown. */
+/** All settings: name, effective value, description. Secrets are hidden. */
 export function settingsTable(config: Config, env: Readonly<Record<string, string | undefined>>): string {
   const rows = describeSettings(config, env)
   const width = Math.max(...rows.map(({ name }) => name.length))

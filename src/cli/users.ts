@@ -33,7 +33,7 @@ interface Named {
   admin?: boolean
 }
 
-/** `plinth users invite|set-password|list`: works beside a running service, which sees the change at once. */
+/** `plinth users invite|set-password|list`: a running service sees changes at once. */
 export function usersCommand(configuration: () => Config): Command {
   const using = async (work: (stores: Stores, config: Config) => Promise<void>) => {
     const config = configuration()
@@ -83,7 +83,7 @@ async function invite(stores: Stores, config: Config, email: string, options: Na
 
 type User = NewUser & { id?: number }
 
-/** The user with that address; one to be added where there is none and a name for it is given. */
+/** The user with that e-mail address; if there is none and a name is given, a new user to add. */
 async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
   const find = db.read
     .selectFrom('users')
@@ -95,7 +95,7 @@ async function userOf(db: Database, email: string, { name }: Named): Promise<Use
   return newUser({ name, email })
 }
 
-/** Does something for a user in one transaction, which first adds the user where it is not there yet. */
+/** Runs `work` for a user in one transaction, which first adds the user if new. */
 async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
   const { id } = user
   if (id !== undefined) return db.write((tx) => work(tx, id))
@@ -133,10 +133,10 @@ async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void>
 const { declaration } = users
 const check = inputValidator(declaration.body, 'body')
 
-/** A user that is not there yet. */
+/** A user to add. */
 export type NewUser = { name: string; email: string }
 
-/** What is wanted, by the rules of POST /users and trimmed as there. Throws an error that names each broken one. */
+/** Validates and trims a new user by the rules of POST /users. Throws an error that names each violation. */
 export function newUser(wanted: NewUser): NewUser {
   const user = { ...wanted }
   const result = check(user)
@@ -145,7 +145,7 @@ export function newUser(wanted: NewUser): NewUser {
   throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
 }
 
-/** Adds users as POST /users does: whoever listens to `user.created` is told. To be closed. */
+/** Adds users like POST /users, with its `user.created` event. Must be closed. */
 export async function userAdder(db: Database, now: () => number) {
   const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
   const queue = await openQueue({ db, now, random: Math.random, onError })

@@ -13,7 +13,7 @@ const about = `List the versions of the interface, and who still calls those tha
 PLINTH_VERSIONS says what becomes of each version. Calls are counted for deprecated versions only, and written down every
 few seconds by the services that answer them.`
 
-/** `plinth versions`: the twin of GET /api/versions. */
+/** `plinth versions`: the counterpart of GET /api/versions. */
 export function versionsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   return new Command('versions')
     .description(about)
@@ -48,7 +48,7 @@ function callersOf({ version, status, clients }: View): string[] {
   ]
 }
 
-/** Rows as lines whose columns stand below each other. */
+/** Rows as lines with aligned columns. */
 function aligned(rows: readonly string[][]): string[] {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
   return rows.map((row) =>

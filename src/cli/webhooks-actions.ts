@@ -5,7 +5,7 @@ import { type SessionOptions, withSession } from './api-session.ts'
 import { type Call, jsonOf } from './demo/api.ts'
 import { print, printJson } from './print.ts'
 
-/** A registration as the service shows it. */
+/** The representation of a webhook. */
 export interface Registration {
   id: string
   event: string
@@ -21,7 +21,7 @@ interface Delivery {
   attempts: { statusCode?: number; durationMs: number; error?: string }[]
 }
 
-/** Prints the webhooks of the client. */
+/** Prints the client's webhooks. */
 export const list = (config: Config, options: SessionOptions & { json?: boolean }): Promise<void> =>
   withSession(config, options, async (call) => {
     const found = await registrations(call)
@@ -36,7 +36,7 @@ export const list = (config: Config, options: SessionOptions & { json?: boolean 
 const registrations = async (call: Call): Promise<Registration[]> =>
   jsonOf<Registration[]>(await call('GET', '/api/webhooks?limit=200'))
 
-/** Sends the example of an event to a webhook, waits for what comes of it, and prints that. */
+/** Sends the example of an event to a webhook, waits for the outcome, and prints it. */
 export const trigger = (config: Config, event: string, options: SessionOptions & { webhook?: string }): Promise<void> =>
   withSession(config, options, async (call) => {
     const id = options.webhook ?? (await hearing(call, event)).id

@@ -16,7 +16,7 @@ interface ListenOptions extends SessionOptions {
   events: string
 }
 
-/** Registers an endpoint on loopback, receives until Ctrl-C or SIGTERM, and removes the endpoint whatever happens. */
+/** Registers a webhook for a loopback endpoint, receives calls until Ctrl-C or SIGTERM, and always removes the webhook. */
 export async function listen(config: Config, options: ListenOptions): Promise<void> {
   const forward = options.forward === undefined ? undefined : targetOf(options.forward)
   const { signal, release } = interruptible()
@@ -43,7 +43,7 @@ interface Receiving extends ListenOptions {
 }
 
 async function receive(config: Config, { signal, defer, ...options }: Receiving): Promise<void> {
-  // Nobody else can guess the path, so whatever comes there claims to be the service.
+  // The path is unguessable, so any request to it claims to be from the service.
   const path = `/${randomUUID()}`
   const secret = Promise.withResolvers<string>()
   secret.promise.catch(() => {})
@@ -79,14 +79,14 @@ async function register(config: Config, options: ListenOptions, url: string, sig
 
 const removalMs = 10_000
 
-/** By now the first token may have expired, and its connections are aborted: a session of its own. */
+/** Uses a new session: the first token may have expired, and its connections are aborted. */
 async function unregister(config: Config, options: SessionOptions, id: string): Promise<void> {
   const { call, close } = await openSession(config, options, AbortSignal.timeout(removalMs))
   await call('DELETE', `/api/webhooks/${id}`).finally(close)
   print(`Removed ${id}`)
 }
 
-/** Verifies a call and passes it on; prints a line, and returns what the service is answered. */
+/** Verifies a call and forwards it; prints a line, and returns the status for the service. */
 async function pass(request: IncomingMessage, secret: string, agent: Agent, forward?: string): Promise<number> {
   const startedAt = performance.now()
   const { headers } = request
@@ -103,7 +103,7 @@ async function pass(request: IncomingMessage, secret: string, agent: Agent, forw
   return status
 }
 
-/** Headers of the connection (RFC 9110 §7.6.1) and of its framing, which the next one sets itself. */
+/** Header fields of the connection (RFC 9110 §7.6.1) and of framing, which the next hop sets itself. */
 const ofConnection =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|expect)$/
 

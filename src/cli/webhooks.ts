@@ -8,7 +8,7 @@ the development profile. Each call is verified, shown as one line and passed on 
 other side answers, the service is answered. Ctrl-C or SIGTERM removes the endpoint and ends with exit code 0; 1 means that
 something failed.`
 
-/** `plinth webhooks list|listen|trigger`: a client of a service, here or elsewhere. */
+/** `plinth webhooks list|listen|trigger`: a client of a local or remote service. */
 export function webhooksCommand(configuration: () => Config): Command {
   const webhooks = new Command('webhooks')
   asClient(webhooks.command('list'))

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Expected, setting, split } from './setting.ts'
 
-/** A URL of this form, kept as it was written. */
+/** A URL of this form, returned unchanged. */
 export const url = (about: string, form: RegExp, expected: string) =>
   setting(
     (value) => {
@@ -12,7 +12,7 @@ export const url = (about: string, form: RegExp, expected: string) =>
     about,
   )
 
-/** An `https://host[:port]` without a path: the service lives at the root of its origin; http only to this machine. */
+/** An `https://host[:port]` without a path: the service is at the root of its origin. http only to this machine. */
 export const origin = (allowLoopback: boolean, about: string) =>
   setting(
     (value) => {
@@ -27,7 +27,7 @@ export const origin = (allowLoopback: boolean, about: string) =>
     about,
   )
 
-/** An issuer's identifier (RFC 8414 §2), kept as it was written, since tokens repeat it so; http only to this machine. */
+/** An issuer identifier (RFC 8414 §2), returned unchanged, since tokens repeat it exactly; http only to this machine. */
 export const issuer = (allowLoopback: boolean, about: string) =>
   setting(
     (value) => {
@@ -43,17 +43,17 @@ export const issuer = (allowLoopback: boolean, about: string) =>
     about,
   )
 
-/** Hosts of this machine, as URLs write them. */
+/** Loopback hosts, as URLs contain them. */
 export const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
-/** What a browser sends as Origin: nothing but scheme, host and a port that is not the scheme's own. */
+/** Whether a text is an Origin as browsers send it: scheme, host, and a port unless it is the scheme's default. */
 function isOrigin(text: string, allowLoopback: boolean): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || url.origin !== text || !/^[a-z0-9.:[\]-]+$/.test(url.hostname)) return false
   return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
 }
 
-/** Origins as browsers send them: https, and http on loopback addresses where that is allowed. */
+/** Origins as browsers send them: https, and if allowed http on loopback addresses. */
 export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
   setting(
     (value) => {
@@ -77,7 +77,7 @@ const isCidr = (entry: string): boolean => {
   )
 }
 
-/** IP addresses and CIDRs; a range of all addresses only where that can be meant. */
+/** IP addresses and CIDRs; a range of all addresses only if `canBeAll`. */
 export const cidrs = (fallback: string, about: string, canBeAll = true) =>
   setting(
     (value) => {

@@ -17,7 +17,7 @@ import { webhookSettings } from './webhook-settings.ts'
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
-/** Every setting of this release by the name the code knows it by. */
+/** All settings of this release by their names in code. */
 const table = (basis: Basis) => ({
   ...placeSettings(basis),
   ...behaviour(basis),
@@ -52,16 +52,16 @@ type Table = ReturnType<typeof table>
 type Values = { readonly [Key in keyof Table]: Table[Key] extends Setting<infer T> ? T : never }
 
 export interface Config extends Values, Readonly<Basis> {
-  /** Names that look like settings of this service but are not, to be warned about. */
+  /** Unknown names that look like settings of this service, for a warning. */
   readonly unknown: readonly string[]
-  /** What checking a password costs. Not a setting: only tests, which check many, say less than the default. */
+  /** Cost of checking a password. Not a setting: only tests, which check many, lower it. */
   readonly passwordCost?: PasswordCost
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 type Named<T> = Setting<T> & { name: string }
 
-/** The environment as one checked, frozen value. Throws `ConfigError`. */
+/** Parses the environment into a frozen value. Throws `ConfigError`. */
 export function readConfig(env: Environment): Config {
   const wrong: string[] = []
   const read = <T>(setting: Named<T>) => readSetting(setting, env, wrong)
@@ -78,7 +78,7 @@ export function readConfig(env: Environment): Config {
   return Object.freeze({ ...values, ...basis, unknown })
 }
 
-/** What commands read that speak to a service as a client. */
+/** Settings read by commands that are clients of a service. */
 const ofCommands = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const profile = (env: Environment) =>
@@ -93,7 +93,7 @@ const profile = (env: Environment) =>
 
 const secret = /SECRET|KEY$/
 
-/** A value as it may be printed: secrets and passwords inside URLs are not. */
+/** A printable value: hides secrets and passwords in URLs. */
 const shown = (name: string, value: string) =>
   secret.test(name) ? '…' : value.replace(/(:\/\/[^/:@]*:)[^@]*@/, '$1…@')
 
@@ -109,7 +109,7 @@ function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, w
   }
 }
 
-/** Settings that are right one by one but not together. */
+/** Combinations of settings that are valid alone but not together. */
 function contradictions(values: Values, basis: Basis): string[] {
   const wrong: string[] = []
   const both = (one: unknown, other: unknown, names: string) => {
@@ -128,7 +128,7 @@ function contradictions(values: Values, basis: Basis): string[] {
   return [...wrong, ...transportMistakes(values, basis)]
 }
 
-/** Plain HTTP is for proxies that speak HTTPS, and in development for this machine alone. */
+/** Plain HTTP is allowed behind a proxy that terminates TLS, and in development for this machine only. */
 function transportMistakes({ tls, host, trustedProxies, baseUrl, authUrl }: Values, { production, plain }: Basis) {
   const wrong: string[] = []
   const isLocal = loopback.test(host) || host === '::1'
@@ -152,15 +152,15 @@ function transportMistakes({ tls, host, trustedProxies, baseUrl, authUrl }: Valu
 export const databaseUrlOf = ({ databaseUrl, dataDir }: Config): string =>
   databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
 
-/** Where clients reach the service. */
+/** The URL at which clients reach the service. */
 export const baseUrlOf = ({ baseUrl, authUrl, plain, port }: Config): string =>
   baseUrl ?? authUrl ?? `${plain ? 'http' : 'https'}://localhost:${port}`
 
-/** Where report files live, as `file:` or `s3:` URL. */
+/** Storage of report files, as `file:` or `s3:` URL. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Config): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
 
-/** What is said of each name that looks like a setting and is none. */
+/** A warning for each unknown name that looks like a setting. */
 export function unknownSettings(config: Config): string[] {
   const names = ['PLINTH_PROFILE', ...ofCommands, ...Object.values(table(config)).map(({ name }) => name)]
   return config.unknown.map((name) => {
@@ -169,7 +169,7 @@ export function unknownSettings(config: Config): string[] {
   })
 }
 
-/** Each setting with the value in force, secrets hidden. */
+/** Each setting with its effective value, secrets hidden. */
 export function describeSettings(config: Config, env: Environment) {
   return [profile(env), ...Object.values(table(config))].map(({ name, fallback, about }) => {
     const given = env[name]?.trim()

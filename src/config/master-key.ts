@@ -10,8 +10,8 @@ const keyBytes = 32
 type Given = Pick<Config, 'masterKey' | 'production'>
 
 /**
- * The key that seals secrets at rest: the given one, or the one kept in `folder`, made on first run with mode 0600. Throws
- * `ConfigError` in production when others can read it and that cannot be changed.
+ * The key that encrypts secrets at rest: the given one, or the one in `folder`, created on the first run with mode 0600.
+ * Throws `ConfigError` in production if others can read it and that cannot be changed.
  */
 export function masterKey({ masterKey: given, production }: Given, folder: string): Buffer {
   if (given !== null) return Buffer.from(given, given.length === keyBytes * 2 ? 'hex' : 'base64')

@@ -1,6 +1,6 @@
 import { named, optional, text } from './setting.ts'
 
-/** What people see of the service, and how it reaches them. */
+/** Branding and e-mail settings. */
 export const peopleSettings = {
   productName: named(
     'PLINTH_PRODUCT_NAME',

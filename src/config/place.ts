@@ -1,16 +1,16 @@
 import { cidrs, origin, url } from './address.ts'
 import { choice, integer, named, optional, text } from './setting.ts'
 
-/** What decides the defaults of settings. */
+/** What the defaults of settings depend on. */
 export interface Basis {
   production: boolean
-  /** Whether clients on this machine are served over plain HTTP, without a proxy in between. */
+  /** Whether the service speaks plain HTTP to clients on this machine, without a proxy. */
   plain: boolean
 }
 
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const placesOfResults = 'file:/path or s3://bucket/prefix'
-/** Where the service is, listens and keeps what it has. */
+/** Addresses, listeners and storage. */
 export const placeSettings = ({ production, plain }: Basis) => ({
   definitionFile: named(
     'PLINTH_DEFINITION',

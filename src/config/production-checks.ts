@@ -2,10 +2,10 @@ import { url as inspectorUrl } from 'node:inspector'
 import { ConfigError } from '../startup-errors.ts'
 import type { Config } from './config.ts'
 
-/** Throws, in production, when Node.js was told to do without a safeguard that everything here stands on. */
+/** Throws in production if Node.js runs without a safeguard that the service relies on. */
 export function refuseUnsafeProcess({ production }: Config): void {
   const { NODE_OPTIONS = '', NODE_TLS_REJECT_UNAUTHORIZED } = process.env
-  // Node.js reads _ in the name of an option as -.
+  // Node.js accepts _ for - in option names.
   const options = [...process.execArgv, ...NODE_OPTIONS.split(/\s+/)].map((option) => option.replaceAll('_', '-'))
   const rules: [broken: boolean, mistake: string][] = [
     [

@@ -3,11 +3,11 @@ import { Expected, named, optional, type Setting, setting } from './setting.ts'
 
 const rateForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4})$/
 const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
-/** The path is the number of a database. */
+/** The path is the database number. */
 const redisForm = /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?.*)?$/
 const maxWindowSeconds = 86_400
 
-/** `6000/60`: calls in a window of seconds; `off` is null. */
+/** `6000/60`: calls per window in seconds; `off` is null. */
 const rate = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -22,7 +22,7 @@ const rate = (fallback: string, about: string) =>
     about,
   )
 
-/** `200/1:400`: calls in so many seconds once a burst was let through; `off` is null. */
+/** `200/1:400`: calls per period in seconds, after a burst; `off` is null. */
 const pace = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -37,7 +37,7 @@ const pace = (fallback: string, about: string) =>
     about,
   )
 
-/** A number of calls in a calendar month; `off` is null. */
+/** Calls per calendar month; `off` is null. */
 const quota = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -49,7 +49,7 @@ const quota = (fallback: string, about: string) =>
     about,
   )
 
-/** How much is too much; in development ten times as many calls, so that a client's tests are not in their own way. */
+/** Rate limits; in development ten times as high, so that a client's tests do not hit them. */
 export const limitSettings = (production: boolean) => {
   const of = (calls: number) => `${production ? calls : 10 * calls}/60`
   return {
@@ -77,7 +77,7 @@ export const limitSettings = (production: boolean) => {
   }
 }
 
-/** What is counted, as the policy takes it; null where everything is off. */
+/** The limits as the policy takes them; null if all are off. */
 export function limitRules(config: { [Key in keyof ReturnType<typeof limitSettings>]: Value<Key> }) {
   const { rateLimit, rateLimitAnonymous, rateLimitReports, rateLimitWebhooks, rateLimitToken } = config
   const { throttle, quotaRequests, quotaReports } = config

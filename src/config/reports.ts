@@ -1,6 +1,6 @@
 import { integer, named, type Setting } from './setting.ts'
 
-/** What becomes of reports, and how many long responses about them an account may have open on a node. */
+/** Lifetime of reports, and how many long responses about them an account may have open per node. */
 export const reportSettings = {
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Life of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Life of a task record, seconds')),
@@ -18,7 +18,7 @@ type Bounds = {
   readonly [Key in keyof typeof reportSettings]: (typeof reportSettings)[Key] extends Setting<infer T> ? T : never
 }
 
-/** These settings of a configuration, as the parts of the service take them. */
+/** Selects these settings from a configuration. */
 export const reportBounds = ({ resultSeconds, taskSeconds, maxWaiters, maxDownloads }: Bounds): Bounds => ({
   ...{ resultSeconds, taskSeconds, maxWaiters, maxDownloads },
 })

@@ -3,7 +3,7 @@ import { named, optional, text } from './setting.ts'
 const keyPattern = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 const shortest = 32
 
-/** The secrets that the service is given. */
+/** Secrets of the service. */
 export const secretSettings = {
   bootstrapClientSecret: named(
     'PLINTH_BOOTSTRAP_CLIENT_SECRET',
@@ -30,7 +30,7 @@ export const secretSettings = {
 
 type Secrets = { [Key in keyof typeof secretSettings]: string | null }
 
-/** The names of the secrets that are short, or what anybody would try. */
+/** The names of the secrets that are short or easy to guess. */
 export const guessableSecrets = (secrets: Secrets): string[] =>
   Object.entries(secretSettings).flatMap(([key, { name }]) => {
     const value = secrets[key as keyof Secrets]
@@ -38,12 +38,12 @@ export const guessableSecrets = (secrets: Secrets): string[] =>
   })
 
 const ofSamples = /secret|passw|change.?me|example|sample/i
-/** Up to 16 characters over and over. */
+/** Up to 16 characters, repeated. */
 const periodic = /^(.{1,16})\1+.{0,15}$/s
 
 function isObvious(value: string): boolean {
   const codes = [...value].map((sign) => sign.codePointAt(0) as number)
   const steps = codes.filter((code, at) => at > 0 && Math.abs(code - (codes[at - 1] as number)) <= 1)
-  // Of random hex digits every fifth is the neighbour of the one before it.
+  // In random hex digits, every fifth is adjacent to the one before it.
   return ofSamples.test(value) || periodic.test(value) || steps.length > codes.length * 0.75
 }

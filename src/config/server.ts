@@ -1,6 +1,6 @@
 import { integer, named } from './setting.ts'
 
-/** How the service treats connections; in development one address, which is this machine, may have ten times as many. */
+/** Connection settings; in development one address, which is this machine, may have ten times as many. */
 export const serverSettings = (production: boolean) => ({
   keepAliveSeconds: named(
     'PLINTH_KEEP_ALIVE',

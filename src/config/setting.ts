@@ -1,13 +1,13 @@
-/** How one setting is read: a parser that throws `Expected` on what it cannot take, and its default. */
+/** A setting: a parser that throws `Expected` on an invalid value, and a default. */
 export interface Setting<T> {
   parse: (text: string) => T
-  /** In text form, parsed like any other value; null where the setting may stay unset. */
+  /** As text, parsed like any other value; null if the setting may stay unset. */
   fallback: string | null
   /** One line for the table of settings. */
   about: string
 }
 
-/** Thrown by parsers: completes the sentence "expected …". */
+/** Thrown by parsers: the message completes the sentence "expected …". */
 export class Expected extends Error {}
 
 /** A setting with a default. */
@@ -23,7 +23,7 @@ export const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setti
 /** The same setting without a default: null when it is unset. */
 export const optional = <T>({ parse, about }: Setting<T>): Setting<T | null> => ({ parse, fallback: null, about })
 
-/** One of a few words. */
+/** One of the given words. */
 export const choice = <const W extends string>(words: readonly W[], fallback: W, about: string) =>
   setting(
     (text) => {
@@ -82,7 +82,7 @@ export const words = <const W extends string>(allowed: readonly W[], fallback: s
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 
-/** Scopes (RFC 6749 §3.3), comma-separated; whether a service has them is known only when it starts. */
+/** Scopes (RFC 6749 §3.3), comma-separated; whether the service has them is checked at startup. */
 export const scopeList = (about: string) =>
   setting(
     (value) => {
@@ -98,7 +98,7 @@ export const scopeList = (about: string) =>
 
 const maxDelaySeconds = 7 * 86_400
 
-/** Delays in seconds before each try, the first usually 0. */
+/** Delays in seconds before each attempt, the first usually 0. */
 export const delays = (fallback: string, about: string) =>
   setting(
     (value) => {

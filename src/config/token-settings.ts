@@ -3,7 +3,7 @@ import { named, optional, scopeList } from './setting.ts'
 
 const loopback = '127.0.0.0/8,::1/128'
 
-/** Which access tokens of another issuer are accepted. */
+/** Settings of the trusted issuer. */
 export const outsideTokens = (production: boolean) => ({
   trustedIssuer: named(
     'PLINTH_TRUSTED_ISSUER',

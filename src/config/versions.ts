@@ -1,17 +1,17 @@
 import { instantOf } from '../http/headers/instant.ts'
 import { Expected, named, type Setting } from './setting.ts'
 
-/** What an operator plans for a version. */
+/** Lifecycle of a version as the operator plans it. */
 export interface VersionPlan {
   status: 'active' | 'deprecated' | 'retired'
   /** Fixed-width ISO text. */
   deprecatedAt?: string
   sunsetAt?: string
-  /** The newest active version without it. */
+  /** Default: the newest active version. */
   successor?: string
 }
 
-/** Plans by the names of their versions. */
+/** Plans by version name. */
 export type VersionPlans = Readonly<Record<string, VersionPlan>>
 
 const example = '{"v1":{"status":"deprecated","deprecatedAt":"2026-12-01","sunsetAt":"2027-12-01","successor":"v2"}}'
@@ -21,7 +21,7 @@ const isVersion = (value: unknown): boolean => typeof value === 'string' && /^v(
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The life of each version as a JSON object; which versions there are is known only with what is served. */
+/** The lifecycle of each version as a JSON object; whether the versions exist is checked with the definition. */
 const versionPlans = (about: string): Setting<VersionPlans> => ({
   parse: (text) => {
     const value = parsed(text)
@@ -64,7 +64,7 @@ function dateOf(name: string, plan: Record<string, unknown>, member: string): st
   return instant
 }
 
-/** The headers of a deprecated version need its dates, and one that goes on has neither an end nor a successor. */
+/** A deprecated version needs its dates for its response headers; an active one has neither a sunset nor a successor. */
 function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }: VersionPlan): void {
   if (status === 'active' && (deprecatedAt ?? sunsetAt ?? successor) !== undefined) {
     throw new Expected(`no dates and no successor of ${name}, which is active`)
@@ -78,7 +78,7 @@ function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }:
   }
 }
 
-/** What becomes of the versions of the interface. */
+/** Lifecycle settings of the API versions. */
 export const versionSettings = {
   versions: named(
     'PLINTH_VERSIONS',

@@ -14,10 +14,10 @@ const labels: [from: number, label: string, style: Style][] = [
   [30, 'INFO', 'green'],
   [0, 'DEBUG', 'dim'],
 ]
-/** What every line has, or what stands elsewhere in it. */
+/** Fields of every line, or shown elsewhere in it. */
 const common = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname'])
 
-/** Makes a line of the log, which is JSON, readable: the local time, then a request or a message with its fields. */
+/** Formats a JSON log line for reading: the local time, then a request or a message with its fields. */
 export function readableLine(paint: Paint): (json: string) => string {
   return (json) => {
     const line = JSON.parse(json) as Line
@@ -34,7 +34,7 @@ const clockTime = (time: string): string => {
 
 const twoDigits = (value: number) => String(value).padStart(2, '0')
 
-/** What clients and files have written cannot move the cursor or colour what follows. */
+/** Replaces control characters: text from clients and files must not move the cursor or change colours. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const visible = (text: string) => text.replace(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/g, '�')
 

@@ -4,11 +4,11 @@ import { type LogSink, logSink } from '../http/server/log-sink.ts'
 import { readableLine } from './log-lines.ts'
 import { type Output, terminalOf } from './terminal.ts'
 
-/** What a running service writes down: the lines of its parts, and one for each request. */
+/** The logs of a running service: its parts' loggers, and one line per request. */
 export interface Logs {
   log: Logger
   access: Access
-  /** Writes what is still gathered. */
+  /** Writes buffered lines. */
   flush: () => void
 }
 
@@ -19,7 +19,7 @@ export interface LogsOptions {
   now: () => number
 }
 
-/** Lines of JSON for programs; on a terminal, lines to read, each written at once. */
+/** JSON lines for programs; on a terminal readable lines, written unbuffered. */
 export function openLogs(level: string, { out, env, now }: LogsOptions): Logs {
   const { write, flush } = out.isTTY ? readable(out, env) : logSink(out)
   const timestamp = () => `,"time":"${new Date(now()).toISOString()}"`

@@ -1,13 +1,16 @@
 import { styleText } from 'node:util'
 
-/** The styles that output to a terminal is written in. */
+/** Text styles on a terminal. */
 export type Style = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold'
 export type Paint = (style: Style, text: string) => string
 
-/** Where text is written to. */
+/** An output stream. */
 export type Output = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>
 
-/** Whether an output is a terminal that can move its cursor, and how text is painted there: plainly without one, and under NO_COLOR. */
+/**
+ * Whether an output is a terminal that can move its cursor, and how to style text there: not at all without one or with
+ * NO_COLOR.
+ */
 export function terminalOf({ isTTY }: Pick<Output, 'isTTY'>, env: NodeJS.ProcessEnv): { live: boolean; paint: Paint } {
   const live = isTTY === true && env.TERM !== 'dumb'
   const coloured = live && !env.NO_COLOR

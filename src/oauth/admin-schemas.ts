@@ -6,11 +6,11 @@ const Instant = Type.String({ format: 'date-time' })
 const Addresses = (description: string) =>
   Type.Array(Type.String(), { description, examples: [['https://app.example/cb']] })
 
-/** The same or null, as one schema: a wrong type is then one error. */
+/** The schema or null, as one schema: a wrong type is then a single error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
-/** One line of text that has something in it. */
+/** A non-empty line of text. */
 const line = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\x00-\\x20\\x7f-\\xa0][^\\x00-\\x1f\\x7f-\\x9f]*$'
 
 const settings = {
@@ -47,7 +47,7 @@ export const NewClientBody = Type.Object({
   ...Type.Partial(Type.Object(optional)).properties,
 })
 
-/** The body that changes one; null sets what may be absent back to its default. */
+/** The body that changes a client; null resets an optional member to its default. */
 export const ClientPatch = Type.Object({
   ...Type.Partial(Type.Object({ name, scopes, grants })).properties,
   ...Object.fromEntries(Object.entries(optional).map(([field, schema]) => [field, Type.Optional(OrNull(schema))])),
@@ -66,9 +66,9 @@ const Secret = Type.String({
   examples: ['q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw'],
 })
 
-/** A client as it is shown. */
+/** The representation of a client. */
 export const ClientView = partialResponse(Type.Object(client))
-/** The only answers that carry the secret. */
+/** The only responses that contain the secret. */
 export const CreatedClient = Type.Object({ ...client, secret: Type.Optional(Secret) })
 
 const limits = {
@@ -91,9 +91,9 @@ const limits = {
   ),
 }
 
-/** The body that makes an API key. */
+/** The body that creates an API key. */
 export const NewApiKey = Type.Object({ name, ...Type.Partial(Type.Object(limits)).properties })
-/** The body that changes one; null sets a limit back to the usual one. */
+/** The body that changes an API key; null resets a limit to the default. */
 export const ApiKeyPatch = Type.Partial(Type.Object({ name, ...limits }))
 
 const apiKey = {
@@ -107,7 +107,7 @@ const apiKey = {
 }
 
 export const ApiKeyView = partialResponse(Type.Object(apiKey))
-/** The only answer that carries the key. */
+/** The only response that contains the key. */
 export const CreatedApiKey = Type.Object({
   ...apiKey,
   key: Type.String({

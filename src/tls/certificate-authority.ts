@@ -1,4 +1,4 @@
-// The x509 package needs this polyfill loaded before it.
+// The x509 package requires this polyfill to be loaded first.
 import 'reflect-metadata'
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import * as x509 from '@peculiar/x509'
@@ -10,13 +10,13 @@ const authorityDays = 3_650
 const leafDays = 397
 const p256 = { name: 'ECDSA', namedCurve: 'P-256' }
 
-/** A name that a certificate is valid for. */
+/** A subject alternative name of a certificate. */
 export interface SubjectName {
   type: 'dns' | 'ip'
   value: string
 }
 
-/** A self-signed certificate of an authority that signs servers only (RFC 5280 §4.2.1.9). */
+/** A self-signed CA certificate that may only sign server certificates (RFC 5280 §4.2.1.9). */
 export async function authorityCertificate(key: KeyObject, now: number): Promise<X509Certificate> {
   const name = new x509.Name('CN=Plinth local authority')
   return signed({ key, subject: name, issuer: name, signer: key, now, days: authorityDays }, [
@@ -26,7 +26,7 @@ export async function authorityCertificate(key: KeyObject, now: number): Promise
   ])
 }
 
-/** A new key and the authority's certificate of it for these names. */
+/** A new key and a certificate for these names, signed by the authority. */
 export async function newLeaf(authority: Pair, names: SubjectName[], now: number): Promise<Pair> {
   const key = newKey()
   const subject = new x509.Name('CN=localhost')

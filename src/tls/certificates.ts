@@ -9,24 +9,24 @@ import { checkedPair, newKey, type Pair, parsedKey, pem, readText } from './pem.
 const dayMs = 86_400_000
 const renewalDays = 30
 
-/** The signing library takes a tenth of a second to load: only a run that signs something pays for it. */
+/** The signing library takes 100 ms to load, so it is loaded only when something is signed. */
 const signing = () => import('./certificate-authority.ts')
 
-/** What an HTTPS server needs, as PEM texts, and the absolute path of the certificate its clients are to trust. */
+/** Key and certificate of an HTTPS server as PEM, and the absolute path of the CA certificate for its clients. */
 export interface Certificates {
   key: string
   /** The server's certificate followed by the authority's. */
   cert: string
-  /** For `curl --cacert`; never holds a key. */
+  /** For `curl --cacert`; never contains a key. */
   authorityFile: string
-  /** Whether this call made the server's certificate, rather than found it. */
+  /** Whether this call created the server's certificate. */
   created: boolean
 }
 
 /**
- * Loads or makes, in `folder` (mode 0700), a local authority and a server certificate for localhost, 127.0.0.1, ::1 and
- * `hostnames` (RFC 5280, ECDSA P-256), the latter anew when under 30 days remain or a name is missing; `now` gives
- * epoch milliseconds; throws for an invalid hostname, and for broken or expired authority files, never replaced.
+ * Loads or creates, in `folder` (mode 0700), a local CA and a server certificate for localhost, 127.0.0.1, ::1 and
+ * `hostnames` (RFC 5280, ECDSA P-256). Renews the latter if under 30 days remain or a name is missing; `now` returns epoch
+ * ms. Throws for an invalid hostname, and for broken or expired CA files, which it never replaces.
  */
 export async function localCertificates(
   folder: string,
@@ -37,7 +37,7 @@ export async function localCertificates(
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   chmodSync(folder, 0o700)
   const authority = await localAuthority(folder, now())
-  // One file, so that two processes renewing at once leave one's pair or the other's, never half of each.
+  // One file, so that of two processes renewing at once one pair remains, never half of each.
   const file = join(folder, 'server.pem')
   const kept = keptLeaf(file, authority, names, now())
   const leaf = kept ?? (await (await signing()).newLeaf(authority, names, now()))
@@ -48,8 +48,8 @@ export async function localCertificates(
 }
 
 /**
- * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key; throws an Error that names the
- * file which is missing, unreadable or no PEM, or both files when the key is not the certificate's.
+ * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that names the file
+ * that is missing, unreadable or not PEM, or both files if the key does not match the certificate.
  */
 export function providedCertificates(certFile: string, keyFile: string): { key: string; cert: string } {
   const texts = { key: readText(keyFile), cert: readText(certFile) }
@@ -60,8 +60,8 @@ export function providedCertificates(certFile: string, keyFile: string): { key: 
 async function localAuthority(folder: string, now: number): Promise<Pair> {
   const certFile = join(folder, 'authority.crt')
   const keyFile = join(folder, 'authority.key')
-  // The key is placed first and by whichever process comes first; the certificate follows from it. Seeing a certificate
-  // therefore means its key was there before, so the certificate has to be looked for first.
+  // The key is written first, by the fastest process, and the certificate is derived from it. An existing certificate thus
+  // implies an existing key, so the certificate must be checked first.
   if (!existsSync(certFile)) {
     if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newKey()), { mode: 0o600, replace: false })
     const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
@@ -114,7 +114,7 @@ function subjectNames(hostnames: readonly string[]): SubjectName[] {
 function canonicalName(hostname: string): string {
   const bare = hostname.replace(/^\[(.*)\]$/, '$1')
   const host = isIP(bare) === 6 ? `[${bare}]` : bare.replace(/[\s/?#@:\\]/g, '|')
-  // The URL parser gives the one spelling of an address and the ASCII form of an international name; it refuses a '|'.
+  // The URL parser normalizes addresses and converts international names to ASCII; it rejects a '|'.
   const name = URL.parse(`https://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name)) return name
   throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be made for it`)

@@ -8,7 +8,7 @@ export interface Pair {
   certificate: X509Certificate
 }
 
-/** A new EC P-256 key. */
+/** Creates an EC P-256 key. */
 export function newKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
@@ -23,7 +23,10 @@ export function publicBytes(key: KeyObject): Uint8Array<ArrayBuffer> {
   return new Uint8Array(createPublicKey(key).export({ type: 'spki', format: 'der' }))
 }
 
-/** A certificate and its private key; throws an Error that names the file which holds neither, or both when they do not match. */
+/**
+ * A certificate and its private key; throws an Error that names the file that contains neither, or both if they do not
+ * match.
+ */
 export function checkedPair(certFile: string, certText: string, keyFile: string, keyText: string): Pair {
   const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(certText))
   const key = parsedKey(keyFile, keyText)
@@ -31,12 +34,12 @@ export function checkedPair(certFile: string, certText: string, keyFile: string,
   return { key, certificate }
 }
 
-/** A private key; throws an Error that names the file when the text is none. */
+/** Parses a PEM private key; the error names the file. */
 export function parsedKey(file: string, text: string): KeyObject {
   return parsed(file, 'unencrypted PEM private key', () => createPrivateKey(text))
 }
 
-/** The text of a file; throws an Error that names it when it cannot be read. */
+/** Reads a text file; the error names it. */
 export function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8')

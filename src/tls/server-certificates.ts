@@ -5,7 +5,7 @@ import { keepPrivate } from '../private-files.ts'
 import { ConfigError } from '../startup-errors.ts'
 import { localCertificates, providedCertificates } from './certificates.ts'
 
-/** The key and certificate of the listener: the operator's, or those of the local authority; null where it speaks plain HTTP. */
+/** The listener's key and certificate: the operator's, or those of the local CA; null for plain HTTP. */
 export async function serverCertificates(config: Config, dataDir: string, now: () => number) {
   if (config.tls === 'off') return null
   const { tlsCertFile, tlsKeyFile, baseUrl, production } = config
@@ -19,7 +19,7 @@ export async function serverCertificates(config: Config, dataDir: string, now: (
   return localCertificates(folder, hostnames, now)
 }
 
-/** Its owner and group are the operator's choice: a group that may read keys is a common way to hand them out. */
+/** Owner and group are the operator's choice: granting a group read access is a common way to distribute keys. */
 function refuseWorldReadable(keyFile: string): void {
   const mode = statSync(keyFile, { throwIfNoEntry: false })?.mode ?? 0
   if (process.platform === 'win32' || (mode & 0o006) === 0) return

@@ -1,7 +1,7 @@
 import type { EventKind } from '../queue/events.ts'
 import { familyOf } from '../queue/events.ts'
 
-/** Every kind of event that a service tells of, by name. */
+/** All event types of a service, by name. */
 export type EventKinds = Readonly<Record<string, EventKind>>
 
 const object = (properties: Record<string, object>) => ({
@@ -15,7 +15,7 @@ const instant = (description: string) => ({ type: 'string', format: 'date-time',
 const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
 const ofTask = (status: string) => ({ taskId: text('Of the report'), status: { type: 'string', const: status } })
 
-/** The events of reports; those of resources join them (`event-kinds.ts`). Only the owner of a task hears of it. */
+/** Events of reports, visible only to the task's owner. Resources add theirs (`resources/event-types.ts`). */
 export const reportEvents: EventKinds = {
   'report.completed': {
     description: 'A report task completed and its result can be downloaded',
@@ -34,7 +34,7 @@ export const reportEvents: EventKinds = {
 const webhookId = 'whk_Q2hhcmxlcyBCYWJiYWdlXw'
 const ofWebhook = { webhookId: text('Of the webhook'), event: text('What it is registered for') }
 
-/** The events about webhooks themselves. Only their owner hears of them, and never at the webhook that they are about. */
+/** Events about webhooks themselves: sent only to their owner, and never to the webhook they are about. */
 export const webhookEvents = {
   'webhook.test': {
     description: 'Somebody tests this very webhook; no other is told',
@@ -69,14 +69,14 @@ export const webhookEvents = {
   },
 } satisfies EventKinds
 
-/** What a registration may name as its `event`: an exact name, all events of one noun, or `*`. */
+/** Valid values of a webhook's `event`: an exact name, all events of one noun, or `*`. */
 export const eventPatterns = (kinds: EventKinds): string[] => [
   ...Object.keys(kinds),
   ...new Set(Object.keys(kinds).map(familyOf)),
   '*',
 ]
 
-/** The scopes that hearing of a pattern takes; `*` takes none, because it brings what its owner may read. */
+/** The scopes required to subscribe to a pattern; `*` requires none, because it only delivers what its owner may read. */
 export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
   const heard = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
   const audiences = heard.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))

@@ -6,8 +6,8 @@ import { forgetOwners } from './queue/owners.ts'
 const keptMs = 30 * 86_400_000
 
 /**
- * Removes deliveries that ended more than 30 days ago with their attempts, events that have none left, and lanes that
- * nothing is known of any more, a few in each transaction. Returns how many deliveries.
+ * Removes deliveries that ended more than 30 days ago with their attempts, events without deliveries, and unused endpoint
+ * queues, a few per transaction. Returns how many deliveries.
  */
 export async function expireDeliveries(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
@@ -18,7 +18,7 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   return count
 }
 
-/** The condition stands twice: one that was made due again since it was found stays. */
+/** The condition is repeated in the DELETE: a delivery made due again since it was found stays. */
 async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
   const { rows } = await sql<{ id: string }>`
@@ -30,13 +30,13 @@ async function removeEnded(tx: Queryable, { engine }: Database, before: string):
   return ids.length
 }
 
-/** The order of `events_age`. */
+/** A position in the index `events_age`. */
 interface Place {
   at: string
   id: string
 }
 
-/** Removes those of the next few old events that have no delivery; returns the last one's place, or null at the end. */
+/** Removes those of the next few old events that have no delivery; returns the position of the last, or null at the end. */
 function removeUntold({ write }: Database, before: string, after: Place): Promise<Place | null> {
   return write(async (tx) => {
     const old = await tx
@@ -65,8 +65,8 @@ function removeUntold({ write }: Database, before: string, after: Place): Promis
 }
 
 /**
- * Forgets those of the next few lanes that nothing waits in and no registration stands behind: a registration's lane counts
- * its failures as long as it is there. Returns the last one's name, or null at the end.
+ * Removes those of the next few endpoint queues that have no waiting delivery and no webhook: a webhook's queue counts its
+ * failures for as long as the webhook exists. Returns the last one's name, or null at the end.
  */
 function forgetLanes({ write }: Database, before: string, after: string): Promise<string | null> {
   return write(async (tx) => {

@@ -27,11 +27,11 @@ type Rows = ExpressionBuilder<Tables, 'webhooks'>
 
 export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient: clientId, ownerSubject: subject })
 
-/** The rows a caller may know of: its own, or all for an administrator. */
+/** The rows visible to a caller: its own, or all for an administrator. */
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** A new registration as it is stored, and as it is shown once: with its secret. */
+/** A new webhook as it is stored, and the representation that shows its secret once. */
 export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
@@ -61,8 +61,8 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
 const maxOfOwner = 1_000
 
 /**
- * Adds a registration, and tells the audit log who did. Throws WEBHOOK_LIMIT_REACHED: each costs every event that it hears.
- * Several that are added at once may go beyond the limit by their number, which the rate of calls keeps small.
+ * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED, because each webhook makes every event it subscribes to
+ * more expensive. Concurrent inserts may exceed the limit by their number, which the rate limits keep small.
  */
 export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
   const { ownerClient, ownerSubject } = row
@@ -78,20 +78,20 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.created', target: row.id, details })
 }
 
-/** A callback's path or query may hold a secret of its receiver's. */
+/** The host only: a callback's path or query may contain a secret of its receiver. */
 export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 
-/** What a failed insert means: DUPLICATE_RESOURCE, or the error itself. */
+/** Translates a failed insert: throws DUPLICATE_RESOURCE, or the error itself. */
 export function refuseDuplicate(db: Database, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   throw new Problem('DUPLICATE_RESOURCE', 'This address is registered for this event already', { cause: error })
 }
 
-/** The static headers of a registration. */
+/** The static headers of a webhook. */
 export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<string, string> =>
   headers === null ? {} : JSON.parse(sealer.open(headers, headersPlace(id)))
 
-/** Row → representation; what its validators are made of stays. */
+/** Row → representation; preserves the fields that its validators are computed from. */
 export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
   id: row.id,
   event: row.event,
@@ -108,7 +108,7 @@ export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
   updatedAt: row.updatedAt,
 })
 
-/** What a caller sees of a registration: an administrator also whose it is. */
+/** The representation for a caller; administrators also see the owner. */
 export const shownTo = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
   const show = shownBy(sealer)
   if (!scopes.has('admin')) return show
@@ -117,7 +117,7 @@ export const shownTo = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
 
 const wellFormed = /^whk_[\w-]{22}$/
 
-/** The registration, or the same RESOURCE_NOT_FOUND for an unknown id and for somebody else's. */
+/** The webhook. Throws the same RESOURCE_NOT_FOUND for an unknown id and for another owner's. */
 export async function find(tx: Queryable, caller: Caller, id: string): Promise<Webhook> {
   const query = tx.selectFrom('webhooks').selectAll().where('id', '=', id).where(visibleTo(caller))
   const row = wellFormed.test(id) ? await query.executeTakeFirst() : undefined
@@ -126,8 +126,8 @@ export async function find(tx: Queryable, caller: Caller, id: string): Promise<W
 }
 
 /**
- * The registration, held until the end of the transaction: nobody else changes it, and no outcome of a call is recorded
- * meanwhile. Throws as `find`, or PRECONDITION_FAILED: the demands are part of the statement that takes hold of it.
+ * The webhook, locked until the end of the transaction: nothing else changes it or records the outcome of a call meanwhile.
+ * Throws like `find`, or PRECONDITION_FAILED: the preconditions are part of the statement that locks it.
  */
 export async function hold(tx: Queryable, caller: Caller, id: string, demands: Precondition = {}): Promise<Webhook> {
   const { id: known } = await find(tx, caller, id)
@@ -140,12 +140,12 @@ export async function hold(tx: Queryable, caller: Caller, id: string, demands: P
   throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
 }
 
-/** Throws WEBHOOK_NOT_ACTIVE for a registration that is paused or disabled. */
+/** Throws WEBHOOK_NOT_ACTIVE if the webhook is paused or disabled. */
 export function refuseInactive({ status }: Webhook): void {
   if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
 }
 
-/** Removes a registration and ends its waiting deliveries; its log stays. Throws as `hold`. */
+/** Deletes a webhook and ends its waiting deliveries; its log stays. Throws like `hold`. */
 export function remove(
   { db, queue, sealer, now }: Store & { queue: Queue },
   caller: Caller,
@@ -162,7 +162,7 @@ export function remove(
   })
 }
 
-/** One page of a caller's registrations, newest first, with the cursors of its neighbours. */
+/** One page of a caller's webhooks, newest first, with the cursors of the adjacent pages. */
 export const page = (db: Database, caller: Caller, query: PageQuery) =>
   keysetPage<Webhook>(query, 2, {
     of: 'webhooks',

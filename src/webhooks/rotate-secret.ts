@@ -13,14 +13,14 @@ import { accountPlace, ensureSecret, type KeptSecret, type Owner, secretPlace } 
 const overlapMs = 24 * 3_600_000
 
 interface Rotation {
-  /** The old secret has leaked: it signs nothing more, instead of another 24 hours. */
+  /** The old secret has leaked: it stops signing at once instead of after 24 hours. */
   immediate: boolean
   actor: AuditActor
 }
 
 /**
- * A new secret, and the columns that keep it with the one it replaces. Throws SECRET_ROTATION_IN_PROGRESS while that one
- * signs beside an older one, whose time was promised, unless both are to end.
+ * A new secret, and the columns that store it with the one it replaces. Throws SECRET_ROTATION_IN_PROGRESS while an older
+ * secret still signs, since it was promised 24 hours, unless `immediate` ends both.
  */
 function successor({ sealer, now, random }: Store, before: KeptSecret, place: string, immediate: boolean) {
   const { secretSealed, previousSecretExpiresAt: end } = before
@@ -34,7 +34,7 @@ function successor({ sealer, now, random }: Store, before: KeptSecret, place: st
   return { secret, kept: { secretSealed: sealer.seal(secret, place), ...(immediate ? none : previous) } }
 }
 
-/** Gives a registration a new secret. Throws as `hold`, or SECRET_ROTATION_IN_PROGRESS. */
+/** Gives a webhook a new secret. Throws like `hold`, or SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateSecret(
   tx: Queryable,
   store: Store,
@@ -50,7 +50,7 @@ export async function rotateSecret(
   return { webhook, secret }
 }
 
-/** Gives an account a new secret for the addresses that come with requests. Throws SECRET_ROTATION_IN_PROGRESS. */
+/** Gives an account a new secret for one-off callback URLs. Throws SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateAccountSecret(
   tx: Queryable,
   store: Store,
@@ -63,7 +63,7 @@ export async function rotateAccountSecret(
     .updateTable('accountSecrets')
     .where('ownerClient', '=', owner.ownerClient)
     .where('ownerSubject', '=', owner.ownerSubject)
-  // Held from here on, so that of two rotations at once the later one sees the earlier one's secret.
+  // Locked from here on, so that of two concurrent rotations the later one sees the earlier one's secret.
   const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
   const before = await touch.executeTakeFirstOrThrow()
   const { secret, kept } = successor(store, before, accountPlace(owner), immediate)

@@ -22,7 +22,7 @@ const tags = ['webhooks']
 const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** Registrations with their secrets and deliveries, and the kinds of events there are. */
+/** Webhooks with their secrets and deliveries, and the list of event types. */
 export const webhooks: Plugin = async (app, options) => {
   const all = [creating, listing, reading, changing, removing, deliveryRoutes, secretRoutes, kinds]
   for (const routes of all) await routes(app, options)

@@ -5,7 +5,7 @@ import { type AddressPolicy, checkTarget, type LookupAll } from '../http/ssrf-gu
 import { urlErrors } from '../http/text-rules.ts'
 import { type EventKinds, eventPatterns, scopesOfPattern } from './event-types.ts'
 
-/** What a client sends to register, after its types were checked. */
+/** The body of a registration after schema validation. */
 export interface RegistrationBody {
   event: string
   callbackUrl: string
@@ -14,7 +14,7 @@ export interface RegistrationBody {
   payloadStyle?: string
 }
 
-/** What a client sends to change a registration: a merge patch (RFC 7396) of what it may set. */
+/** The body that changes a webhook: a merge patch (RFC 7396) of its writable fields. */
 export interface RegistrationPatch {
   event?: string
   callbackUrl?: string
@@ -26,18 +26,18 @@ export interface RegistrationPatch {
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/
 const printable = /^[\t\x20-\x7e]*$/
-// What describes the call itself: the signature, the body, its framing, its way.
+// Headers of the call itself: signature, body, framing, routing.
 const reserved =
   /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
 
-/** What there is to hear, and where calls may go. */
+/** The event types, and which addresses may be called. */
 export interface Rules {
   events: EventKinds
   policy: AddressPolicy
   lookup?: LookupAll | undefined
 }
 
-/** The rules that a registration breaks besides those of its schema. Of a patch, what it names is judged. */
+/** The rules beyond its schema that a registration violates. Of a patch, checks only the members present. */
 export const registrationErrors =
   (events: EventKinds) =>
   ({ event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
@@ -47,8 +47,8 @@ export const registrationErrors =
   ]
 
 /**
- * Throws ACCESS_DENIED when the caller may not read what it wants to hear of, or CALLBACK_URL_BLOCKED with the reason;
- * asks the resolver. Of a patch, what it names is judged.
+ * Throws ACCESS_DENIED if the caller may not read the events it subscribes to, or CALLBACK_URL_BLOCKED with the reason;
+ * resolves the host name. Of a patch, checks only the members present.
  */
 export async function checkRegistration(
   { event, callbackUrl }: Partial<RegistrationBody> | RegistrationPatch,
@@ -59,19 +59,19 @@ export async function checkRegistration(
   if (callbackUrl !== undefined) await judge(callbackUrl, rules)
 }
 
-/** Throws ACCESS_DENIED unless the caller may read what the pattern tells. */
+/** Throws ACCESS_DENIED unless the caller may read the pattern's events. */
 export function checkReading(event: string, { scopes }: Pick<Caller, 'scopes'>, events: EventKinds): void {
   const missing = missingScope(event, scopes, events)
   if (missing !== undefined) throw lacksScope(missing)
 }
 
-/** A scope that hearing of the pattern takes, and that is not among these. */
+/** A scope required to subscribe to the pattern that is missing from these. */
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 
 const maxHeaders = 20
 
-/** Throws VALIDATION_ERROR unless a patch leaves static headers that a registration could have. */
+/** Throws VALIDATION_ERROR unless the headers after a patch would be valid in a registration. */
 export function checkHeaders(headers: Record<string, string>): void {
   const isTooMany = Object.keys(headers).length > maxHeaders
   const errors = isTooMany ? [{ field: 'headers', message: `must be at most ${maxHeaders}` }] : headerErrors(headers)

@@ -11,13 +11,13 @@ const PayloadStyle = Type.String({
 })
 const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   maxProperties: 20,
-  // Not the names that the call itself needs: which those are, the answer tells.
+  // Without the headers that the call itself needs: the error response names those.
   ...documentedRules({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
   description: 'Sent with every call, besides those the service sets',
   examples: [{ 'x-environment': 'staging' }],
 })
 
-/** An event of the log may be one that a later release no longer knows. */
+/** Not an enum: the log may contain an event type that a later release no longer has. */
 export const EventName = Type.String({ examples: ['report.completed'] })
 
 const own = {
@@ -53,7 +53,7 @@ export const newWebhook = (events: EventKinds) =>
     payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
   })
 
-/** The same or null, as one schema: a wrong type is then one error. */
+/** The schema or null, as one schema: a wrong type is then a single error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
@@ -64,7 +64,7 @@ const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
   examples: [{ 'x-environment': 'production', 'x-team': null }],
 })
 
-/** The body that changes a registration: a merge patch (RFC 7396). */
+/** The body that changes a webhook: a merge patch (RFC 7396). */
 export const webhookPatch = (events: EventKinds) =>
   Type.Object({
     event: Type.Optional(eventOf(events)),
@@ -93,7 +93,7 @@ const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
 const forAdministrators = (description: string, example: string) =>
   Type.Optional(Type.String({ description: `${description}; only administrators see it`, examples: [example] }))
 
-/** A registration as it is shown. */
+/** The representation of a webhook. */
 export const Webhook = partialResponse(
   Type.Object({
     ...shown,
@@ -102,13 +102,13 @@ export const Webhook = partialResponse(
   }),
 )
 
-/** The only answers that carry the secret. */
+/** The only responses that contain the secret. */
 export const CreatedWebhook = Type.Object({
   ...shown,
   secret: Type.String({ description: 'Signs the calls; shown only here', examples: [secret] }),
 })
 
-/** One kind of event that can be registered for. */
+/** One event type to subscribe to. */
 export const EventKind = partialResponse(
   Type.Object({
     event: EventName,
@@ -119,7 +119,7 @@ export const EventKind = partialResponse(
   { examples: kindsShown(reportEvents) },
 )
 
-/** The kinds of events as they are listed. */
+/** The list of event types. */
 export function kindsShown(kinds: EventKinds) {
   return Object.entries(kinds).map(([event, { description, example, schema }]) => ({
     ...{ event, description, example, schema },
@@ -132,7 +132,7 @@ export const Secret = Type.Object({
   previousSecretExpiresAt: shown.previousSecretExpiresAt,
 })
 
-/** The body that rotates a secret, which may be left out. */
+/** The optional body of a secret rotation. */
 export const Rotation = Type.Object({
   immediate: Type.Optional(
     Type.Boolean({ description: 'The old secret has leaked: it signs nothing more', examples: [false] }),

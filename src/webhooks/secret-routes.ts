@@ -14,7 +14,7 @@ const path = '/api/webhooks'
 const tags = ['webhooks']
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** The secrets that sign calls: each registration's, and the account's for addresses that come with requests. */
+/** The secrets that sign calls: each webhook's, and the account's for one-off callback URLs. */
 export const secretRoutes: Plugin = async (app, options) => {
   for (const routes of [rotating, readingOfAccount, rotatingOfAccount]) await routes(app, options)
 }
@@ -61,7 +61,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   } as const
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
-    // The secret has no tag of its own, as a list has none.
+    // The secret has no entity tag, like a list.
     checkAddition(request)
     const rotation = { immediate, actor: auditActor(request) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
@@ -71,7 +71,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   })
 }
 
-/** The public key of `v1a` signatures; outside the versions, so a plugin of its own. */
+/** The public key of `v1a` signatures. Its path has no version, hence a separate plugin. */
 export const webhookKeySet: FastifyPluginAsyncTypebox<{ keys: WebhookKeys }> = async (app, { keys }) => {
   const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys of webhook signatures' }
   const schema = { ...about, response: { 200: schemas.KeySet } }

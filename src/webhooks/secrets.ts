@@ -6,7 +6,7 @@ import type { RandomBytes } from '../storage/ids.ts'
 import type { Webhook } from '../storage/tables/tables.ts'
 import { newSecret } from './dispatch/sign.ts'
 
-/** Whose rows these are: the client and the subject of the token that made them. */
+/** Owner of a row: the client and the subject of the token that created it. */
 export interface Owner {
   ownerClient: string
   ownerSubject: string
@@ -31,17 +31,17 @@ export interface WebhookKeys {
 const keyName = 'webhook-ed25519'
 const keyPlace = `settings:${keyName}`
 
-/** Where a registration's secret is sealed to. */
+/** AAD that binds an encrypted secret to its webhook. */
 export const secretPlace = (webhookId: string): string => `webhooks:${webhookId}`
 
-/** Where a registration's static headers, which may hold a token of the receiver, are sealed to. */
+/** AAD of a webhook's static headers, which are encrypted because they may contain a token of the receiver. */
 export const headersPlace = (webhookId: string): string => `webhooks:${webhookId}:headers`
 
-/** Where an account's secret is sealed to. */
+/** AAD of an account's secret. */
 export const accountPlace = ({ ownerClient, ownerSubject }: Owner): string =>
   `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
 
-/** Reads the Ed25519 key, and makes it on the first run: once, however many processes start together. */
+/** Reads the Ed25519 key and creates it on the first run, once even if several processes start together. */
 export async function webhookKeys(db: Database, sealer: Sealer): Promise<WebhookKeys> {
   const sealed = (await sealedKey(db.read)) ?? (await addKey(db, sealer.seal(newPrivateKey(), keyPlace)))
   const privateKey = createPrivateKey(sealer.open(sealed, keyPlace))
@@ -65,14 +65,14 @@ const addKey = (db: Database, value: string): Promise<string> =>
       .values({ name: keyName, value })
       .onConflict((conflict) => conflict.doNothing())
       .execute()
-    // The winner's, when another process was faster.
+    // If another process was faster, use its key.
     return (await sealedKey(tx)) as string
   })
 
-/** A sealed secret as a row keeps it, with the one that it has replaced. */
+/** The columns of an encrypted secret and of the one it replaced. */
 export type KeptSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
 
-/** The secrets that sign a call at this time, the newest first: two while a rotation is under way. */
+/** The secrets that sign a call at this time, newest first: two during a rotation. */
 export function validSecrets(sealer: Sealer, kept: KeptSecret, place: string, nowMs: number): string[] {
   const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = kept
   const isOver = previous === null || end === null || Date.parse(end) <= nowMs
@@ -81,11 +81,11 @@ export function validSecrets(sealer: Sealer, kept: KeptSecret, place: string, no
 
 type OfAccount = [db: Database, sealer: Sealer, owner: Owner, now: () => number, random: RandomBytes]
 
-/** The account's secret as it is kept, made when it is first needed. */
+/** The account's secret as stored; created on first use. */
 export const keptAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<KeptSecret> =>
   (await keptSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
 
-/** The account's secrets that sign calls to the owner's per-request URLs at this time, the newest first. */
+/** The account's secrets that sign calls to the owner's one-off callback URLs at this time, newest first. */
 export async function accountSecrets(...of: OfAccount): Promise<string[]> {
   const [, sealer, owner, now] = of
   return validSecrets(sealer, await keptAccountSecret(...of), accountPlace(owner), now())
@@ -94,7 +94,7 @@ export async function accountSecrets(...of: OfAccount): Promise<string[]> {
 /** The newest of the account's secrets. */
 export const accountSecret = async (...of: OfAccount): Promise<string> => (await accountSecrets(...of))[0] as string
 
-/** The row of the account's secret; a new one, unless somebody else was faster. */
+/** The row of the account's secret; inserts it unless a concurrent request did. */
 export async function ensureSecret(
   tx: Queryable,
   sealer: Sealer,
@@ -124,7 +124,7 @@ const keptSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promis
     .where('ownerSubject', '=', ownerSubject)
     .executeTakeFirst()
 
-/** A pure function of texts that remembers its last `most` answers; what it throws is not remembered. */
+/** Memoizes a pure function of strings: caches its last `most` results, but no exceptions. */
 export function memoize<A extends readonly string[], R>(most: number, compute: (...given: A) => R): (...given: A) => R {
   const known = new Map<string, R>()
   return (...given) => {

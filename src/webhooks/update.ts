@@ -13,12 +13,12 @@ import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from '.
 import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
 import { headersPlace } from './secrets.ts'
 
-/** What a registration that is enabled again, or calls another address, starts with. */
+/** Initial health of a webhook that is enabled again or has a new address. */
 const inHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
- * Changes a registration by a checked merge patch (RFC 7396) and returns it. Throws as `hold`, DUPLICATE_RESOURCE, and as
- * `checkReading`: whoever changes what is heard, or where, may hear no more than the token of the request may read.
+ * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws like `hold`, DUPLICATE_RESOURCE, and like
+ * `checkReading`: changing the event or the address must not subscribe to more than the request's token may read.
  */
 export function change(
   options: Store & Pick<Rules, 'events'> & { queue: Queue },
@@ -46,7 +46,7 @@ export function change(
   return db.write(unit).catch((error) => refuseDuplicate(db, error))
 }
 
-/** Whether what was known of an endpoint says nothing any more: it is enabled again, or is another one. */
+/** Whether the endpoint's health is obsolete: the webhook was enabled again or has a new address. */
 const isFresh = (before: Webhook, after: Webhook): boolean =>
   after.callbackUrl !== before.callbackUrl || (after.status === 'active' && before.status !== 'active')
 
@@ -74,8 +74,8 @@ function valuesOf(
 }
 
 /**
- * The scopes that a registration is heard with once its event or address was changed: those of the token that changed
- * it, as if it had registered anew; an administrator gives none to somebody else's.
+ * The scopes of a webhook after its event or address was changed: those of the token that changed it, as for a new
+ * registration. An administrator adds none to another owner's webhook.
  */
 function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {
   const { ownerClient, ownerSubject } = ownerOf(caller)

@@ -3,10 +3,10 @@ import type { Queue } from '../queue/queue.ts'
 import type { EventKinds } from './event-types.ts'
 import type { Store } from './registrations.ts'
 
-/** What the routes of webhooks need. */
+/** Options of the webhook routes. */
 export interface WebhooksOptions extends Store {
   queue: Queue
-  /** What can be listened for. */
+  /** The event types to subscribe to. */
   events: EventKinds
   /** Which addresses may be registered. */
   policy: AddressPolicy

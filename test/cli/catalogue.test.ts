@@ -24,14 +24,14 @@ describe('the sample catalogue', () => {
     )
   })
 
-  it('is the same for the same seed, another for another, and no other in a later release', () => {
+  it('is the same for the same seed, different for another, and does not change between releases', () => {
     assert.deepEqual(catalogue(7), catalogue(7))
     assert.notEqual(digest(catalogue(7)), digest(catalogue(8)))
     assert.equal(digest(sample), '640b6f5edf90297fd2c9bfd897563c294bc677a05506df76a05f3800c3a6d601')
   })
 
   for (const [name, { declaration }] of Object.entries(resources)) {
-    it(`holds only ${name} that the resource takes as they are`, () => {
+    it(`contains only ${name} that the resource accepts unchanged`, () => {
       const check = inputValidator(declaration.body, 'body')
       for (const item of sample[name as keyof typeof resources]) {
         const sent = structuredClone(item)
@@ -43,7 +43,7 @@ describe('the sample catalogue', () => {
     })
   }
 
-  it('names nothing twice', () => {
+  it('has no duplicate names', () => {
     assert.equal(distinct(sample.products.map(({ name }) => name.toLowerCase())), 2_000)
     assert.equal(distinct(sample.books.map(({ title }) => title.toLowerCase())), 500)
     assert.equal(distinct(sample.users.map(({ email }) => email.toLowerCase())), 500)
@@ -60,7 +60,7 @@ describe('the sample catalogue', () => {
     assert.ok(sample.books.some(({ author }) => /[^\p{ASCII}]/u.test(author)))
   })
 
-  it('writes to nobody: example domains (RFC 2606) and numbers kept for fiction', () => {
+  it('uses only example domains (RFC 2606) and phone numbers reserved for fiction', () => {
     for (const { email, phone } of sample.users) {
       assert.match(email, /^[a-z0-9.]+@(mail\.)?example\.(com|org|net)$/)
       assert.match(phone, /^\+1 \(\d{3}\) 555-01\d\d$|^\+44 (20 7946|131 496|29 2018) 0\d{3}$/)

@@ -13,7 +13,7 @@ after(() => {
 const run = succeeding(env)
 
 describe('plinth migrate', () => {
-  it('brings a new database up to date, and finds nothing to do after that', async () => {
+  it('migrates a new database, then finds nothing to do', async () => {
     assert.match(await run('migrate'), /^Ran 0001\S*(, \d{4}\S*)+\n$/)
     assert.equal(await run('migrate'), 'The schema is up to date\n')
   })
@@ -67,11 +67,11 @@ describe('plinth clients', () => {
 describe('plinth clients create without scopes', () => {
   const silent: [what: string, args: string[]][] = [
     ['a machine', []],
-    ['an app that logs people in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
+    ['an app that logs users in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
     ['an empty list of scopes', ['--scope', ' , ']],
   ]
   for (const [what, args] of silent) {
-    it(`exits with 2 and lists the scopes there are, for ${what}`, async () => {
+    it(`exits with 2 and lists the available scopes for ${what}`, async () => {
       const { code, stdout, stderr } = await ended(plinth(['clients', 'create', '--name', 'Silent', ...args], env))
       assert.deepEqual([code, stdout], [2, ''])
       const [first, ...lines] = stderr.trimEnd().split('\n')
@@ -90,7 +90,7 @@ describe('plinth clients create without scopes', () => {
     assert.doesNotMatch(stderr, /users:write/)
   })
 
-  it('registers nothing then, and gives a public client admin, audit:read and users:write only by name', async () => {
+  it('registers nothing then, and grants a public client admin, audit:read and users:write only if named', async () => {
     const create = (scope: string) =>
       plinth(
         ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
@@ -107,7 +107,7 @@ describe('plinth clients create without scopes', () => {
     assert.deepEqual([scopesOf('Silent'), scopesOf('*')], [[], []])
   })
 
-  it('--introspects-others marks a client, --no-introspects-others takes it back', async () => {
+  it('--introspects-others sets the option, --no-introspects-others unsets it', async () => {
     const text = await run('clients', 'create', '--name', 'Gateway', '--scope', 'reports:read', '--introspects-others')
     const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
     const marked = async () => JSON.parse(await run('clients', 'show', id)).introspectsOthers
@@ -133,7 +133,7 @@ describe('plinth --help', () => {
     [['users', 'set-password'], /standard input/],
     [['users', 'list'], /--json/],
   ]
-  it('explains every command, and needs no valid setting for that', async () => {
+  it('describes every command, without requiring valid settings', async () => {
     const wrong = { ...env, PLINTH_PORT: 'none' }
     const shown = await Promise.all(help.map(([args]) => ended(plinth([...args, '--help'], wrong))))
     for (const [at, { code, stdout, stderr }] of shown.entries()) {

@@ -8,7 +8,7 @@ import { screen } from '../../src/cli/demo/screen.ts'
 const secret = `whsec_${randomBytes(32).toString('base64')}`
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed' })
 
-/** The headers of a call as the reference implementation signs it. */
+/** Headers of a call signed by the reference implementation. */
 function signed(at = new Date(), text = body, key = secret): Record<string, string> {
   const timestamp = String(Math.floor(at.getTime() / 1_000))
   const signature = new Webhook(key).sign('msg_1', at, text)
@@ -20,14 +20,14 @@ describe("the demo's check of a webhook call", () => {
   const check = (headers: Record<string, string>, text = body) => mistake(secret, headers, Buffer.from(text), now)
   const seconds = (offset: number) => new Date(now + offset * 1_000)
 
-  it('takes what the reference implementation signs, also among other signatures', () => {
+  it('accepts calls signed by the reference implementation, also among other signatures', () => {
     assert.equal(check(signed()), null)
     const headers = signed()
     const others = `v1a,AAAA v1,${Buffer.alloc(32).toString('base64')} v1,short`
     assert.equal(check({ ...headers, 'webhook-signature': `${others} ${headers['webhook-signature']}` }), null)
   })
 
-  it('refuses another body, id, time, secret or kind of signature', () => {
+  it('rejects another body, id, time, secret or signature type', () => {
     const fits = 'its signature does not fit'
     assert.equal(check(signed(), `${body} `), fits)
     assert.equal(check({ ...signed(), 'webhook-id': 'msg_2' }), fits)
@@ -37,7 +37,7 @@ describe("the demo's check of a webhook call", () => {
     assert.equal(check({ ...headers, 'webhook-signature': `v1a${headers['webhook-signature']?.slice(2)}` }), fits)
   })
 
-  it('refuses a time five minutes off, and none at all', () => {
+  it('rejects a time five minutes off, and a missing one', () => {
     assert.equal(check(signed(seconds(-290))), null)
     assert.equal(check(signed(seconds(290))), null)
     assert.match(String(check(signed(seconds(-310)))), /timestamp/)
@@ -51,7 +51,7 @@ describe("the demo's receiver", () => {
   const post = async (url: string, headers: Record<string, string>) =>
     (await fetch(url, { method: 'POST', body, headers: { ...headers, 'webhook-event': 'report.completed' } })).status
 
-  it('204 for a signed call, which it hands over', async (t) => {
+  it('204 for a signed call, which it returns', async (t) => {
     const hook = await receiver(secret)
     t.after(hook.close)
     assert.equal((await fetch(new URL('/', hook.url))).status, 404)
@@ -90,7 +90,7 @@ describe("the demo's screen", () => {
   }
   const esc = '\u001b'
 
-  it('draws a bar in place on a terminal, in colour', async () => {
+  it('redraws a bar in place on a terminal, in colour', async () => {
     const text = await shown({ isTTY: true }, {})
     const frames = text.split(`\r${esc}[2K`)
     assert.ok(frames.some((frame) => frame.includes('████████████░░░░░░░░░░░░  50 % 12 of 24')))
@@ -106,7 +106,7 @@ describe("the demo's screen", () => {
     assert.ok(live.every((frame) => frame.length < 30))
   })
 
-  it('uses no colour where NO_COLOR is set', async () => {
+  it('uses no colour with NO_COLOR', async () => {
     const text = await shown({ isTTY: true }, { NO_COLOR: '1' })
     assert.ok(text.includes('✔'))
     assert.ok(!text.includes(`${esc}[3`) && !text.includes(`${esc}[1`))

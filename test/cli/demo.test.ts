@@ -12,11 +12,11 @@ after(() => {
 })
 
 const controls = /[^\P{Cc}\n]/u
-/** The demo puts its data into the folder for temporary files. */
+/** The demo creates its data in the folder for temporary files. */
 const env = { TMPDIR: folder, XDG_CACHE_HOME: join(tmpdir(), 'plinth-cache') }
 const baseOf = (stdout: string) => /Service {4}started at (\S+), with a data folder of its own$/m.exec(stdout)?.[1]
 
-/** Nothing listens any more, and nothing is left of the data. */
+/** Asserts that nothing listens any more and that the data is removed. */
 async function assertNothingLingers(stdout: string): Promise<void> {
   await assert.rejects(visit(folder, `${baseOf(stdout)?.replace('https:', 'http:')}/livez`), { code: 'ECONNREFUSED' })
   assert.deepEqual(readdirSync(folder), [])
@@ -25,7 +25,7 @@ async function assertNothingLingers(stdout: string): Promise<void> {
 describe('plinth demo', () => {
   beforeEach(() => assert.deepEqual(readdirSync(folder), []))
 
-  it('shows every step on a data folder of its own, whatever is set here, and removes it', async (t) => {
+  it('shows every step on its own data folder, whatever is configured here, and removes it', async (t) => {
     const other = await occupied()
     t.after(() => other.server.close())
     const set = {
@@ -50,7 +50,7 @@ describe('plinth demo', () => {
     await assertNothingLingers(stdout)
   })
 
-  it('Ctrl-C stops it cleanly with exit code 130, its data removed', async () => {
+  it('Ctrl-C stops it cleanly with exit code 130 and removes its data', async () => {
     const running = plinth(['demo'], env)
     await eventually('the token is shown', async () => running.stdout().includes('Token'))
     running.child.kill('SIGINT')

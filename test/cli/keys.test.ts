@@ -5,7 +5,7 @@ import { eventually } from '../support/service.ts'
 import { askToken, ended, killAll, newPlace, plinth, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
-// Tokens are asked for again and again until they are signed with another key.
+// Requests tokens repeatedly until they are signed with another key.
 const env = { ...place, PLINTH_RATE_LIMIT_TOKEN: 'off' }
 after(() => {
   killAll()
@@ -14,7 +14,7 @@ after(() => {
 
 const run = succeeding(env)
 
-/** Runs a command that must fail; returns why it says it did. */
+/** Runs a command that must fail; returns its error message. */
 async function fail(...args: string[]): Promise<string> {
   const { code, stderr } = await ended(plinth(args, env))
   assert.equal(code, 1)
@@ -22,7 +22,7 @@ async function fail(...args: string[]): Promise<string> {
 }
 
 describe('plinth keys', () => {
-  it('create, list and revoke API keys; each is in the audit log, which is whole', async () => {
+  it('create, list and revoke API keys; each is in the audit log, which is intact', async () => {
     const made = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
     const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(made) ?? []
     assert.ok(id && key)
@@ -60,15 +60,15 @@ describe('plinth keys', () => {
 
   const refusals: [string, string[], RegExp][] = [
     ['an unknown API key', ['keys', 'revoke', 'key_nobody'], /^plinth: There is no active API key key_nobody\n$/],
-    ['a wrong rate', ['keys', 'create', '--name', 'x', '--rate', 'fast'], /^plinth: --rate must be calls\/seconds/],
-    ['a wrong quota', ['keys', 'create', '--name', 'x', '--quota', 'many'], /whole number/],
+    ['an invalid rate', ['keys', 'create', '--name', 'x', '--rate', 'fast'], /^plinth: --rate must be calls\/seconds/],
+    ['an invalid quota', ['keys', 'create', '--name', 'x', '--quota', 'many'], /whole number/],
     ...['2030', 'Jan 5 2030', '2030-01-31', '2030-02-30T00:00:00Z'].map((text): [string, string[], RegExp] => [
-      `an end of ${text}`,
+      `an expiry of ${text}`,
       ['keys', 'create', '--name', 'x', '--expires', text],
       /^plinth: --expires must be an instant in the future/,
     ]),
     ['an unknown client', ['clients', 'update', 'nobody', '--name', 'x'], /There is no active client nobody/],
-    ['a wrong anchor', ['audit', 'verify', '--expect', 'x'], /an earlier check printed/],
+    ['an invalid anchor', ['audit', 'verify', '--expect', 'x'], /an earlier check printed/],
     ...['yesterday', '2026-02-30'].map((text): [string, string[], RegExp] => [
       `entries from ${text}`,
       ['audit', 'list', '--from', text],
@@ -79,7 +79,7 @@ describe('plinth keys', () => {
     it(`exits with 1 and says why for ${what}`, async () => assert.match(await fail(...args), message))
   }
 
-  it('clients: show, update and rotate-secret, public ones without a secret', async () => {
+  it('clients: show, update and rotate-secret; public ones have no secret', async () => {
     const made = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
@@ -93,7 +93,7 @@ describe('plinth keys', () => {
     assert.match(await fail('clients', 'rotate-secret', id as string), /public client has no secret/)
   })
 
-  it('rotate --now: the running service signs with the new key within seconds, and old tokens stay good', async () => {
+  it('rotate --now: the running service signs with the new key within seconds, and old tokens stay valid', async () => {
     const service = await serving(dataDir, port, env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
@@ -133,7 +133,7 @@ describe('plinth --help', () => {
     [['audit'], /list .*\n[\s\S]*verify/],
     [['clients', 'update'], /--name <name>[\s\S]*--no-trusted/],
   ]
-  it('tells API keys and signing keys apart', async () => {
+  it('distinguishes API keys from signing keys', async () => {
     for (const [args, expected] of help) assert.match(await run(...args, '--help'), expected)
   })
 })

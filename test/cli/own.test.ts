@@ -19,7 +19,7 @@ after(() => {
 const base = `https://localhost:${port}`
 const plinthFile = pathToFileURL(join(project, 'bin', 'import.js')).href
 
-/** A definition file of these words, in a folder that has no package of its own. */
+/** Writes a definition file, in a folder without a package of its own. */
 function written(name: string, text: string): string {
   const file = join(folder, name)
   writeFileSync(file, text.replace("'plinth'", `'${plinthFile}'`))
@@ -32,7 +32,7 @@ const notes = (body: string, more = '') =>
    export default service({ resources: [notes] })`
 
 describe('plinth serve <definition>', () => {
-  it('serves the definition, in which a client of the command line has its scopes', async () => {
+  it('serves the definition, whose scopes a client created by the command line gets', async () => {
     const service = plinth(['serve', example], env)
     await answering(service, dataDir, port)
     const made = await ended(
@@ -62,7 +62,7 @@ describe('plinth serve <definition>', () => {
   describe('a folder with a definition', () => {
     const here = join(folder, 'here')
     const reports = (name: string) => `plinth: using the definition ${join(here, name)}\n`
-    /** What a command in the folder would do to a database that has nothing yet. */
+    /** Output of `migrate --plan` in the folder, for an empty database. */
     const plan = async (more: Record<string, string> = {}, ...args: string[]) => {
       const { code, stdout, stderr } = await ended(plinth(['migrate', '--plan', ...args], { ...env, ...more }, here))
       return { code, stderr, isOfNotes: stdout.includes('create table "resource_notes"') }
@@ -86,14 +86,14 @@ describe('plinth serve <definition>', () => {
       assert.deepEqual(await plan(), { code: 0, stderr: reports('service.ts'), isOfNotes: true })
     })
 
-    it('uses what its package.json names before that', async () => {
+    it('prefers the file named in its package.json', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       writeFileSync(join(here, 'package.json'), '{"type":"module","plinth":"./other.ts"}')
       written('here/other.ts', notes('title: Title'))
       assert.deepEqual(await plan(), { code: 0, stderr: reports('other.ts'), isOfNotes: true })
     })
 
-    it('uses what is named by PLINTH_DEFINITION or the argument before both', async () => {
+    it('prefers PLINTH_DEFINITION or the argument over both', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       const named = written('named.ts', notes('title: Title'))
       const expected = { code: 0, stderr: '', isOfNotes: true }
@@ -108,12 +108,12 @@ describe('plinth serve <definition>', () => {
       assert.match(stderr, /"plinth" must name the file of the service, such as "\.\/service\.ts"/)
     })
 
-    it('is built in without any', async () => {
+    it('uses the built-in definition without any', async () => {
       assert.deepEqual(await plan(), { code: 0, stderr: '', isOfNotes: false })
     })
   })
 
-  it('is what the documents show', () => {
+  it('matches the documentation', () => {
     const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
       readFileSync(join(project, name), 'utf8'),
     )
@@ -133,13 +133,13 @@ describe('plinth serve <definition>', () => {
       /c\.mjs cannot be loaded: Error: ouch\n {4}at .*c\.mjs:1:\d+\n$/,
     ],
     [
-      'a file with a wrong import',
+      'a file with a missing import',
       () => written('d.mjs', "import './nowhere.js'"),
       /d\.mjs cannot be loaded: .*nowhere\.js/,
     ],
-    ['a file that is no JavaScript', () => written('e.mjs', 'a b c'), /e\.mjs cannot be loaded: SyntaxError/],
+    ['a file that is not JavaScript', () => written('e.mjs', 'a b c'), /e\.mjs cannot be loaded: SyntaxError/],
     [
-      'a wrong declaration',
+      'an invalid declaration',
       () => written('f.ts', notes('title: Title', "sorts: ['titel'], filters: ['id']")),
       /f\.ts cannot be served:\n\/notes: filters names 'id', .*\n\/notes: sorts names 'titel'/,
     ],
@@ -162,7 +162,7 @@ describe('a definition at the path of a built-in table', () => {
     ['/tables', /tables\.ts cannot be served:\n\/tables: this path belongs to the service itself/],
   ]
   for (const [path, message] of refused) {
-    it(`exits with 2 for ${path}, by serve and migrate, before there is a database`, async () => {
+    it(`exits with 2 for ${path}, by serve and migrate, before creating a database`, async () => {
       const place = await newPlace()
       const file = written(`${path.slice(1)}.ts`, at(path))
       for (const command of ['serve', 'migrate']) {
@@ -195,7 +195,7 @@ describe('plinth serve <definition> with a report of its own', () => {
     )
   })
 
-  it('serves one whose SQL is right, of tables that the start has made', async () => {
+  it('serves one with valid SQL, on tables that the start has created', async () => {
     const place = await newPlace()
     const service = plinth(['serve', written('h.ts', withReport('title'))], place.env)
     await answering(service, place.dataDir, place.port)
@@ -206,7 +206,7 @@ describe('plinth serve <definition> with a report of its own', () => {
 })
 
 describe('plinth migrate <definition>', () => {
-  it('plans, does, and refuses what nobody but the owner may decide, with exit code 2', async () => {
+  it('plans, migrates, and refuses what only the owner may decide, with exit code 2', async () => {
     const place = await newPlace()
     const migrate = async (...args: string[]) => ended(plinth(['migrate', ...args], place.env))
     const first = written('first.ts', notes('title: Title, count: Type.Optional(Type.Integer())', "sorts: ['title']"))

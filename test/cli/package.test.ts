@@ -26,7 +26,7 @@ after(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** Whatever `npm` is there must find the Node.js that runs this test; the registry may have been named for us alone. */
+/** Any `npm` found must run the Node.js of this test; the registry may be configured only for this process. */
 const registry = process.env.npm_config_registry
 const path = { PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) }
 const tools = { ...env, ...path, ...(registry && { npm_config_registry: registry }) }
@@ -39,7 +39,7 @@ const succeeded = ({ code, stdout, stderr }: Ended): string => {
 
 const unreachable = /EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED/
 
-/** The one file that docs/resources.md tells to write. */
+/** The one file that docs/resources.md says to write. */
 const [, snippet = ''] = /Write `service\.ts`:\n\n```ts\n([\s\S]+?)```/.exec(
   readFileSync(join(project, 'docs', 'resources.md'), 'utf8'),
 ) as RegExpExecArray
@@ -72,7 +72,7 @@ describe('the package of npm pack', () => {
   })
 })
 
-/** The types that come with the package know the fields of a definition. */
+/** The types in the package cover the fields of a definition. */
 async function typed(): Promise<void> {
   writeFileSync(join(app, 'wrong.ts'), snippet.replace("['topic', 'pinned']", "['topic', 'colour']"))
   const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024', '--types', '']
@@ -110,7 +110,7 @@ async function served(): Promise<void> {
   const rows = (await send('GET', resultUrl)).json()
   assert.deepEqual([rows.length, rows[0].topic, rows[1].title], [2, 'shop', 'Other'])
   assert.ok((await send('GET', '/openapi.json')).json().paths['/notes/{id}'].patch)
-  // npx passes no signal on; the service ends when npx, which started it, does.
+  // npx forwards no signal; the service ends when its parent npx does.
   service.child.kill('SIGTERM')
   await ended(service)
 }

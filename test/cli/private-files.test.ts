@@ -21,7 +21,7 @@ async function place() {
   return made
 }
 
-/** The rights of everything in a folder, by name. */
+/** The permissions of everything in a folder, by name. */
 const rightsIn = (folder: string, prefix = ''): Record<string, string> =>
   Object.assign(
     {},
@@ -43,16 +43,16 @@ const stop = async (service: Running) => {
   assert.equal((await ended(service)).code, 0)
 }
 
-/** As /tmp is. */
+/** A sticky folder like /tmp. */
 const everybodys = mkdtempSync(join(tmpdir(), 'plinth-everybody-'))
 chmodSync(everybodys, 0o1777)
 removals.push(() => rmSync(everybodys, { recursive: true }))
 
-/** Nobody may change the rights of what is in there, root included. */
+/** Paths whose permissions nobody can change, root included. */
 const unchangeable = { file: '/proc/self/status', folder: '/proc/self/task' }
 
 describe('the files of `plinth serve`', () => {
-  it('are open to their owner alone in a folder that was there with more rights, files of before included', async () => {
+  it('are private to their owner in an existing folder with more permissions, including older files', async () => {
     const { dataDir, port, env } = await place()
     // As an earlier release, or a copy, may have left them.
     const db = await openDatabase(`file:${join(dataDir, 'plinth.db')}`)
@@ -88,7 +88,7 @@ describe('the files of `plinth serve`', () => {
     await stop(again)
   })
 
-  it('are open to their owner alone where the database and the results are elsewhere', async () => {
+  it('are private to their owner if the database and the results are elsewhere', async () => {
     const { dataDir, port, env } = await place()
     const elsewhere = mkdtempSync(join(tmpdir(), 'plinth-elsewhere-'))
     removals.push(() => rmSync(elsewhere, { recursive: true }))
@@ -118,29 +118,29 @@ describe('the files of `plinth serve`', () => {
     ['a database', () => ({ DATABASE_URL: `file:${unchangeable.file}` }), /\/proc\/self\/status is open .* chmod 600 /],
     ['a data folder', () => ({ PLINTH_DATA_DIR: unchangeable.folder }), /\/proc\/self\/task is open .* chmod 700 /],
     [
-      'a folder of results',
+      'a results folder',
       () => ({ PLINTH_RESULTS_URL: `file:${unchangeable.folder}` }),
       /\/proc\/self\/task is open .* \(mode 0555\), .* chmod 700 \/proc\/self\/task$/m,
     ],
     [
-      'a folder for everybody',
+      'a folder shared by everyone',
       () => ({ PLINTH_RESULTS_URL: `file:${everybodys}` }),
       /is open .*\(mode 1777\), which cannot be changed \(it is a folder for everybody\)/,
     ],
   ]
   for (const [what, settings, named] of refusals) {
-    it(`exits with 2 in production because of ${what} that others can read, where that cannot be changed`, async () => {
+    it(`exits with 2 in production because of ${what} that others can read, if that cannot be changed`, async () => {
       const { dataDir, env } = await place()
       const { code, stderr } = await ended(plinth(['serve'], { ...env, ...production, ...settings(dataDir) }))
       assert.deepEqual([code, named.test(stderr)], [2, true], stderr)
     })
   }
 
-  it('leaves a folder for everybody as it is', () => assert.equal(statSync(everybodys).mode & 0o7777, 0o1777))
+  it('leaves a folder shared by everyone unchanged', () => assert.equal(statSync(everybodys).mode & 0o7777, 0o1777))
 })
 
 describe('PLINTH_TLS_KEY_FILE', () => {
-  it('is refused in production where everybody can read it, and taken where a group can', async () => {
+  it('is rejected in production if everyone can read it, and accepted if a group can', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-key-'))
     removals.push(() => rmSync(folder, { recursive: true }))
     const development = readConfig({ PLINTH_DATA_DIR: folder })
@@ -160,7 +160,7 @@ describe('PLINTH_TLS_KEY_FILE', () => {
     }
     for (const mode of [0o600, 0o640, 0o440]) assert.equal((await open(mode, 'production'))?.key, made.key)
     assert.equal((await open(0o644, 'development'))?.key, made.key)
-    // The operator's file is not changed.
+    // The operator's file is unchanged.
     assert.equal(statSync(key).mode & 0o777, 0o644)
   })
 })

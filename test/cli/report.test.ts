@@ -32,7 +32,7 @@ describe('plinth report', () => {
     return visit(place.dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
   }
 
-  it('run makes a report, downloads it and leaves no half file; list shows it', async () => {
+  it('run creates a report, downloads it and leaves no partial file; list shows it', async () => {
     for (const [title, genre] of [
       ['One', 'Poetry'],
       ['Two', 'Drama'],
@@ -58,7 +58,7 @@ describe('plinth report', () => {
     assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
   })
 
-  it('tells what the service refuses, with exit code 1', async () => {
+  it('prints the error of the service, with exit code 1', async () => {
     for (const [args, message] of [
       [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
       [['run', 'books', '--filter', 'genre'], /It must be name=value/],

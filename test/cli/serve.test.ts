@@ -27,7 +27,7 @@ after(() => {
   for (const remove of removals) remove()
 })
 
-/** A data folder of its own, removed at the end. */
+/** A new data folder, removed at the end. */
 async function place() {
   const made = await newPlace()
   removals.push(made.remove)
@@ -48,14 +48,14 @@ const refusesConnections = (dataDir: string, base: string) =>
   )
 
 describe('plinth serve', () => {
-  it('has threads for slow lookups of names besides all else, unless it is told how many', async () => {
+  it('adds threads for slow DNS lookups, unless their number is set', async () => {
     const tell = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
     const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
     assert.deepEqual([await threads(), await threads({ UV_THREADPOOL_SIZE: '5' })], ['16', '5'])
   })
 
-  it('makes what the first run lacks, says where it is, and keeps all of it on the second start', async () => {
+  it('creates what the first run needs, prints where it is, and keeps it on the second start', async () => {
     const { dataDir, port, env, base, see } = await place()
     const certificate = () => readFileSync(join(dataDir, 'certificates', 'server.pem'), 'utf8')
     const first = await serving(dataDir, port, env)
@@ -96,7 +96,7 @@ describe('plinth serve', () => {
     assert.equal((await stop(second)).code, 0)
   })
 
-  it('logs its start in production as one line of JSON, and how to get on without a client', async () => {
+  it('logs its start in production as one line of JSON, and how to register a client if there is none', async () => {
     const { dataDir, port, env, base } = await place()
     const production = { ...env, PLINTH_PROFILE: 'production', PLINTH_HOST: '127.0.0.1', PLINTH_ROLES: 'api,auth' }
     const start = async (): Promise<Record<string, unknown>> => {
@@ -116,7 +116,7 @@ describe('plinth serve', () => {
   })
 
   const unsafe: [what: string, env: Record<string, string>, cause: RegExp][] = [
-    ['unchecked certificates', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, /NODE_TLS_REJECT_UNAUTHORIZED=0/],
+    ['disabled certificate checks', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, /NODE_TLS_REJECT_UNAUTHORIZED=0/],
     ['an open inspector', { NODE_OPTIONS: '--inspect=127.0.0.1:0' }, /node --inspect/],
     ['the lenient parser', { NODE_OPTIONS: '--insecure-http-parser' }, /node --insecure-http-parser/],
   ]
@@ -129,7 +129,7 @@ describe('plinth serve', () => {
     })
   }
 
-  it('exits with 2 and the name of the setting because of another master key than that of the data', async () => {
+  it('exits with 2 and the name of the setting if the master key is not that of the data', async () => {
     const { env, dataDir, port } = await place()
     await stop(await serving(dataDir, port, env))
     const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_MASTER_KEY: '7'.repeat(64) }))
@@ -137,7 +137,7 @@ describe('plinth serve', () => {
     assert.match(stderr, /^plinth: \S+ cannot be unsealed: the master key \(PLINTH_MASTER_KEY\) is not the one/)
   })
 
-  it('finishes the request in flight on SIGTERM, takes no other, and exits with 0', async () => {
+  it('finishes the request in flight on SIGTERM, accepts no other, and exits with 0', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, {
       ...env,
@@ -155,7 +155,7 @@ describe('plinth serve', () => {
     }
     const sending = request(`${base}/products`, { method: 'POST', ca, headers, agent: false })
     sending.flushHeaders()
-    // From this answer on the service has the request, and waits for its body.
+    // With this response the service has the request, and waits for its body.
     await once(sending, 'continue')
     const answered = once(sending, 'response')
     service.child.kill('SIGTERM')
@@ -171,7 +171,7 @@ describe('plinth serve', () => {
     await stop(again)
   })
 
-  it('says Connection: close while it drains, 503 at /readyz with Retry-After; a second SIGTERM ends it at once', async () => {
+  it('Connection: close while draining, 503 with Retry-After at /readyz; a second SIGTERM ends it at once', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_DRAIN: '15' })
     const before = await visit(dataDir, `${base}/readyz`)
@@ -190,7 +190,7 @@ describe('plinth serve', () => {
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('keeps a connection without a request for PLINTH_KEEP_ALIVE seconds', async () => {
+  it('keeps an idle connection for PLINTH_KEEP_ALIVE seconds', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_KEEP_ALIVE: '120' })
     assert.equal((await visit(dataDir, `${base}/livez`)).headers['keep-alive'], 'timeout=120')
@@ -202,12 +202,12 @@ describe('plinth serve', () => {
     const npm = start('npm', ['start'], env, project)
     await answering(npm, dataDir, port)
     npm.child.kill('SIGTERM')
-    // Ends only when nothing that npm started holds its output any more.
+    // Ends only when no descendant of npm holds its output any more.
     await ended(npm)
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('301 on the HTTP port, to the same path and query, but for its health; exits with 0 on Ctrl-C', async () => {
+  it('301 on the HTTP port, to the same path and query, except for health; exits with 0 on Ctrl-C', async () => {
     const { dataDir, port, env, base } = await place()
     const httpPort = await freePort()
     const service = await serving(dataDir, port, { ...env, PLINTH_HTTP_PORT: String(httpPort) })
@@ -246,7 +246,7 @@ describe('plinth serve', () => {
   })
 
   for (const setting of ['PLINTH_PORT', 'PLINTH_HTTP_PORT']) {
-    it(`exits with 1 and says so when ${setting} is in use`, async (t) => {
+    it(`exits with 1 and says so if ${setting} is in use`, async (t) => {
       const { env } = await place()
       const other = await occupied()
       t.after(() => other.server.close())
@@ -258,7 +258,7 @@ describe('plinth serve', () => {
     })
   }
 
-  it('exits with 2 and names every wrong setting, its value and what was expected', async () => {
+  it('exits with 2 and names every invalid setting, its value and what was expected', async () => {
     const { env } = await place()
     const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
     const commands = ['serve', 'migrate', 'settings']
@@ -272,7 +272,7 @@ describe('plinth serve', () => {
     }
   })
 
-  it('warns of a setting that it does not know, naming the nearest that it knows', async () => {
+  it('warns of an unknown setting, naming the nearest known one', async () => {
     const { dataDir, port, env } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
     assert.equal(

@@ -16,7 +16,7 @@ export { eventually }
 export const project = fileURLToPath(new URL('../..', import.meta.url))
 const plinthFile = join(project, 'bin', 'plinth.js')
 
-/** How a process ended, after all that it started and that could still write had ended too. */
+/** How a process ended, once all its descendants with access to its output have ended. */
 export interface Ended {
   code: number | null
   signal: NodeJS.Signals | null
@@ -32,7 +32,7 @@ export interface Running {
 
 export type Environment = Record<string, string>
 
-/** The environment of a person who has set nothing of Plinth. */
+/** The environment of a user without any settings. */
 function clean(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
   const kept = Object.entries(process.env).filter(([name]) => !own.test(name))
@@ -41,7 +41,7 @@ function clean(env: Environment): NodeJS.ProcessEnv {
 
 const started = new Set<ChildProcess>()
 
-/** Starts a program; whatever of it is left at the end of the tests is killed by `killAll`. */
+/** Starts a program; `killAll` kills any that are left at the end of the tests. */
 export function start(command: string, args: string[], env: Environment, cwd = tmpdir()): Running {
   const child = spawn(command, args, { env: clean(env), cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   started.add(child)
@@ -49,7 +49,7 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
   child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-  // 'close' comes only when nobody holds the pipes any more, a grandchild included.
+  // 'close' fires only when nobody holds the pipes any more, including a grandchild.
   const ended = once(child, 'close').then(([code, signal]) => {
     started.delete(child)
     return { code, signal, stdout, stderr }
@@ -57,11 +57,11 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   return { child, stdout: () => stdout, ended }
 }
 
-/** `plinth` with these arguments, in a folder without a `.env` unless another is given. */
+/** `plinth` with these arguments, by default in a folder without a `.env`. */
 export const plinth = (args: string[], env: Environment = {}, cwd?: string): Running =>
   start(process.execPath, [plinthFile, ...args], env, cwd)
 
-/** Runs `plinth` to its end, and fails when that takes longer than anything here may. */
+/** Waits for `plinth` to end; fails after a timeout longer than any command here needs. */
 export const ended = async (running: Running): Promise<Ended> => {
   const limitMs = 20_000
   const { promise: late, reject } = Promise.withResolvers<never>()
@@ -72,7 +72,7 @@ export const ended = async (running: Running): Promise<Ended> => {
   return Promise.race([running.ended, late]).finally(() => clearTimeout(timer))
 }
 
-/** Runs commands that must succeed, in this environment; each returns what it printed. */
+/** Returns a function that runs commands in this environment, which must succeed, and returns their output. */
 export const succeeding =
   (env: Environment) =>
   async (...args: string[]): Promise<string> => {
@@ -85,7 +85,7 @@ export function killAll(): void {
   for (const child of started) child.kill('SIGKILL')
 }
 
-/** A new data folder on a free port, as an environment. */
+/** A new data folder and a free port, as an environment. */
 export async function newPlace(): Promise<{ dataDir: string; port: number; env: Environment; remove: () => void }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-command-'))
   const port = await freePort()
@@ -99,7 +99,7 @@ interface Visit {
   body?: string
 }
 
-/** One request on a connection of its own, over TLS as a client that knows only the local authority. */
+/** One request on its own connection, over TLS with only the local CA trusted. */
 export async function visit(dataDir: string, url: string, { method = 'GET', headers, body }: Visit = {}) {
   const ca = url.startsWith('https:') && readFileSync(join(dataDir, 'certificates', 'authority.crt'), 'utf8')
   const dispatcher = new Agent(ca ? { connect: { ca } } : {})
@@ -113,7 +113,7 @@ export async function visit(dataDir: string, url: string, { method = 'GET', head
   }
 }
 
-/** Starts `plinth serve` and resolves when it answers. */
+/** Starts `plinth serve` and resolves when it responds. */
 export async function serving(dataDir: string, port: number, env: Environment): Promise<Running> {
   const running = plinth(['serve'], env)
   await answering(running, dataDir, port)
@@ -134,7 +134,7 @@ export function answering(running: Running, dataDir: string, port: number): Prom
   )
 }
 
-/** Something else that has a port. */
+/** A server that occupies a port. */
 export async function occupied(port = 0): Promise<{ port: number; server: Server }> {
   const server = createServer((_request, response) => response.end('something else'))
   await once(server.listen(port, '127.0.0.1'), 'listening')
@@ -145,7 +145,7 @@ export function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`
 }
 
-/** A token by client credentials; the whole answer, as it may be a refusal. */
+/** Requests a token by client credentials; returns the whole response, as it may be an error. */
 export const askToken = (dataDir: string, port: number, id: string, secret: string) =>
   visit(dataDir, `https://localhost:${port}/oauth/token`, {
     method: 'POST',

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
   }
 
   describe('plinth users with --name', () => {
-    it('tells whoever listens to user.created, as POST /users does', async () => {
+    it('publishes user.created, like POST /users', async () => {
       const wanted = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
       const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(wanted))
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })
@@ -62,12 +62,12 @@ forEachEngine((engine) => {
       )
     })
 
-    it('1 and nobody added where the password is refused', async () => {
+    it('1, and no user added, if the password is refused', async () => {
       const { code } = await users(['set-password', 'x@example.com', '--name', 'X'], 'short\n')
       assert.deepEqual([code, await call('GET', '/users?email=x@example.com')], [1, []])
     })
 
-    it('names the role that --admin gives in the audit log', async () => {
+    it('records the role given by --admin in the audit log', async () => {
       const email = 'admin@example.com'
       const { code } = await users(['set-password', email, '--name', 'Admin', '--admin'], `${password}\n`)
       assert.equal(code, 0)

@@ -56,15 +56,10 @@ describe('plinth users', () => {
   })
 
   const refusals: [string, string[], string, RegExp][] = [
+    ['an unknown user', ['invite', 'nobody@example.com'], '', /There is no user nobody@example\.com; give a --name/],
+    ['an invalid address', ['invite', 'nobody', '--name', 'N'], '', /The email must match/],
     [
-      'a user who is not there',
-      ['invite', 'nobody@example.com'],
-      '',
-      /There is no user nobody@example\.com; give a --name/,
-    ],
-    ['an address that is none', ['invite', 'nobody', '--name', 'N'], '', /The email must match/],
-    [
-      'an address that POST /users refuses',
+      'an address that POST /users rejects',
       ['set-password', 'x@-a.example', '--name', 'X'],
       good,
       /The email must match/,
@@ -75,7 +70,7 @@ describe('plinth users', () => {
       '',
       /The email must not/,
     ],
-    ['a name of blanks', ['invite', 'x@example.com', '--name', ' '], '', /The name must not have fewer than 1/],
+    ['a blank name', ['invite', 'x@example.com', '--name', ' '], '', /The name must not have fewer than 1/],
     [
       'a name that is too long',
       ['invite', 'x@example.com', '--name', 'n'.repeat(201)],
@@ -90,7 +85,7 @@ describe('plinth users', () => {
       /The password must have at least 12 characters/,
     ],
     ['a password like the name', ['set-password', 'ada@example.com'], 'AdaLovelace1815\n', /easy to guess/],
-    ['no password at all', ['set-password', 'ada@example.com'], '', /at least 12 characters/],
+    ['a missing password', ['set-password', 'ada@example.com'], '', /at least 12 characters/],
   ]
   for (const [what, args, input, message] of refusals) {
     it(`exits with 1 and says why for ${what}`, () => {
@@ -102,7 +97,7 @@ describe('plinth users', () => {
 })
 
 describe('plinth clients create', () => {
-  it('a public client for the code grant where it has an address', async () => {
+  it('a public client for the code grant if it has a redirect URI', async () => {
     const args = [
       'clients',
       'create',
@@ -125,7 +120,7 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('a trusted client for the password grant, and nothing of the kind for another', async () => {
+  it('a trusted client for the password grant; others are not trusted', async () => {
     const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'], env))
     assert.equal(code, 0)
     const refused = await ended(

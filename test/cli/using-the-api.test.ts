@@ -13,7 +13,7 @@ interface Block {
   text: string
 }
 
-/** The fenced blocks of the page, each with the heading it stands under. */
+/** The fenced code blocks of the page, each with its heading. */
 function blocksOf(markdown: string): Block[] {
   const blocks: Block[] = []
   let heading = ''
@@ -28,7 +28,7 @@ const blocks = blocksOf(page)
 const [setup, ...others] = blocks
 const commands = others.filter(({ info }) => info === 'sh')
 
-/** What the page shows as a pattern: `…` is any text, and any lines where it is alone on its line. */
+/** The page's sample output as a pattern: `…` is any text, and any lines if it is alone on its line. */
 function patternOf(shown: string): RegExp {
   const lines = shown.trimEnd().split('\n')
   const written = lines.map((line) => (line === '…' ? '(.*\n)*?' : `${line.split('…').map(escaped).join('.*')}\n`))
@@ -39,7 +39,7 @@ const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 const separator = '\u001e'
 
-/** Whether the commands can be run here: `%header{…}` came with curl 7.84. */
+/** Why the commands cannot run here, or false: `%header{…}` requires curl 7.84. */
 function missing(): string | false {
   const [, major = 0, minor = 0] =
     /^curl (\d+)\.(\d+)/.exec(spawnSync('curl', ['--version']).stdout?.toString() ?? '')?.map(Number) ?? []
@@ -59,7 +59,7 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     const script = commands.map(({ text }) => `${text}\nprintf '${separator}'\n`).join('')
     const CA = join(dataDir, 'certificates', 'authority.crt')
     const given = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
-    // The service is another process: waiting here does not hold it up.
+    // The service is another process: blocking here does not delay it.
     const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...given }, encoding: 'utf8' })
     assert.deepEqual([run.status, run.stderr], [0, ''])
     outputs = run.stdout.replaceAll('\r', '').split(separator)
@@ -71,13 +71,13 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     place.remove()
   })
 
-  it('sets up what its commands take from the environment, and nothing else', () => {
+  it('sets exactly the environment variables that its commands use', () => {
     assert.equal(setup?.info, 'sh setup')
     const names = [...(setup?.text ?? '').matchAll(/(\w+)=/g)].map(([, name]) => name)
     assert.deepEqual(names, ['BASE', 'CA', 'CLIENT_ID', 'CLIENT_SECRET'])
   })
 
-  it('shows an output behind each command', () => {
+  it('shows an output for each command', () => {
     assert.ok(commands.length > 20)
     assert.deepEqual(
       others.map(({ info }) => info),

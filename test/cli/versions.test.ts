@@ -30,7 +30,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     ['', true],
     ['/v2', false],
   ] as const) {
-    it(`a report asked for under ${prefix || 'the bare path'} stays there to its download`, async () => {
+    it(`a report requested under ${prefix || 'the bare path'} stays there until its download`, async () => {
       const body = { reportType: 'books', format: 'csv' }
       const asked = await service.call('POST', `${prefix}/api/reports`, { body })
       assert.equal(asked.status, 202)
@@ -52,14 +52,14 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     })
   }
 
-  it('410 for the version that was retired, 404 for one that never was', async () => {
+  it('410 for the retired version, 404 for an unknown one', async () => {
     const gone = await service.call('GET', '/v0/products?limit=1')
     assert.deepEqual([gone.status, gone.json().errorCode], [410, 'VERSION_RETIRED'])
     assert.equal(gone.headers.link, '</v1/products>; rel="successor-version"')
     assert.equal((await service.call('GET', '/v3/products')).status, 404)
   })
 
-  it('plinth versions tells of each version and who still calls the deprecated one, from another process', async () => {
+  it('plinth versions lists each version and the clients of the deprecated one, from another process', async () => {
     await service.call('GET', '/v1/nothing', { headers: { authorization: 'Basic x' } })
     const views = await eventually('the calls are written down', async () => {
       const { items } = (await service.call('GET', '/v2/api/versions')).json()
@@ -88,8 +88,8 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
   })
 })
 
-describe('PLINTH_VERSIONS that does not fit what is served', () => {
-  it('exits with 2 and its name, before anything is made', async (t) => {
+describe('PLINTH_VERSIONS that does not match the definition', () => {
+  it('exits with 2 and its name, before creating anything', async (t) => {
     const { dataDir, env, remove } = await newPlace()
     t.after(remove)
     const wrong: [command: string, value: string, RegExp][] = [

@@ -37,7 +37,7 @@ describe('plinth webhooks', () => {
   const start = (...args: string[]) => plinth(['webhooks', ...args], { ...place.env, ...client })
   const run = async (...args: string[]) => ended(start(...args))
 
-  it('listen receives, verifies and passes on what trigger sends, and leaves nothing behind', async () => {
+  it('listen receives, verifies and forwards what trigger sends, and cleans up', async () => {
     const listening = start('listen', '--forward', forward, '--events', 'report.*')
     const [, id] = await eventually(
       'it listens',
@@ -54,7 +54,7 @@ describe('plinth webhooks', () => {
     const [{ headers, bytes }] = calls as [(typeof calls)[0]]
     assert.deepEqual([headers['webhook-event'], headers['content-type']], ['report.completed', 'application/json'])
     assert.match(String(headers['user-agent']), /^Plinth\//)
-    // The very bytes: they still verify, with what only the listener and the service know.
+    // The exact bytes: they still verify, with what only the listener and the service know.
     assert.throws(() => new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA').verify(bytes, headers as never))
     assert.equal(JSON.parse(bytes.toString()).status, 'completed')
     assert.match(listening.stdout(), /Z {2}report\.completed {2}msg_\S{31} {2}→ 200 in \d+ ms\n/)
@@ -74,7 +74,7 @@ describe('plinth webhooks', () => {
     assert.ok(stdout.endsWith(`Removed ${id}\n`), stdout)
   })
 
-  it('tells what the service refuses, with exit code 1', async () => {
+  it('prints the error of the service, with exit code 1', async () => {
     const nobodyHears = [
       ['trigger', 'report.completed'],
       /None of your active webhooks hears of report\.completed/,
@@ -84,7 +84,7 @@ describe('plinth webhooks', () => {
         ['listen', '--events', 'report.begun'],
         /422: Some fields break a rule \(event must be one of report\.completed/,
       ],
-      // Nor is the endpoint of the test before there any more.
+      // The previous test's webhook is gone as well.
       nobodyHears,
     ] as const) {
       const { code, stderr } = await run(...args)

@@ -27,10 +27,10 @@ const message = (env: Environment): string => {
 interface Row {
   key: keyof Config
   development: unknown
-  /** Only where it differs. */
+  /** Only if it differs. */
   production?: unknown
   valid: [text: string, value: unknown][]
-  /** Text → what the message says was expected. */
+  /** Value → expectation named in the message. */
   invalid: [text: string, expected: RegExp][]
 }
 
@@ -193,7 +193,7 @@ const rows: Record<string, Row> = {
     ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
   },
   PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
-  // Every plan that is refused is in test/version-lives.test.ts.
+  // test/version-lives.test.ts covers every rejected plan.
   PLINTH_VERSIONS: {
     key: 'versions',
     development: {},
@@ -248,7 +248,7 @@ const rows: Record<string, Row> = {
   },
 }
 
-/** Settings that are only right together. */
+/** Settings that are only valid together. */
 const pairs: [Environment, Partial<Config>][] = [
   [
     { PLINTH_TLS_CERT_FILE: 'own.crt', PLINTH_TLS_KEY_FILE: 'own.key' },
@@ -333,7 +333,7 @@ describe('readConfig', () => {
       assert.deepEqual(readConfig({ PLINTH_PROFILE: 'production' })[key], production)
       assert.deepEqual(readConfig({ [name]: '  ' })[key], development, 'blank is unset')
       for (const [text, value] of valid) {
-        // An issuer elsewhere than the service would be a contradiction.
+        // An issuer at another origin than the service would be a contradiction.
         const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
         assert.deepEqual(readConfig({ ...base, [name]: text })[key], value)
       }
@@ -347,7 +347,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('knows no setting that this test does not', () => {
+  it('has no setting that this test does not cover', () => {
     const names = describeSettings(readConfig({}), {}).map(({ name }) => name)
     assert.deepEqual(
       names.sort(),
@@ -368,7 +368,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('PLINTH_SMTP_URL and PLINTH_SMTP_FROM: an address each', () => {
+  it('PLINTH_SMTP_URL and PLINTH_SMTP_FROM: one address each', () => {
     const said = message({
       PLINTH_SMTP_URL: 'https://mail.example.com',
       PLINTH_SMTP_FROM: 'Plinth <plinth@example.com>',
@@ -377,7 +377,7 @@ describe('readConfig', () => {
     assert.match(said, /\nPLINTH_SMTP_FROM=.* is not valid: expected an e-mail address$/)
   })
 
-  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: what a client may have', () => {
+  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: the same rules as for any client', () => {
     const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })
     assert.equal(
       wrong,
@@ -402,7 +402,7 @@ describe('readConfig', () => {
     PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
   }
   for (const [name, values] of Object.entries(guessable)) {
-    it(`${name}: told where it can be guessed, and never where it is random`, () => {
+    it(`${name}: reported if easy to guess, never if random`, () => {
       const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
       const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
       for (const value of values) assert.deepEqual(told(value), [name], value)
@@ -410,7 +410,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('allows no page over plain HTTP in production, not even a local one', () => {
+  it('rejects CORS origins over plain HTTP in production, even local ones', () => {
     const env = { PLINTH_PROFILE: 'production', PLINTH_CORS_ORIGINS: 'http://localhost:5173' }
     assert.match(
       message(env),
@@ -418,7 +418,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('PLINTH_PROFILE: from NODE_ENV unless it is set itself', () => {
+  it('PLINTH_PROFILE: from NODE_ENV unless set', () => {
     assert.equal(readConfig({}).production, false)
     assert.equal(readConfig({ NODE_ENV: 'production' }).production, true)
     assert.equal(readConfig({ NODE_ENV: 'test' }).production, false)
@@ -429,7 +429,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('refuses an issuer elsewhere than the service', () => {
+  it('rejects an issuer at another origin than the service', () => {
     const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
     const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
     assert.equal(message(elsewhere), refusal)
@@ -457,7 +457,7 @@ describe('readConfig', () => {
       }
     })
 
-    it('is refused without a trusted proxy in production, and in development on other addresses', () => {
+    it('is rejected without a trusted proxy in production, and in development on other addresses', () => {
       const needsProxy = /^PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy/
       for (const PLINTH_HOST of ['127.0.0.1', '0.0.0.0']) {
         assert.match(message({ ...off, PLINTH_PROFILE: 'production', PLINTH_HOST }), needsProxy)
@@ -467,7 +467,7 @@ describe('readConfig', () => {
       assert.match(said, /, or a loopback address as PLINTH_HOST$/)
     })
 
-    it('is refused with a base address of the other scheme', () => {
+    it('is rejected with a base URL of the other scheme', () => {
       assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
       for (const env of [{}, proxied]) {
         assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
@@ -477,7 +477,7 @@ describe('readConfig', () => {
     })
   })
 
-  it('names every wrong setting at once', () => {
+  it('names every invalid setting at once', () => {
     const said = message({ PLINTH_PORT: 'x', PLINTH_TLS: 'x', PLINTH_LOG_LEVEL: 'x', PLINTH_TLS_KEY_FILE: 'x' })
     assert.deepEqual(
       said.split('\n').map((line) => line.split('=')[0]),
@@ -485,7 +485,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('is frozen, and knows what it does not know', () => {
+  it('is frozen, and reports unknown names', () => {
     const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
     assert.deepEqual(read.unknown, ['PLINTH_PROT'])
     assert.ok(Object.isFrozen(read))
@@ -493,7 +493,7 @@ describe('readConfig', () => {
   })
 })
 
-describe('what follows from the settings', () => {
+describe('values derived from the settings', () => {
   it('the database: a file in the data folder, or the given address', () => {
     assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/plinth.db')
     assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' })), 'postgres://db/x')
@@ -506,7 +506,7 @@ describe('what follows from the settings', () => {
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' })), 'file:y')
   })
 
-  it('the table of settings: values in force, secrets hidden', () => {
+  it('the table of settings: effective values, secrets hidden', () => {
     const env = { PLINTH_PORT: '9443', PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's' }
     const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)
     const value = Object.fromEntries(table.map((row) => [row.name, row.value]))

@@ -10,7 +10,7 @@ const parallel = 200
 const rounds = 2
 const paths = ['/products?limit=50', '/products', '/users', '/api/reports']
 
-describe('a service whose neighbours use the processors', () => {
+describe('a service on a machine with busy processors', () => {
   let service: RealService
   let endNeighbours = () => {}
   before(async () => {
@@ -22,7 +22,7 @@ describe('a service whose neighbours use the processors', () => {
     await service.remove()
   })
 
-  /** The status of one GET on a connection of its own. */
+  /** The status of one GET on its own connection. */
   const statusOf = async (path: string): Promise<number> => {
     const socket = connect({ port: service.port, host: '127.0.0.1', rejectUnauthorized: false })
     await once(socket, 'secureConnect')
@@ -31,7 +31,7 @@ describe('a service whose neighbours use the processors', () => {
     return Number((await text(socket)).slice(9, 12))
   }
 
-  it(`200 for each of ${parallel} parallel requests: that it is late is not its own doing`, async () => {
+  it(`200 for each of ${parallel} parallel requests: a delay caused by others is not overload`, async () => {
     await service.token()
     endNeighbours = busyNeighbours(2)
     for (let round = 0; round < rounds; round++) {

@@ -10,14 +10,14 @@ forEachEngine((engine) => {
   describe(`${clients} clients that each try ${increments} increments of one counter (P7, T-RACE-01)`, () => {
     const service = appOn(engine)
 
-    it('200 exactly as often as the counter grew, 412 to every loser', { timeout: 120_000 }, async () => {
+    it('200 exactly as often as the counter grew, 412 for every loser', { timeout: 120_000 }, async () => {
       const made = await service.send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })
       const url = made.headers.location as string
       const read = async () => {
         const answer = await service.send({ url })
         return { price: answer.json().price as number, tag: String(answer.headers.etag) }
       }
-      /** Every price that a client was told it had set, in the order of the answers. */
+      /** Every price set according to a 200, in response order. */
       const set: number[] = []
       let lost = 0
       const client = async () => {
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       assert.ok(lost > 0, 'nobody lost, so nobody raced')
       assert.equal(price, set.length)
       assert.equal(tag, `"${set.length + 1}"`)
-      // No two clients were told that they had set the same value.
+      // No two clients set the same value.
       assert.equal(new Set(set).size, set.length)
     })
   })

@@ -7,10 +7,10 @@ import { forEachEngine, type Place } from '../support/engines.ts'
 
 const rows = ['--books', '--users', '--tasks', '--deliveries', '--audit'].flatMap((table) => [table, '2000'])
 
-/** What has no outcome until the service ends it: nothing is read of it. */
+/** Scenarios without an outcome until the service ends them: their responses are not read. */
 const unread: ReadonlySet<Scenario> = new Set(['downloads', 'connections'])
 
-/** The short form of `scripts/isolation.ts`, judged by what a second client got and not by how soon. */
+/** A short run of `scripts/isolation.ts` that checks what a second client received, not how fast. */
 forEachEngine((engine) => {
   describe('a second client while another one abuses the service', () => {
     const workplace = openWorkplace()
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     })
 
     for (const scenario of scenarios) {
-      it(`gets every response, delivery and download, and nothing of its own is cut: ${scenario}`, () => {
+      it(`gets every response, delivery and download, and keeps its connections: ${scenario}`, () => {
         const { observation, abuse } = results.get(scenario) as IsolationResult
         const { reads, deliveries, downloads, cut, undelivered, failures } = observation
         assert.deepEqual({ cut, undelivered, failures }, { cut: 0, undelivered: 0, failures: [] })

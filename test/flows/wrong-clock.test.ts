@@ -11,7 +11,7 @@ import { eventually, type RealService, realService } from '../support/service.ts
 
 const minutes = 20
 
-/** Puts this many minutes on the clock of a process; each SIGWINCH takes 20 minutes from it. Its database's clock stays. */
+/** Shifts the clock of a process; each SIGWINCH sets it back 20 minutes. The database's clock is unaffected. */
 function clockAhead(minutesAhead: number): Record<string, string> {
   const code = `
     const real = Date
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       })
       after(stopped)
 
-      it('503 at /readyz, which says why and no more, and 200 at /livez', async () => {
+      it('503 at /readyz with the reason only, and 200 at /livez', async () => {
         const ready = await probe(node, '/readyz')
         assert.equal(ready.status, 503)
         assert.equal(ready.headers['retry-after'], '2')
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
         assert.equal((await probe(node, '/livez')).status, 200)
       })
 
-      it('says so once in its log', async () => {
+      it('logs it once', async () => {
         const line = await eventually(
           'it is logged',
           async () => /^\{.*clock of this machine.*$/m.exec(node.output())?.[0],
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
         assert.equal(node.output().match(/clock of this machine/g)?.length, 1)
       })
 
-      it('401 to a token that it made by its own clock: what counts is that of the database', async () => {
+      it('401 for a token issued by its own clock: the database’s clock counts', async () => {
         const answer = await node.call('GET', '/api/reports')
         const code = minutesAhead > 0 ? 'AUTH_TOKEN_INVALID' : 'AUTH_TOKEN_EXPIRED'
         assert.deepEqual([answer.status, answer.json().errorCode], [401, code])
@@ -89,10 +89,10 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('a node whose clock is put back 20 minutes', () => {
+  describe('a node whose clock is set back 20 minutes', () => {
     after(stopped)
 
-    it('401 to a token whose client another process has revoked', async () => {
+    it('401 for a token whose client was revoked by another process', async () => {
       const node = await started(0)
       const status = async () => (await node.call('GET', '/api/reports')).status
       assert.equal(await status(), 200)

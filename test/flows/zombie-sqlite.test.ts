@@ -7,7 +7,7 @@ import { seedProducts } from '../support/kill.ts'
 import { eventually, realService } from '../support/service.ts'
 
 onSqlite((engine) => {
-  describe('a process that stands still past its lease, and goes on', () => {
+  describe('a process that is suspended past its lease and resumes', () => {
     it('is not replaced: a second start is refused, and its report is completed once', {
       timeout: 120_000,
     }, async () => {

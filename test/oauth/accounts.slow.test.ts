@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     const made = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
-    it('T-AUTH-04 256 random bits in a link to the issuer, of which only SHA-256 is kept', async () => {
+    it('T-AUTH-04 256 random bits in a link to the issuer; only SHA-256 is stored', async () => {
       const { userId } = await user()
       const { url, expiresAt } = await made().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       assert.ok(!JSON.stringify(rows).includes(tokenOf(url)))
     })
 
-    it('T-AUTH-04 a password once, for one of ten at the same time, and then a login', async () => {
+    it('T-AUTH-04 sets a password once, for one of ten concurrent requests, then allows a login', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await made().invite(userId, undefined, operator)).url)
       const all = await Promise.all(Array.from({ length: 10 }, () => made().accept(token, good, {})))
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.ok(await hasher.verify(good, (await accountByEmail(db, email))?.passwordHash ?? null))
     })
 
-    it('T-AUTH-04 nothing after half an hour, for a guess, and for a link that another replaced', async () => {
+    it('T-AUTH-04 undefined after half an hour, for a guess, and for a replaced link', async () => {
       const { userId } = await user()
       const first = tokenOf((await made().invite(userId, undefined, operator)).url)
       const second = tokenOf((await made().invite(userId, undefined, operator)).url)
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('the reason for a password that cannot be used, and the link still works', async () => {
+    it('returns the reason for an unacceptable password, and the link stays valid', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await made().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
@@ -102,11 +102,11 @@ forEachEngine((engine) => {
       assert.equal(await made().accept(token, good, {}), 'set')
     })
 
-    it('RESOURCE_NOT_FOUND for a user who is not there', async () => {
+    it('RESOURCE_NOT_FOUND for an unknown user', async () => {
       await assert.rejects(made().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
     })
 
-    it('T-AUTH-07 another role ends the access that was given before', async () => {
+    it('T-AUTH-07 changing the role ends all access granted before', async () => {
       const { userId } = await account()
       const row = { kind: 'Grant', payload: '{}', grantId: null, uid: null, userCode: null, consumedAt: null }
       await db.write((tx) =>
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       })
     const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }
 
-    it('the account for the right password, whatever the case of the address', async () => {
+    it('returns the account for the right password, ignoring the case of the address', async () => {
       const { email, userId, password } = await account()
       for (const text of [email, email.toUpperCase(), ` ${email} `]) {
         const result = await judge(roomy)({ email: text, password, address: '192.0.2.1' })
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the audit log tells who logged in, who could not, and never what was typed', async () => {
+    it('the audit log records who logged in and who could not, never what was typed', async () => {
       const audit = openAudit({ db, sealer, now: time.now, onError: (error) => assert.fail(String(error)) })
       const { email, userId, password } = await account()
       const login = judge(roomy, hasher, audit)
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.doesNotMatch(JSON.stringify(rows), /hunter2|mistake|@example/)
     })
 
-    it('T-AUTH-03 the same for a wrong password, an unknown address, no password, one too long', async () => {
+    it('T-AUTH-03 the same result for a wrong password, an unknown address, no password and one too long', async () => {
       const { email } = await account()
       const { email: invited } = await user()
       const tries = [
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('T-AUTH-01 five free tries, then a delay that doubles, and none after a success', async () => {
+    it('T-AUTH-01 five free attempts, then a delay that doubles; reset after a success', async () => {
       const { email, password } = await account()
       const login = judge(roomy)
       const attempt = (text: string) => login({ email, password: text, address: '192.0.2.3' })
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
     })
 
-    it('T-AUTH-01 strangers cannot keep a person out who has logged in from the device before', async () => {
+    it('T-AUTH-01 strangers cannot lock out a user who logged in from the device before', async () => {
       const { email, password } = await account()
       const login = judge(roomy)
       const first = await login({ email, password, address: '192.0.2.4' })
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       assert.ok(!('account' in (await login(borrowed))), 'the token of one account is worth nothing for another')
     })
 
-    it('T-AUTH-01 of 1,000 tries at one account from everywhere at most 100 an hour reach the password', async () => {
+    it('T-AUTH-01 of 1,000 attempts at one account from everywhere at most 100 an hour reach the password', async () => {
       const { email } = await account()
       let hashed = 0
       const counting = { ...hasher, verify: async () => ++hashed < 0 }
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       assert.equal(hashed, 101)
     })
 
-    it('T-AUTH-01 twenty a minute from one network, at whatever account; an IPv6 network is a /64', async () => {
+    it('T-AUTH-01 twenty a minute from one network, across all accounts; an IPv6 network is a /64', async () => {
       const login = judge()
       const attempt = (n: number, address: string) => login({ email: `spray${n}@example.com`, password: 'x', address })
       for (let n = 0; n < 20; n++) assert.deepEqual(await attempt(n, `2001:db8:9:9::${n}`), { waitSeconds: 0 })
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt(22, '2001:db8:9:9::1'), { waitSeconds: 0 })
     })
 
-    it('a success brings a hash up to the cost of today', async () => {
+    it('a success rehashes at the current cost', async () => {
       const { email, password } = await account()
       const dearer = passwords(randomBytes, { ...quickCost, passes: 3 })
       assert.ok('account' in (await judge(roomy, dearer)({ email, password, address: '192.0.2.5' })))
@@ -244,14 +244,14 @@ forEachEngine((engine) => {
       assert.ok('account' in (await judge(roomy, dearer)({ email, password, address: '192.0.2.5' })))
     })
 
-    it('counters whose time is over are removed', async () => {
+    it('expired counters are removed', async () => {
       time.pass(7_200)
       await sweepLoginTries(db, time.now)
       assert.deepEqual(await db.read.selectFrom('loginTries').selectAll().execute(), [])
     })
   })
 
-  it('T-AUTH-07 one administrator, however many processes start together for the first time', async () => {
+  it('T-AUTH-07 one administrator, even if several processes start together for the first time', async () => {
     await db.write((tx) => tx.deleteFrom('users').execute())
     const made = await Promise.all(
       Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
 })
 
 describe('passwords', () => {
-  it('argon2id of 64 MiB, three passes, one lane, with the parameters and a salt beside it', async () => {
+  it('argon2id with 64 MiB, three passes, parallelism 1, stored with its parameters and salt', async () => {
     const { hash, verify, isOutdated } = passwords(randomBytes)
     const [one, other] = [await hash(good), await hash(good)]
     assert.match(one, /^\$argon2id\$v=19\$m=65536,t=3,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
@@ -275,7 +275,7 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 four at once, 32 waiting, SERVICE_UNAVAILABLE beyond, and all is well afterwards', async () => {
+  it('T-AUTH-02 four at once, 32 waiting, SERVICE_UNAVAILABLE beyond; recovers afterwards', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
     const refused = all.filter((result) => result.status === 'rejected')
@@ -284,7 +284,7 @@ describe('passwords', () => {
     assert.equal(await verify('x', null), false)
   })
 
-  it('networks as limits count them', () => {
+  it('networks as rate limits count them', () => {
     assert.equal(networkOf('192.0.2.7'), '192.0.2.7')
     assert.equal(networkOf('::ffff:192.0.2.7'), '192.0.2.7')
     assert.equal(networkOf('2001:db8:1:2:3:4:5:6'), '2001:db8:1:2::/64')

@@ -11,7 +11,7 @@ const administrator = `${writer} admin`
 forEachEngine((engine) => {
   const service = appOn(engine)
   let people = 0
-  /** A user with an account of that role, with a password unless only invited. */
+  /** A user with an account of that role, with a password unless `invited`. */
   const account = async (role: Role, { invited = false } = {}) => {
     const email = `person${++people}@example.com`
     const id = await service.db.write(async (tx) => {
@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     })
     return { id, email }
   }
-  /** Leaves nobody of those before who could log in as an administrator. */
+  /** Demotes every existing administrator. */
   const demoteAll = () => service.db.write((tx) => tx.updateTable('accounts').set({ role: 'user' }).execute())
   const roles = () =>
     service.db.read
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     ]
     for (const [what, method, body, detail] of changes) {
       for (const invited of [false, true]) {
-        it(`403 for ${what} without the scope admin, ${invited ? 'invited' : 'with a password'}; nothing is changed`, async () => {
+        it(`403 for ${what} without the scope admin, ${invited ? 'invited' : 'with a password'}; no change`, async () => {
           const { id, email } = await account('admin', { invited })
           const answer = await ask(method, `/users/${id}`, writer, body)
           assert.deepEqual(told(answer), [403, 'ACCESS_DENIED'])
@@ -79,14 +79,14 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for what is no e-mail address without the scope admin: PATCH of the name, PUT with the same address', async () => {
+    it('200 without the scope admin for other fields: PATCH of the name, PUT with the same address', async () => {
       const { id, email } = await account('admin')
       assert.equal((await ask('PATCH', `/users/${id}`, writer, { name: 'New' })).statusCode, 200)
       const whole = { name: 'Newer', email: ` ${email} `, phone: '+1' }
       assert.equal((await ask('PUT', `/users/${id}`, writer, whole)).statusCode, 200)
     })
 
-    it('403 with the scope admin alone, which is not users:write', async () => {
+    it('403 with only the scope admin, which does not include users:write', async () => {
       const { id } = await account('admin')
       assert.deepEqual(told(await ask('DELETE', `/users/${id}`, 'admin')), [403, 'ACCESS_DENIED'])
     })
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       return account('admin')
     }
 
-    it('409 LAST_ADMINISTRATOR for DELETE, with the outdated tag 412 first; the account stays as it is', async () => {
+    it('409 LAST_ADMINISTRATOR for DELETE, after 412 for an outdated tag; the account is unchanged', async () => {
       const { id } = await last()
       const outdated = { 'if-match': '"7"' }
       assert.equal((await ask('DELETE', `/users/${id}`, administrator, undefined, outdated)).statusCode, 412)
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await roles().execute(), [{ userId: id }])
     })
 
-    it('409 LAST_ADMINISTRATOR for another role; no invitation is made', async () => {
+    it('409 LAST_ADMINISTRATOR for another role; no invitation is created', async () => {
       const { id } = await last()
       assert.deepEqual(told(await demote(id)), [409, 'LAST_ADMINISTRATOR'])
       assert.deepEqual(await roles().execute(), [{ userId: id }])
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await invited.execute(), [])
     })
 
-    it('409 while the others have no password yet, which can be removed themselves', async () => {
+    it('409 while the others have no password yet; those can be removed', async () => {
       const { id } = await last()
       const waiting = await account('admin', { invited: true })
       assert.equal((await ask('DELETE', `/users/${id}`, administrator)).statusCode, 409)
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.equal((await ask('DELETE', `/users/${waiting.id}`, administrator)).statusCode, 204)
     })
 
-    it('204 and 201 where another one is left', async () => {
+    it('204 and 201 if another administrator remains', async () => {
       const [one, other] = [await last(), await account('admin')]
       const third = await account('admin')
       assert.equal((await ask('DELETE', `/users/${one.id}`, administrator)).statusCode, 204)
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       assert.equal(answer.statusCode, 200)
     })
 
-    it('one of the last two stays, whatever is done to both at once', async () => {
+    it('one of the last two remains after concurrent changes of both', async () => {
       const remove = (id: number) => ask('DELETE', `/users/${id}`, administrator)
       for (const [first, second] of [
         [remove, remove],

@@ -13,7 +13,7 @@ import { clock, sealer } from './support.ts'
 const path = '/api/keys'
 
 describe('the text of an API key (S-12)', () => {
-  it('plk_, 256 random bits, and a checksum that a changed character breaks', () => {
+  it('plk_, 256 random bits, and a checksum that detects a changed character', () => {
     const key = newApiKey()
     assert.match(key, /^plk_[\w-]{49}$/)
     assert.ok(isApiKey(key))
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     service = await testApp(db)
   })
   after(async () => {
-    // What breaks while the database is taken away is none of the suite's.
+    // Errors during teardown of the database do not count.
     const faults = [...service.faults]
     await service.app.close()
     await db.close()
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
   const create = async (body: object = {}) => (await send('POST', path, { name: 'Batch', ...body })).json()
 
   describe('POST /api/keys', () => {
-    it('201 with the key, shown here alone and kept as its SHA-256', async () => {
+    it('201 with the key, shown only here and stored as its SHA-256', async () => {
       const limits = { rate: '1200/60', quota: 5_000, expiresAt: '2027-01-01T01:00:00+01:00' }
       const answer = await send('POST', path, { name: 'Batch', ...limits })
       const { id, key, ...shown } = answer.json()
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('GET lists and reads with ETag; PATCH changes, removes a limit with null, and answers 412 to an old tag', async () => {
+  it('GET lists and reads with ETag; PATCH changes, resets a limit by null, 412 for an outdated tag', async () => {
     const { id } = await create({ rate: '10/1' })
     const url = `${path}/${id}`
     assert.equal((await send('GET', url)).headers.etag, '"1"')
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
     assert.ok((await send('GET', path)).json().some((key: { id: string }) => key.id === id))
   })
 
-  it('DELETE answers 204, then 404; it is in the audit log', async () => {
+  it('204 for DELETE, then 404; with an audit entry', async () => {
     const { id } = await create()
     assert.equal((await send('DELETE', `${path}/${id}`)).statusCode, 204)
     for (const method of ['GET', 'PATCH', 'DELETE']) {
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('401 with a key alone: it opens nothing', async () => {
+  it('401 with only a key: it grants no access', async () => {
     const { key } = await create()
     const headers = { 'x-api-key': key }
     assert.equal((await service.send({ url: '/users', scopes: null, headers })).statusCode, 401)
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
     }
     const store = (now: () => number) => ({ db, sealer, now, random: randomBytes, actor: operator })
 
-    it('names the key with its limits, at once when it is remembered, and notes its last use', async () => {
+    it('identifies the key and its limits, synchronously if cached, and records its last use', async () => {
       const { read, flush, now, pass } = reader()
       const { apiKey, key } = await createApiKey(store(now), { name: 'Reader', rate: '5/1', quota: 9 })
       const identity = { id: apiKey.id, rate: '5/1', quota: 9 }
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       assert.equal((await findApiKey(db, apiKey.id))?.lastUsedAt, new Date(now()).toISOString())
     })
 
-    it('is as good as none when unknown, mistyped, ended, or revoked half a minute ago', async () => {
+    it('is ignored if unknown, mistyped, expired, or revoked half a minute ago', async () => {
       const { read, now, pass } = reader()
       assert.equal(read('plk_nonsense'), null)
       assert.equal(await read(newApiKey()), null)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       assert.equal(await read(revoked.key), null)
     })
 
-    it('reaches the request through the service, whatever the answer', async () => {
+    it('is attached to the request, whatever the response', async () => {
       const asked: string[] = []
       const { read } = reader()
       const { key } = await create({ rate: '1/1' })

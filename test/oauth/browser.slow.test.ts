@@ -15,7 +15,7 @@ const skip = existsSync(executablePath) ? false : `there is no Chromium at ${exe
 const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']
 
 onSqlite((engine) => {
-  describe('a person with Chromium', { skip }, () => {
+  describe('a user with Chromium', { skip }, () => {
     let real: Real
     let who: Person
     let chrome: Browser
@@ -25,7 +25,7 @@ onSqlite((engine) => {
       real = await realServer(engine)
       who = await person(real)
       chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
-      // The client: another origin than the service, as in life.
+      // The client has another origin than the service, as in production.
       app = createServer((_request, response) => response.end('back at the app')).listen(0, '127.0.0.1')
       await once(app, 'listening')
       appUrl = `http://127.0.0.1:${(app.address() as AddressInfo).port}`
@@ -36,7 +36,7 @@ onSqlite((engine) => {
       await real.close()
     })
 
-    /** Opens a browser of its own, without JavaScript, and fails on whatever the page's policy blocks. */
+    /** Opens a new browser context without JavaScript; fails on anything the page's CSP blocks. */
     const using = async (work: (page: Page, context: BrowserContext) => Promise<void>) => {
       const context = await chrome.newContext({ ignoreHTTPSErrors: true, javaScriptEnabled: false })
       const page = await context.newPage()
@@ -69,7 +69,7 @@ onSqlite((engine) => {
       await page.getByRole('button', { name: 'Sign in' }).click()
     }
 
-    it('login, consent, back to the app, token, API, and out again', async () => {
+    it('login, consent, back to the app, token, API, and logout', async () => {
       const { config, url, tokens } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('by keyboard alone, in the order of reading', async () => {
+    it('by keyboard only, in reading order', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -120,7 +120,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('the app of the operator itself: no consent, and straight back the second time', async () => {
+    it('a first-party app: no consent, and an immediate redirect the second time', async () => {
       const { url, tokens } = await begun({ firstParty: true, secret: null })
       await using(async (page) => {
         await page.goto(url)
@@ -131,7 +131,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('a page that says so when the login took too long', async () => {
+    it('a page that explains that the login took too long', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -142,7 +142,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('every page fits a phone of 320 pixels, in the dark too', async () => {
+    it('every page fits a phone of 320 pixels, in dark mode, too', async () => {
       const { url } = await begun()
       for (const colorScheme of ['light', 'dark'] as const) {
         const context = await chrome.newContext({

@@ -25,7 +25,7 @@ forEachEngine((engine) => {
     server = await served(db)
   })
   after(async () => {
-    // What breaks while the database is taken away is none of the suite's.
+    // Errors during teardown of the database do not count.
     const faults = [...service.faults]
     await service.app.close()
     await server.close()
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
   const token = (id: string, secret: string) => server.token({ client_id: id, client_secret: secret })
 
   describe('POST /api/clients', () => {
-    it('201 with Location, ETag and a secret that gets a token, kept as a digest only', async () => {
+    it('201 with Location, ETag and a working secret, stored only as a digest', async () => {
       const answer = await send('POST', '/v1/api/clients', machine)
       const { id, secret, createdAt, updatedAt, ...rest } = answer.json()
       assert.equal(answer.statusCode, 201)
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       assert.deepEqual([secret, type, responseTypes], [undefined, 'public', ['code']])
     })
 
-    it('409 DUPLICATE_RESOURCE for an id that is taken, even by a client that was revoked', async () => {
+    it('409 DUPLICATE_RESOURCE for an id in use, even by a revoked client', async () => {
       const { id } = await create({ ...machine, id: 'only-once' })
       await send('DELETE', `/api/clients/${id}`)
       const answer = await send('POST', '/api/clients', { ...machine, id })
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/clients', () => {
-    it('200 newest first, page by page, without secrets and without those that were revoked', async () => {
+    it('200 newest first, page by page, without secrets and revoked clients', async () => {
       const made: string[] = []
       for (let n = 0; n < 5; n++) {
         service.clock.now += 1
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/clients/{id}', () => {
-    it('200 with its ETag, 304 when it has not changed, and only the fields asked for', async () => {
+    it('200 with ETag, 304 if unchanged, and only the requested fields', async () => {
       const { id } = await create()
       const url = `/api/clients/${id}`
       const answer = await send('GET', url)
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send('GET', `${url}?fields=name`)).json(), { name: 'Partner' })
     })
 
-    it('404 for an id that nobody has, and for one that was revoked, in the same words', async () => {
+    it('404 for an unknown id, and the same for a revoked one', async () => {
       const { id } = await create()
       await send('DELETE', `/api/clients/${id}`)
       const [gone, never] = [await send('GET', `/api/clients/${id}`), await send('GET', '/api/clients/nobody')]
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
   })
 
   describe('PATCH /api/clients/{id}', () => {
-    it('200 with what changed, a new ETag, and tokens that follow', async () => {
+    it('200 with the changes, a new ETag, and new tokens that follow them', async () => {
       const { id, secret } = await create()
       const answer = await send('PATCH', `/api/clients/${id}`, { scopes: ['books:write'], name: 'New' })
       assert.deepEqual([answer.statusCode, answer.headers.etag], [200, '"2"'])
@@ -177,14 +177,14 @@ forEachEngine((engine) => {
       assert.equal(decodeJwt((await token(id, secret)).body.access_token).scope, 'books:write')
     })
 
-    it('200 for null, which is the default, and for read-only fields, which are passed over', async () => {
+    it('200 for null, which restores the default, and for read-only fields, which are ignored', async () => {
       const { id } = await create(web)
       const patch = { postLogoutRedirectUris: null, firstParty: null, id: 'other', type: 'public', createdAt: 'x' }
       const answer = await send('PATCH', `/api/clients/${id}`, patch)
       assert.deepEqual([answer.statusCode, answer.json().id, answer.json().type], [200, id, 'confidential'])
     })
 
-    it('introspectsOthers is set, shown, audited and taken back; 422 for a public client', async () => {
+    it('introspectsOthers can be set, read, audited and reset; 422 for a public client', async () => {
       const { id } = await create({ ...machine, introspectsOthers: true })
       assert.equal((await send('GET', `/api/clients/${id}`)).json().introspectsOthers, true)
       for (const [value, shown] of [
@@ -201,14 +201,14 @@ forEachEngine((engine) => {
       assert.equal((await send('PATCH', `/api/clients/${open.id}`, { introspectsOthers: true })).statusCode, 422)
     })
 
-    it('412 when the tag is outdated, and nothing changes', async () => {
+    it('412 when the tag is outdated, without a change', async () => {
       const { id } = await create()
       const answer = await send('PATCH', `/api/clients/${id}`, { name: 'New' }, { 'if-match': '"9"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [412, 'PRECONDITION_FAILED'])
       assert.equal((await send('GET', `/api/clients/${id}`)).json().name, 'Partner')
     })
 
-    it('of 20 at once with the same tag exactly one succeeds (T-RACE)', async () => {
+    it('of 20 concurrent requests with the same tag exactly one succeeds (T-RACE)', async () => {
       const { id } = await create()
       const patch = (n: number) => send('PATCH', `/api/clients/${id}`, { name: `Racer ${n}` }, { 'if-match': '"1"' })
       const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n)))
@@ -216,7 +216,7 @@ forEachEngine((engine) => {
       assert.equal(answers.filter(({ statusCode }) => statusCode === 412).length, 19)
     })
 
-    it('422 where the whole would break a rule, and 400 for null where a value is needed', async () => {
+    it('422 if the result would be invalid, and 400 for null where a value is required', async () => {
       const { id } = await create(web)
       assert.equal((await send('PATCH', `/api/clients/${id}`, { redirectUris: null })).statusCode, 422)
       assert.equal((await send('PATCH', `/api/clients/${id}`, { name: null })).statusCode, 400)
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
   })
 
   describe('POST /api/clients/{id}/rotate-secret', () => {
-    it('200 with a new secret, never cached; the old one ends at once', async () => {
+    it('200 with a new secret, never cached; the old one stops working at once', async () => {
       const { id, secret } = await create()
       for (const [presented, status] of [
         [secret, 200],
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.equal((await token(id, secret)).status, 401)
     })
 
-    it('422 for a public client, 404 for none', async () => {
+    it('422 for a public client, 404 for an unknown one', async () => {
       const { id } = await create({ ...web, type: 'public' })
       assert.equal((await send('POST', `/api/clients/${id}/rotate-secret`)).statusCode, 422)
       assert.equal((await send('POST', '/api/clients/nobody/rotate-secret')).statusCode, 404)
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('a POST repeated under its Idempotency-Key has one effect, one entry in the log and one secret', async () => {
+  it('a POST repeated with its Idempotency-Key has one effect, one audit entry and one secret', async () => {
     const once = (url: string, body?: object) => send('POST', url, body, { 'idempotency-key': `key of ${url}` })
     const [first, again] = [await once('/api/clients', machine), await once('/api/clients', machine)]
     assert.deepEqual([again.headers['idempotent-replayed'], again.json()], ['true', first.json()])
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('each change is in the audit log with who did it, and the log is whole', async () => {
+  it('every change is in the audit log with its actor, and the log is intact', async () => {
     const { id } = await create()
     await send('PATCH', `/api/clients/${id}`, { name: 'New' })
     await send('PATCH', `/api/clients/${id}`, { name: 'Newer' }, { 'if-match': '"1"' })
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
     assert.ok((await verifyAudit(db, sealer)).whole)
   })
 
-  it('428 for a change without a tag where the service asks for one', async () => {
+  it('428 for a change without a tag if the service requires one', async () => {
     const strict = await testApp(db, { sealer, requireIfMatch: true })
     const { id } = await create()
     const [method, url, scopes] = ['DELETE', `/api/clients/${id}`, 'admin'] as const

@@ -22,7 +22,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('createClient', () => {
-    it('an id of 128 random bits and a secret of 256, of which only a digest is kept', async () => {
+    it('an id of 128 random bits and a secret of 256; only a digest is stored', async () => {
       const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
       assert.match(client.id, /^cli_[\w-]{22}$/)
       assert.match(secret ?? '', /^[\w-]{43}$/)
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       assert.equal(client.secretHash, null)
     })
 
-    it('DUPLICATE_RESOURCE for an id that is taken', async () => {
+    it('DUPLICATE_RESOURCE for an id in use', async () => {
       await createClient(db, sealer, builtIn.scopes, { ...machine, id: 'taken' })
       await assert.rejects(createClient(db, sealer, builtIn.scopes, { ...machine, id: 'taken' }), {
         code: 'DUPLICATE_RESOURCE',
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
   describe('revokeClient', () => {
     const change = () => ({ db, sealer, actor: operator })
 
-    it('once; the client is listed but no longer found, and revoking it again throws RESOURCE_NOT_FOUND', async () => {
+    it('revokes once; the client is listed but no longer found, and revoking again throws RESOURCE_NOT_FOUND', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, machine)
       await revokeClient({ ...change(), now: () => 1_000 }, client.id)
       await assert.rejects(revokeClient(change(), client.id), { code: 'RESOURCE_NOT_FOUND' })
@@ -97,13 +97,13 @@ forEachEngine((engine) => {
       assert.equal(listed?.revokedAt, '1970-01-01T00:00:01.000Z')
     })
 
-    it('RESOURCE_NOT_FOUND for a client that never was', async () => {
+    it('RESOURCE_NOT_FOUND for an unknown client', async () => {
       await assert.rejects(revokeClient(change(), 'nobody'), { code: 'RESOURCE_NOT_FOUND' })
     })
   })
 
   describe('ensureBootstrapClient', () => {
-    it('one client with every scope, whose secret follows the setting, revoked before or not', async () => {
+    it('one client with every scope, whose secret follows the setting, even if it was revoked', async () => {
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'first secret')
       await revokeClient({ db, sealer, actor: operator }, 'bootstrap')
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
@@ -145,7 +145,7 @@ describe('isRedirectUri', () => {
     it(`false for ${JSON.stringify(uri)}`, () => assert.equal(isRedirectUri(uri), false))
   for (const uri of right) it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   for (const uri of [...wrong, ...odd]) it(`false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
-  it('native: the loopback and private-use ones only', () => {
+  it('native: only loopback and private-use URIs', () => {
     assert.deepEqual(right.map(isNativeUri), [false, true, true, true])
   })
 })

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       [401, 'userinfo without a token', () => ({ url: '/oauth/userinfo' })],
     ]
     for (const [status, what, sent] of requests) {
-      it(`${status} for ${what}, readable for the page and for no other`, async () => {
+      it(`${status} for ${what}, readable only for that page`, async () => {
         const ask = (from: string) => {
           const { headers, ...rest } = sent()
           return service.send({ ...rest, scopes: null, headers: { ...headers, origin: from } })
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('says each header once over a connection, whether a policy or the provider wrote it', async () => {
+    it('sends each header once, whether a policy or the provider sets it', async () => {
       await service.app.listen({ host: '127.0.0.1', port: 0 })
       const { port } = service.app.server.address() as AddressInfo
       for (const [status, what, sent] of requests) {

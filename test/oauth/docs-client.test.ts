@@ -21,17 +21,17 @@ forEachEngine((engine) => {
       keepDocsClient({ db, sealer: seals, scopes, baseUrl, isWanted })
     const found = () => findClient(db, docsClientId)
 
-    it('is not there where it is not wanted', async () => {
+    it('does not exist if it is not wanted', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
     })
 
-    it('is not there at an address that no client may register', async () => {
+    it('does not exist at an address that no client may register', async () => {
       assert.equal(await keep(true, 'https://my_host:8443'), null)
       assert.equal(await found(), undefined)
     })
 
-    it('is public, has every scope and leads back to the page alone, once for nodes that start together', async () => {
+    it('is public, has every scope and redirects only to the page; created once by nodes that start together', async () => {
       assert.deepEqual(await Promise.all([keep(true), keep(true)]), ['docs', 'docs'])
       const client = await found()
       assert.deepEqual(
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(client?.grants, ['authorization_code', 'refresh_token'])
     })
 
-    it('stays as it is at the next start, and follows another address and other scopes', async () => {
+    it('stays unchanged at the next start, and follows a new address and new scopes', async () => {
       assert.equal(await keep(true), 'docs')
       assert.equal((await found())?.revision, 1)
       const { admin: _, ...fewer } = builtIn.scopes

@@ -36,9 +36,9 @@ forEachEngine((engine) => {
     assert.ok(status < 300, text)
     return text && JSON.parse(text)
   }
-  /** What a token may do. */
+  /** The status that a token gets from the API. */
   const use = async (token: string) => (await send(token, '/users', 'GET')).status
-  /** Tokens of a person's own, which the service has seen and remembers. */
+  /** Tokens of a user that the service has already verified and cached. */
   const begun = async () => {
     const [app, who, one] = [await client(real), await person(real), browser(real)]
     const config = await relyingParty(real, app)
@@ -72,18 +72,18 @@ forEachEngine((engine) => {
     await assert.rejects(openid.refreshTokenGrant(config, refresh), { error: 'invalid_grant' })
   }
 
-  describe('a token that was in use is refused with the next request (401) after', () => {
+  describe('a token in use is refused from the next request on after', () => {
     const endings: Record<string, (one: Begun) => Promise<unknown>> = {
       'it was revoked': ({ config, access }) => openid.tokenRevocation(config, access),
       'its refresh token was revoked': ({ config, refresh }) => openid.tokenRevocation(config, refresh),
-      'its code was used again': reuseCode,
-      'its refresh token was used again': reuseRefreshToken,
-      'the person logged out': logOut,
-      'the person got a new password': (one) => setPassword(one, one.who),
-      'the person got another role': ({ who }) =>
+      'its code was reused': reuseCode,
+      'its refresh token was reused': reuseRefreshToken,
+      'the user logged out': logOut,
+      'the user got a new password': (one) => setPassword(one, one.who),
+      'the user got another role': ({ who }) =>
         asAdmin('POST', `/api/users/${who.userId}/invitation`, { role: 'admin' }),
-      'the person was removed': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
-      'the person was removed by the path of a version': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
+      'the user was deleted': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
+      'the user was deleted under a version prefix': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
       'its client was revoked': ({ app }) => asAdmin('DELETE', `/api/clients/${app.id}`),
     }
     for (const [what, end] of Object.entries(endings)) {
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('it was revoked, where a client has it for itself', async () => {
+    it('it was revoked, if it is a client-credentials token', async () => {
       const config = await relyingParty(real, await client(real, { grants: ['client_credentials'] }))
       const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
       assert.equal(await use(access_token), 200)
@@ -105,13 +105,13 @@ forEachEngine((engine) => {
     })
   })
 
-  it('403 with the next request after the scope was taken from the client', async () => {
+  it('403 from the next request on after the scope was removed from the client', async () => {
     const { app, access } = await begun()
     await asAdmin('PATCH', `/api/clients/${app.id}`, { scopes: ['openid', 'books:write'], grants: codeGrants })
     assert.equal(await use(access), 403)
   })
 
-  it('200 still after the client got a new secret: tokens do not end with that', async () => {
+  it('200 after the client got a new secret: its tokens stay valid', async () => {
     const { app, access } = await begun()
     await asAdmin('POST', `/api/clients/${app.id}/rotate-secret`)
     assert.equal(await use(access), 200)

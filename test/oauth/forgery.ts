@@ -16,7 +16,7 @@ export function rsa(modulusLength = 2_048) {
 
 type Change = Record<string, unknown>
 
-/** Signs any claims at all, which no proper library would. */
+/** Signs arbitrary claims, which a library would refuse. */
 export function signed(change: Change = {}, header: Change = {}, key: KeyObject = own.privateKey): Promise<string> {
   return signedText(JSON.stringify({ ...fields, ...change }), header, key)
 }
@@ -32,7 +32,7 @@ export function unsigned(header: Change, signature = ''): string {
   return `${encoded({ typ: 'JWT', kid, ...header })}.${encoded(fields)}.${signature}`
 }
 
-/** Signs under our key what a signing library refuses to make. */
+/** Signs with our key a header that a library refuses. */
 export function signedAnyhow(header: Change): string {
   const input = `${encoded({ alg: 'RS256', typ: 'JWT', kid, ...header })}.${encoded(fields)}`
   return `${input}.${sign('sha256', Buffer.from(input), own.privateKey).toString('base64url')}`
@@ -46,7 +46,7 @@ export function hmac(secret: string | Buffer, header: Change = {}): string {
 export const pem = own.publicKey.export({ type: 'spki', format: 'pem' }).toString()
 export const other = rsa()
 
-/** Wrong tokens by the threat they stand for. */
+/** Invalid tokens by the threat they represent. */
 export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-01 alg none': () => unsigned({ alg: 'none' }),
   'T-JWT-01 alg None': () => unsigned({ alg: 'None' }),
@@ -57,7 +57,7 @@ export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-01 an empty signature': () => unsigned({ alg: 'RS256' }),
   'T-JWT-01 no signature part': () => unsigned({ alg: 'none' }).replace(/\.$/, ''),
   'T-JWT-02 HS256 with the public key as PEM': () => hmac(pem),
-  'T-JWT-02 HS256 with the PEM without its last line end': () => hmac(pem.trim()),
+  'T-JWT-02 HS256 with the PEM without its final newline': () => hmac(pem.trim()),
   'T-JWT-02 HS256 with the PEM in CRLF': () => hmac(pem.replaceAll('\n', '\r\n')),
   'T-JWT-02 HS256 with the PEM after a space': () => hmac(` ${pem}`),
   'T-JWT-02 HS256 with the DER': () => hmac(own.publicKey.export({ type: 'spki', format: 'der' })),
@@ -67,7 +67,7 @@ export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-03 no kid': () => signed({}, { kid: undefined }),
   'T-JWT-03 a kid that is a path': () => signed({}, { kid: '../../dev/null' }),
   'T-JWT-03 a kid that is SQL': () => signed({}, { kid: "' or 1=1 --" }),
-  'T-JWT-03 a kid that is no string': () => signedAnyhow({ kid: [kid] }),
+  'T-JWT-03 a kid that is not a string': () => signedAnyhow({ kid: [kid] }),
   'T-JWT-03 a kid of 1 MB': () => signed({}, { kid: 'x'.repeat(1_000_000) }),
   'T-JWT-04 jku': () => signed({}, { jku: 'https://evil.example/jwks' }, other.privateKey),
   'T-JWT-04 jwk': () => signed({}, { jwk: other.publicKey.export({ format: 'jwk' }) }, other.privateKey),
@@ -77,7 +77,7 @@ export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-05 b64 false': () => signedAnyhow({ b64: false, crit: ['b64'] }),
   'T-JWT-05 a JSON serialization': () => JSON.stringify({ payload: encoded(fields), signature: 'AAAA' }),
   'T-JWT-05 five parts as in a JWE': () => `${unsigned({ alg: 'RSA-OAEP', enc: 'A256GCM' }, 'AAAA')}.AAAA.AAAA`,
-  'T-JWT-05 a token in a token': async () => signedText(JSON.stringify(await signed()), { cty: 'JWT' }),
+  'T-JWT-05 a nested token': async () => signedText(JSON.stringify(await signed()), { cty: 'JWT' }),
   'T-JWT-06 another key': () => signed({}, {}, other.privateKey),
   'T-JWT-06 another algorithm of the same key': () => signed({}, { alg: 'PS256' }),
   'T-JWT-06 RS512': () => signed({}, { alg: 'RS512' }),
@@ -85,7 +85,7 @@ export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-08 no typ': () => signed({}, { typ: undefined }),
   'T-JWT-08 another typ': () => signed({}, { typ: 'logout+jwt' }),
   'T-JWT-08 another issuer': () => signed({ iss: 'https://evil.example' }),
-  'T-JWT-08 an issuer that starts with ours': () => signed({ iss: `${issuer}/` }),
+  'T-JWT-08 an issuer with ours as a prefix': () => signed({ iss: `${issuer}/` }),
   'T-JWT-08 issuers as an array': () => signed({ iss: [issuer] }),
   'T-JWT-08 no issuer': () => signed({ iss: undefined }),
   'T-JWT-08 another audience': () => signed({ aud: 'https://other.example' }),
@@ -97,7 +97,7 @@ export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-08 no client_id': () => signed({ client_id: undefined }),
   'T-JWT-08 no jti': () => signed({ jti: undefined }),
   'T-JWT-08 an unknown client': () => signed({ client_id: 'nobody' }),
-  'T-JWT-08 a claim made twice': () => signedText(JSON.stringify(fields).replace('{', '{"scope":"admin",')),
+  'T-JWT-08 a duplicate claim': () => signedText(JSON.stringify(fields).replace('{', '{"scope":"admin",')),
   'T-JWT-09 no exp': () => signed({ exp: undefined }),
   'T-JWT-09 exp as a string': () => signed({ exp: `${iat + 900}` }),
   'T-JWT-09 exp with a fraction': () => signed({ exp: iat + 900.5 }),
@@ -110,8 +110,8 @@ export const attacks: Record<string, () => string | Promise<string>> = {
     return `${header}.${encoded({ ...fields, scope: 'admin' })}.${signature}`
   },
   'a changed signature': async () => (await signed()).replace(/[^.]{8}$/, 'AAAAAAAA'),
-  'a payload that is no object': () => signedText('[]'),
-  'a payload that is no JSON': () => signedText('{'),
+  'a payload that is not an object': () => signedText('[]'),
+  'a payload that is not JSON': () => signedText('{'),
   'three dots': () => '..',
   'an opaque text': () => 'opaque',
   'an empty text': () => '',

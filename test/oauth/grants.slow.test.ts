@@ -26,7 +26,7 @@ const refused = (error: string) => (thrown: unknown) => {
   return true
 }
 
-/** Makes the first use of every refresh token look as long ago as the grace is over. */
+/** Moves the first use of every refresh token to before the grace period. */
 const passGrace = (db: Database) =>
   db.write((tx) =>
     tx
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
   })
   after(() => real.close())
 
-  /** What the API says to a token. */
+  /** The API's response to a token. */
   const api = async (token: string) => {
     const { agent, baseUrl } = real
     const { request } = await import('undici')
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.equal(await api(next.access_token), 200)
     })
 
-    it('200 with less scope when less is asked for, 400 invalid_scope for more', async () => {
+    it('200 with a narrower scope on request, 400 invalid_scope for a wider one', async () => {
       const { config, first } = await begun()
       await assert.rejects(
         openid.refreshTokenGrant(config, first, { scope: 'users:read books:write' }),
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal(decodeJwt(next.access_token).scope, 'users:read')
     })
 
-    it('T-OA-06 the same successor for a repetition within the grace, and it works', async () => {
+    it('T-OA-06 the same successor for a repetition within the grace period, and it works', async () => {
       const { config, first } = await begun()
       const successors = await Promise.all(Array.from({ length: 20 }, () => openid.refreshTokenGrant(config, first)))
       assert.equal(new Set(successors.map(({ refresh_token }) => refresh_token)).size, 1)
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, again.refresh_token as string)).refresh_token)
     })
 
-    it('T-OA-06 400 for a reuse after the grace, and the whole family is revoked', async () => {
+    it('T-OA-06 400 for reuse after the grace period, and the whole family is revoked', async () => {
       const { config, first } = await begun()
       const second = await openid.refreshTokenGrant(config, first)
       await passGrace(real.db)
@@ -104,14 +104,14 @@ forEachEngine((engine) => {
       assert.equal(await api(second.access_token), 401)
     })
 
-    it('400 invalid_grant for the token of another client, which keeps it', async () => {
+    it('400 invalid_grant for another client’s token, which stays valid', async () => {
       const { config, first } = await begun()
       const thief = await relyingParty(real, await client(real))
       await assert.rejects(openid.refreshTokenGrant(thief, first), refused('invalid_grant'))
       assert.ok((await openid.refreshTokenGrant(config, first)).refresh_token)
     })
 
-    it('a life of 14 days, and of 90 days from the login for the whole family', async () => {
+    it('valid for 14 days, and for 90 days from the login for the whole family', async () => {
       const { config, first } = await begun()
       const lifeOf = async () => {
         const rows = await real.db.read
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.ok(iiat <= iat)
     })
 
-    it('no refresh token for a client that may not use it', async () => {
+    it('no refresh token for a client without that grant', async () => {
       const config = await relyingParty(real, await client(real, { grants: ['authorization_code'] }))
       const { tokens } = await codeFlow(config, browser(real), who)
       assert.equal(tokens.refresh_token, undefined)
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal(next.claims()?.name, who.name)
     })
 
-    it('200 without the scopes that the person cannot give, and says so', async () => {
+    it('200 without the scopes that the user cannot grant, with the actual scope in the response', async () => {
       const config = await relyingParty(real, await client(real, trusted))
       const tokens = await ask(config, { ...credentials(), scope: 'users:read users:write admin' })
       assert.equal(tokens.scope, 'users:read')
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.equal(tokens.scope, 'users:write admin')
     })
 
-    it('T-AUTH-03 400 invalid_grant, the very same for a wrong password, an unknown user and one without a password', async () => {
+    it('T-AUTH-03 the same 400 invalid_grant for a wrong password, an unknown user and a user without one', async () => {
       const config = await relyingParty(real, await client(real, trusted))
       const { addUser } = await import('../../src/oauth/users/accounts.ts')
       await real.db.write((tx) => addUser(tx, 'No Password', 'none@example.com', Date.now()))
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 unauthorized_client for a client that is not trusted, 400 without a password', async () => {
+    it('400 unauthorized_client for an untrusted client, 400 without a password', async () => {
       await assert.rejects(
         ask(await relyingParty(real, await client(real)), credentials()),
         refused('unauthorized_client'),
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       await assert.rejects(ask(config, { username: who.email }), refused('invalid_request'))
     })
 
-    it('T-AUTH-01 429 with Retry-After after five wrong tries, for the right password too', async () => {
+    it('T-AUTH-01 429 with Retry-After after five failures, even for the right password', async () => {
       const guessed = await person(real)
       const config = await relyingParty(real, await client(real, trusted))
       const wrong = credentials('wrong', guessed.email)
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       return `/oauth/authorize?${new URLSearchParams({ nonce: 'n-0S6_WzA2Mj', state: 's', ...query })}`
     }
 
-    it('an ID token in the fragment for a client that is registered for it', async () => {
+    it('an ID token in the fragment for a client registered for it', async () => {
       const app = await client(real, { grants: ['implicit'] })
       const back = await through(browser(real), authorize(app.id), who)
       const answer = new URLSearchParams(back.hash.slice(1))
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
     })
 
     for (const type of ['id_token', 'token', 'id_token token', 'code id_token', 'magic']) {
-      it(`unsupported_response_type for "${type}" where the client is not`, async () => {
+      it(`unsupported_response_type for "${type}" if the client is not`, async () => {
         const app = await client(real)
         const { searchParams, hash } = sentTo(await browser(real).visit(authorize(app.id, { response_type: type })))
         const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error')
@@ -234,7 +234,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('unauthorized_client for a code where the client may not have one', async () => {
+    it('unauthorized_client for a code if the client lacks that grant', async () => {
       const app = await client(real, { grants: ['implicit'] })
       const back = sentTo(await browser(real).visit(authorize(app.id, { response_type: 'code' })))
       assert.equal(back.searchParams.get('error'), 'unauthorized_client')
@@ -256,7 +256,7 @@ forEachEngine((engine) => {
       return (await codeFlow(config, browser(real), who, { scope })).tokens.access_token
     }
 
-    it('200 with the claims of the scopes, kept by nobody', async () => {
+    it('200 with the claims of the scopes, not cacheable', async () => {
       const token = await tokenFor('openid email')
       for (const answer of [await ask('GET', token), await ask('POST', token), await ask('POST', token, 'a=b')]) {
         assert.deepEqual([answer.status, answer.body], [200, { sub: who.sub, email: who.email }])
@@ -265,7 +265,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await ask('GET', await tokenFor('openid'))).body, { sub: who.sub })
     })
 
-    it('401 without a token, 403 without openid, 401 for a token of no person', async () => {
+    it('401 without a token, 403 without openid, 401 for a token without a user', async () => {
       const { error_description: _, ...rest } = (await ask('GET', '')).body as Record<string, string>
       assert.deepEqual([(await ask('GET', '')).status, rest], [401, {}])
       const { status, headers } = await ask('GET', await tokenFor('users:read'))
@@ -276,7 +276,7 @@ forEachEngine((engine) => {
       assert.equal((await ask('GET', access_token)).status, 401)
     })
 
-    it('400 invalid_request for a token in two places, and for a body that is no form', async () => {
+    it('400 invalid_request for a token in two places, and for a body that is not a form', async () => {
       const token = await tokenFor('openid')
       const wrong = [
         await ask('GET', token, undefined, undefined, `?access_token=${token}`),
@@ -294,7 +294,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('what ends access', () => {
+  describe('events that end access', () => {
     const flow = async (one = browser(real), person = who, scope = 'openid users:read') => {
       const app = await client(real, { postLogoutRedirectUris: ['https://app.example/bye'] })
       const config = await relyingParty(real, app)
@@ -328,7 +328,7 @@ forEachEngine((engine) => {
       assert.equal(back.searchParams.get('error'), 'login_required')
     })
 
-    it('the removal of the user: logins and tokens', async () => {
+    it('deleting the user: logins and tokens', async () => {
       const leaving = await person(real)
       const { config, tokens } = await flow(browser(real), leaving)
       await real.db.write((tx) => tx.deleteFrom('users').where('id', '=', leaving.userId).execute())
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('logging out, asked for by the app: the person is asked, then sent back, and the tokens end', async () => {
+    it('logout requested by the app: the user confirms, is redirected back, and the tokens end', async () => {
       const { config, tokens, one } = await flow()
       const url = openid.buildEndSessionUrl(config, {
         post_logout_redirect_uri: 'https://app.example/bye',
@@ -359,7 +359,7 @@ forEachEngine((engine) => {
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
     })
 
-    it('logging out, but not where the person allowed access while away', async () => {
+    it('logout, except for access granted with offline_access', async () => {
       const app = await client(real)
       const config = await relyingParty(real, app)
       const one = browser(real)
@@ -371,10 +371,10 @@ forEachEngine((engine) => {
       assert.ok((await refresh(config, tokens)).access_token)
     })
 
-    describe('logging out where nobody is logged in', () => {
+    describe('logout without a login', () => {
       const bye = 'https://app.example/bye'
 
-      it('200 and the page that says so, without a script', async () => {
+      it('200 and a page that says so, without a script', async () => {
         for (const query of ['', `?${new URLSearchParams({ post_logout_redirect_uri: bye })}`]) {
           const page = await browser(real).once(`${real.baseUrl}/oauth/logout${query}`)
           assert.equal(page.status, 200)
@@ -384,7 +384,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('303 to the address that the client registered, with the state', async () => {
+      it('303 to the registered URI, with the state', async () => {
         const { config, tokens, app } = await flow()
         const hinted = { id_token_hint: tokens.id_token as string, post_logout_redirect_uri: bye, state: 'a&b' }
         const back = await browser(real).once(openid.buildEndSessionUrl(config, hinted).href)
@@ -395,7 +395,7 @@ forEachEngine((engine) => {
         assert.deepEqual([plain.status, plain.headers.location], [303, bye])
       })
 
-      it('400 for an address that the client did not register', async () => {
+      it('400 for an unregistered URI', async () => {
         const { app } = await flow()
         const query = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: 'https://evil.example/' })
         const page = await browser(real).once(`${real.baseUrl}/oauth/logout?${query}`)
@@ -403,7 +403,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('T-OA-12 not a logout that another site asks for: nothing happens before the person agrees', async () => {
+    it('T-OA-12 logout requested by another site has no effect before the user confirms', async () => {
       const { config, tokens, one } = await flow()
       await one.visit('/oauth/logout')
       for (const form of [{ logout: 'yes' }, { logout: 'yes', xsrf: 'guessed' }] as Record<string, string>[]) {
@@ -413,13 +413,13 @@ forEachEngine((engine) => {
     })
   })
 
-  it('client_credentials as before, for a client that has the code grant too', async () => {
+  it('client_credentials still works for a client with the code grant', async () => {
     const config = await relyingParty(real, await client(real, { grants: [...codeGrants, 'client_credentials'] }))
     const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
     assert.equal(await api(access_token), 200)
   })
 
-  it('a login page for a person who is not known, and the right one for a person who is', async () => {
+  it('a login page for an unknown user, and an immediate code for a known one', async () => {
     const app = await client(real, { firstParty: true })
     const one = browser(real)
     const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope: 'openid', state: 'x' }

@@ -10,7 +10,7 @@ import { browser, password, person, type Real, realServer } from './real.ts'
 
 const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
 
-/** A new user, and what is told of an invitation. */
+/** A new user, and the response to its invitation. */
 interface Answered {
   id: number
   email: string
@@ -18,7 +18,7 @@ interface Answered {
   url: string
 }
 
-/** Calls the API as the bootstrap client, with these scopes. */
+/** Calls the API as the bootstrap client with these scopes. */
 async function call(
   real: Real,
   scope: string,
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
   }
 
   describe('POST /api/users/{id}/invitation', () => {
-    it('201 with a link that nobody keeps; by it the user chooses a password, once', async () => {
+    it('201 with a link that is not cacheable; the user sets a password with it once', async () => {
       const { id, email } = await newUser()
       const { status, headers, body } = await call(real, 'admin', `/api/users/${id}/invitation`)
       assert.equal(status, 201)
@@ -71,13 +71,13 @@ forEachEngine((engine) => {
       assert.equal((await visit(body.url)).status, 404)
     })
 
-    it('T-AUTH-04 the link names the service, whatever Host says', async () => {
+    it('T-AUTH-04 the link contains the service’s origin, whatever Host says', async () => {
       const { id } = await newUser()
       const { body } = await call(real, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
       assert.ok(body.url.startsWith(`${real.baseUrl}/oauth/invitation?token=`))
     })
 
-    it('a new e-mail address voids the link that was sent to the old one; any other change leaves it', async () => {
+    it('a new e-mail address invalidates the link sent to the old one; other changes do not', async () => {
       const { id, email } = await newUser()
       const patch = (change: object) => call(real, 'users:write', `/users/${id}`, change, {}, 'PATCH')
       const { body } = await call(real, 'admin', `/api/users/${id}/invitation`)
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       assert.equal((await visit(again.body.url)).status, 200)
     })
 
-    it('an invitation made while the address changes is for the new address, or void', async () => {
+    it('an invitation created during an address change is for the new address, or invalid', async () => {
       for (let round = 0; round < 8; round++) {
         const { id, email } = await newUser()
         const [invited, patched] = await Promise.all([
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 without the scope admin, 404 for no user, 422 for no role, 400 for no id', async () => {
+    it('403 without the scope admin, 404 for an unknown user, 422 for an unknown role, 400 for a malformed id', async () => {
       const { id } = await newUser()
       assert.equal((await call(real, 'users:write', `/api/users/${id}/invitation`)).status, 403)
       for (const id of [999_999, 9_999_999_999]) {
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('415 and 413 as pages for what is no form, or too large a one', async () => {
+  it('415 and 413 as pages for a body that is not a form, or too large', async () => {
     const { visit } = browser(real)
     const json = await visit('/oauth/invitation', {}, { 'content-type': 'application/json' })
     assert.equal(json.status, 415)
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** A mail server (RFC 5321) that keeps what it is given, or refuses everybody it should send to. */
+/** A mail server (RFC 5321) that stores messages, or rejects every recipient. */
 async function mailServer(refuses = false) {
   const mails: string[] = []
   const server = createServer((socket) => {

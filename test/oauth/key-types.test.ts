@@ -49,11 +49,11 @@ onSqlite((engine) => {
 
   describe('the algorithm is bound to the key (RFC 8725 §3.1)', () => {
     for (const [alg, { privateKey }] of Object.entries(pairs)) {
-      it(`a caller for ${alg} under a key of that kind`, async () => {
+      it(`accepts ${alg} with a key of that type`, async () => {
         assert.ok('caller' in (await verifier(publicKeys)(await signed({}, { alg, kid: alg }, privateKey))))
       })
       for (const kid of Object.keys(pairs).filter((name) => name !== alg)) {
-        it(`T-JWT-06 AUTH_TOKEN_INVALID for ${alg} in the name of a key for ${kid}`, async () => {
+        it(`T-JWT-06 AUTH_TOKEN_INVALID for ${alg} with the kid of a key for ${kid}`, async () => {
           assert.deepEqual(await verifier(publicKeys)(await signed({}, { alg, kid }, privateKey)), invalid)
         })
       }
@@ -68,7 +68,7 @@ onSqlite((engine) => {
     })
 
     for (const [what, { publicKey }] of Object.entries(unfit)) {
-      it(`T-JWT-06 ${what} is good for nothing`, () => assert.equal(algorithmOf(publicKey), undefined))
+      it(`T-JWT-06 ${what} has no algorithm`, () => assert.equal(algorithmOf(publicKey), undefined))
     }
   })
 
@@ -80,7 +80,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verifier(publicKeys, `${secret}!`)(hs256(secret)), invalid)
     })
 
-    it('a caller under the shared secret, with the scopes its client may have', async () => {
+    it('accepts a token under the shared secret, with the scopes its client may have', async () => {
       const verification = await verifier(publicKeys, secret)(hs256(secret))
       assert.ok('caller' in verification)
       assert.deepEqual([...verification.caller.scopes], ['reports:read', 'books:write'])
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       ['JWK', JSON.stringify(own.publicKey.export({ format: 'jwk' }))],
     ]
     for (const [what, key] of forms) {
-      it(`T-JWT-02 AUTH_TOKEN_INVALID for the public key as ${what}, though a shared secret is set`, async () => {
+      it(`T-JWT-02 AUTH_TOKEN_INVALID for the public key as ${what}, despite a shared secret`, async () => {
         assert.deepEqual(await verifier(publicKeys, secret)(hmac(key, { kid: 'RS256' })), invalid)
       })
     }
@@ -112,17 +112,17 @@ onSqlite((engine) => {
       ['T-JWT-06 an RSA key of 1024 bits', jwk(unfit['RSA of 1024 bits'].publicKey), false],
       ['a key without kid', jwk(own.publicKey, { kid: undefined }), false],
       ['a secret', { kty: 'oct', k: 'AAAA', kid: 'k' }, false],
-      ['a key that is off its curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
-      ['a kind nobody knows', { kty: 'XYZ', kid: 'k' }, false],
+      ['a point off its curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
+      ['a key of an unknown type', { kty: 'XYZ', kid: 'k' }, false],
       ['null', null, false],
     ]
     for (const [what, key, usable] of rows) {
-      it(`${usable ? 'takes' : 'passes over'} ${what}`, () => {
+      it(`${usable ? 'accepts' : 'ignores'} ${what}`, () => {
         assert.equal(usableKeys({ keys: [key] }).size, usable ? 1 : 0)
       })
     }
 
-    it('throws for what is no set', () => {
+    it('throws for a value that is not a JWK set', () => {
       for (const set of [null, {}, { keys: {} }]) assert.throws(() => usableKeys(set), /no JWK set/)
     })
   })

@@ -17,7 +17,7 @@ forEachEngine((engine) => {
   after(() => db.close())
   const sources = () => ({ db, sealer, now: Date.now })
 
-  it('one key for two processes that start together on an empty database', async () => {
+  it('one key if two processes start together on an empty database', async () => {
     const other = await openDatabase(db.url)
     const [mine, theirs] = await Promise.all([signingKeys(sources()), signingKeys({ ...sources(), db: other })])
     await other.close()
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     assert.deepEqual(second.cookieKeys, first.cookieKeys)
   })
 
-  it('one key for ten starts at once after the last key was taken away', async () => {
+  it('one key for ten concurrent starts after the last key was deleted', async () => {
     await signingKeys(sources())
     await db.write((tx) => tx.deleteFrom('signingKeys').execute())
     const starts = await Promise.all(Array.from({ length: 10 }, () => signingKeys(sources())))
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
     assert.equal(starts[0]?.jwks.keys.length, 1)
   })
 
-  it('RS256 keys of 2048 bits, named by their thumbprint, whose public half is public only', async () => {
+  it('RS256 keys of 2048 bits, named by their thumbprint; the public half contains nothing private', async () => {
     const { jwks, publicKeys } = await signingKeys(sources())
     const [key] = jwks.keys
     assert.equal(key?.alg, 'RS256')
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     assert.ok(!stored.includes(jwks.keys[0]?.d as string) && !stored.includes(cookieKeys[0] as string))
   })
 
-  it('a refusal that names the place when the master key is another one', async () => {
+  it('an error that names the AAD if the master key differs', async () => {
     const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
     await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be unsealed/)
   })

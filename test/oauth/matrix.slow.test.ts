@@ -29,8 +29,8 @@ function expectedOf(row: Row, caller: Caller): number {
 }
 
 /**
- * Under a prefix are the routes of the bare paths once more, with the same scopes (test/openapi/openapi.slow.test.ts): each caller asks
- * for a third of them.
+ * The routes under a prefix repeat the bare paths with the same scopes (test/openapi/openapi.slow.test.ts), so each caller
+ * requests only a third of them.
  */
 const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
   !/^\/v\d+\//.test(url) || at % 3 === callers.indexOf(caller) % 3
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     }
   })
   after(async () => {
-    // What breaks while the database is taken away is none of the suite's.
+    // Errors during teardown of the database do not count.
     const faults = [...service.faults]
     await service.app.close()
     await db.close()
@@ -96,12 +96,12 @@ forEachEngine((engine) => {
     assert.ok(answer.statusCode === 201 || answer.statusCode === 202, answer.body)
     return answer.json()
   }
-  /** The matrix asks for more reports than one client may have waiting: those of the rows before are ended. */
+  /** Ends the previous rows' reports: the matrix creates more than one client may have waiting. */
   const task = async (): Promise<string> => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
-  /** And for more webhooks than one owner may have: those before go. */
+  /** Deletes the previous rows' webhooks: the matrix creates more than one owner may have. */
   const webhook = async (): Promise<string> => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
   }
 
   describe('the authorization matrix (T-API-01)', () => {
-    it('has a row for each live route, and no other', () => {
+    it('has exactly one row for each live route', () => {
       const live = liveRoutes(service.app)
       assert.deepEqual(
         live.filter((route) => rowOf(route) === undefined),
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
     })
 
     for (const caller of callers) {
-      it(`every route answers as its row says: ${caller}`, async () => {
+      it(`every route responds as its row says: ${caller}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).entries()) {
           const row = rowOf(route)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('what is another’s is 404 in the very words of what is not there', async () => {
+    it('404 for another owner’s resources, identical to unknown ones', async () => {
       const varying = /"(requestId|timestamp|instance)":"[^"]*"/g
       let compared = 0
       for (const route of liveRoutes(service.app)) {
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.ok(compared >= 12, String(compared))
     })
 
-    it('a list shows what its caller made, and an administrator sees no report of others in it', async () => {
+    it('a report list contains only the caller’s own, even for an administrator', async () => {
       const task = await fixtures.task()
       for (const [caller, sees] of [
         ['owner', true],
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** One route of each class: what it asks of its caller. */
+  /** One route of each class, by what it requires of its caller. */
   const classes = ['/users', '/api/reports', '/api/webhooks', '/api/clients', '/api/audit', '/api/event-types']
   const writes: [method: string, path: string][] = [
     ['POST', '/users'],
@@ -225,10 +225,10 @@ forEachEngine((engine) => {
 
   describe('401 on every class of protected route', () => {
     const listed = Object.entries(attacks)
-    it(`for each of ${listed.length} wrong tokens (T-JWT-01 … T-JWT-09)`, async () => {
+    it(`for each of ${listed.length} invalid tokens (T-JWT-01 … T-JWT-09)`, async () => {
       for (const [attack, forged] of listed) {
         const token = await forged()
-        // No token at all, and one that is longer than headers may be, are not wrong tokens.
+        // An absent token, or one longer than headers may be, is not an invalid token.
         if (token === '' || token.length > 12_000) continue
         for (const [method, path] of protectedClasses) {
           const answer = await send(method, path, token)
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('every page has a Content-Security-Policy that allows nothing but what it names, and no script in the page', async () => {
+  it('every page has a Content-Security-Policy that allows only what it names, and no inline script', async () => {
     const pages: string[] = []
     for (const { method, url } of liveRoutes(service.app).filter(({ method }) => method === 'GET')) {
       const path = url.replace(':code', 'auth-required').replace(/:\w+/g, '1')
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  it('denied access is in the audit log, the first of its kind at once, with no token', async () => {
+  it('denied access is in the audit log, the first of its kind at once, without the token', async () => {
     const watched = await openDatabase(db.url)
     await send('GET', '/api/clients', tokens.other)
     await send('GET', '/api/clients', tokens.other)

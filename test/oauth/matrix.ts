@@ -1,52 +1,52 @@
-/** What a route is asked for, made anew for each request: some requests remove what they name. */
+/** Resources for a route's requests, created anew for each request because some requests delete them. */
 export interface Fixtures {
-  /** Ids of what the owner has just made. */
+  /** Ids of resources that the owner has just created. */
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
   task: () => Promise<string>
-  /** One that was cancelled. */
+  /** A cancelled task. */
   endedTask: () => Promise<string>
   webhook: () => Promise<string>
   /** A webhook, and a delivery to it. */
   delivery: () => Promise<string[]>
   client: () => Promise<string>
   key: () => Promise<string>
-  /** A number that nothing has yet. */
+  /** An unused number. */
   fresh: () => number
 }
 
-/** What a caller with every scope of the API, and one with `admin` besides, are answered. */
+/** The statuses for callers with every API scope, and with `admin` in addition. */
 interface Expected {
-  /** The client and subject that made it. */
+  /** The client and subject that created it. */
   owner: number
   /** Another client with the same scopes. */
   other: number
   /** A client with the scope `admin` as well. */
   admin: number
-  /** Without a token; 401 where a row does not say. */
+  /** Without a token; default 401. */
   none?: number
-  /** With a valid token that has no scope of the API; 403 where a row does not say. */
+  /** With a valid token without API scopes; default 403. */
   scopeless?: number
-  /** With an expired token and an altered one; 401 where a row does not say. */
+  /** With an expired and an altered token; default 401. */
   wrong?: number
 }
 
 export interface Row extends Expected {
-  /** The path's parameter, or parameters. */
+  /** The path parameters. */
   id?: (fixtures: Fixtures) => Promise<string | number | string[]>
-  /** A well-formed id that nothing has, where a stranger's must look the same. */
+  /** A well-formed unknown id, where another owner's must look the same. */
   missing?: string | string[]
   body?: (fixtures: Fixtures) => object
 }
 
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
-/** Everybody, a wrong token aside. */
+/** Every caller, except with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
 /** The owner and administrators; for all others it does not exist. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
 const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
-/** The authorization server judges by itself: an access token is nothing to it. */
+/** The authorization server ignores access tokens. */
 const itself = (status: number): Expected => ({ ...everybody(status), wrong: status })
 
 const missingTask = `tsk_${'A'.repeat(22)}`
@@ -70,7 +70,7 @@ const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
 
 /**
- * Who may do what (API1, API5 of the OWASP API Security Top 10): one row for each route. HEAD is as GET, and a version's
+ * Authorization matrix (API1, API5 of the OWASP API Security Top 10): one row per route. HEAD equals GET, and a version's
  * prefix changes nothing.
  */
 export const matrix: Record<string, Row> = {
@@ -120,7 +120,7 @@ export const matrix: Record<string, Row> = {
   'POST /api/webhooks': { ...all(201), body: hook },
   'GET /api/webhooks/secret': all(200),
   'GET /api/webhooks/:id': { ...owned(200), ...webhooks },
-  // Once more within a day of the last one, which only goes at once.
+  // A second rotation within a day succeeds only with `immediate`.
   'POST /api/webhooks/secret/rotate': { ...all(200), body: () => ({ immediate: true }) },
   'PATCH /api/webhooks/:id': { ...owned(200), ...webhooks, body: () => ({ status: 'paused' }) },
   'DELETE /api/webhooks/:id': { ...owned(204), ...webhooks },
@@ -168,7 +168,7 @@ export const matrix: Record<string, Row> = {
   'POST /oauth/interaction/:uid/cancel': { ...itself(400), ...interaction },
   'GET /oauth/invitation': itself(404),
   'POST /oauth/invitation': itself(404),
-  // About a person: a token without openid may not ask, and one of a machine has nobody to tell of.
+  // Requires openid, and a token that has a user.
   'GET /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
   'POST /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
 }

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       ['X-Forwarded-Host', ['Host', 'localhost', 'X-Forwarded-Host', 'evil.example', 'X-Forwarded-Proto', 'http']],
       ['Forwarded', ['Host', 'localhost', 'Forwarded', 'host=evil.example;proto=http']],
       ['two Hosts', ['Host', 'localhost:8443', 'Host', 'evil.example']],
-      ['a Host that is no host', ['Host', 'evil.example/@x y']],
+      ['a malformed Host', ['Host', 'evil.example/@x y']],
     ]
     for (const [what, headers] of hostile) {
       it(`the same document for ${what}`, async () => {
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('the same ways to authenticate a client at all three endpoints that do', async () => {
+    it('the same client authentication methods at all three endpoints that use them', async () => {
       const { base } = server
       const metadata = (await (await fetch(base + openid)).json()) as Record<string, unknown>
       for (const endpoint of ['token', 'revocation', 'introspection']) {
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('headers of earlier hooks on every answer, good or bad', async () => {
+  it('headers of earlier hooks on every response, successful or not', async () => {
     const bad = await server.post('/oauth/token', {})
     for (const response of [await fetch(server.base + openid), bad]) {
       assert.equal(response.headers.get('strict-transport-security'), 'max-age=31536000')
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('429 from an earlier hook as that hook meant it', async () => {
+  it('429 from an earlier hook unchanged', async () => {
     const response = await server.post('/oauth/token', credentials, { 'x-refuse': 'yes' })
     assert.equal(response.status, 429)
     assert.equal(((await response.json()) as { message: string }).message, 'refused before')
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
   describe('GET /oauth/authorize', () => {
     const wrong = `/oauth/authorize?response_type=code&client_id=x&state=${encodeURIComponent('<script>"&\'')}`
 
-    it('400 as a page on which nothing is left unescaped', async () => {
+    it('400 as a page with everything escaped', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'text/html' } })
       const html = await response.text()
       assert.equal(response.status, 400)
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.ok(html.includes('invalid_client') && html.includes('<dd>&lt;script&gt;&quot;&amp;&#39;</dd>'))
     })
 
-    it('303 with cookies for HTTPS only, as the issuer is, though we listen on plain HTTP', async () => {
+    it('303 with Secure cookies, as the issuer is https, although it listens on plain HTTP', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris }
       const { client } = await createClient(db, sealer, builtIn.scopes, app)
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       assert.ok(cookies.length > 0 && cookies.every((cookie) => /; secure; httponly/.test(cookie)))
     })
 
-    it('400 as JSON for a program', async () => {
+    it('400 as JSON for a non-browser client', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'application/json' } })
       assert.equal(response.status, 400)
       assert.equal(((await response.json()) as { error: string }).error, 'invalid_client')

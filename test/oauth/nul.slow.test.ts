@@ -34,7 +34,7 @@ forEachEngine((engine) => {
       ...(payload && { body: JSON.stringify(payload) }),
     }).then(async ({ statusCode, body }) => ({ status: statusCode, body: await body.text() }))
 
-  describe('U+0000, which is in no row', () => {
+  describe('U+0000, which no row can contain', () => {
     it('400 on the authorization page for such a client', async () => {
       const { status } = await send('GET', '/oauth/authorize?client_id=a%00b&response_type=code')
       assert.equal(status, 400)
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, JSON.parse(body).error], [401, 'invalid_client'])
     })
 
-    it('400 invalid_grant for such a name, code or refresh token', async () => {
+    it('400 invalid_grant for such a user name, code or refresh token', async () => {
       const grants: Record<string, string>[] = [
         { grant_type: 'password', username: nul, password: nul },
         { grant_type: 'authorization_code', code: nul, redirect_uri: nul },
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal((await send('POST', '/oauth/revoke', { ...machine, token: nul })).status, 200)
     })
 
-    it('422 with the login page again, as for every wrong address', async () => {
+    it('422 with the login page again, as for any wrong address', async () => {
       const { id } = await client(real)
       const one = browser(real)
       const query = { client_id: id, response_type: 'code', scope: 'openid', redirect_uri: redirectUri }

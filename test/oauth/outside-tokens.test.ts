@@ -17,7 +17,7 @@ const rotated = generateKeyPairSync('ed25519')
 const jwkOf = ({ publicKey }: typeof theirs, kid: string) => ({ ...publicKey.export({ format: 'jwk' }), kid })
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 
-/** An OpenID Connect issuer as far as its keys go. */
+/** An OpenID Connect issuer, reduced to its keys. */
 async function outsider() {
   const served = { issuer: '', jwksUri: '', keys: [jwkOf(theirs, 'theirs')] as object[], status: 200, hits: 0, pad: 0 }
   const server: Server = createServer((request, response) => {
@@ -61,7 +61,7 @@ onSqlite((engine) => {
   const token = (change = {}, header = {}, key = theirs.privateKey) =>
     signed({ iss: idp.base, sub: '1', ...change }, { alg: 'ES256', kid: 'theirs', ...header }, key)
 
-  it('a caller named after the issuer, with those of its scopes that the service allows', async () => {
+  it('a caller prefixed with the issuer, with those of its scopes that the service allows', async () => {
     const { verify } = verifier()
     const verification = await verify(await token({ scope: 'reports:read admin books:write openid' }))
     assert.deepEqual(verification, {
@@ -69,7 +69,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('the same with azp or sub in the place of client_id, several audiences, and the type of RFC 9068', async () => {
+  it('the same with azp or sub instead of client_id, several audiences, and the type of RFC 9068', async () => {
     const { verify } = verifier()
     const change = { client_id: undefined, azp: 'app', aud: ['account', issuer], jti: undefined }
     for (const [more, client] of [
@@ -82,7 +82,7 @@ onSqlite((engine) => {
     }
   })
 
-  it('a caller for tokens of our own beside it', async () => {
+  it('still accepts the service’s own tokens', async () => {
     const { verify } = verifier()
     assert.deepEqual(await verify(await signed()), invalid, 'its client is not registered')
     assert.equal(idp.served.hits, 0)
@@ -91,7 +91,7 @@ onSqlite((engine) => {
   const wrong: [what: string, change: object, header?: object][] = [
     ['T-JWT-08 another audience', { aud: 'https://other.example' }],
     ['T-JWT-08 an ID token, which is for a client', { aud: 'alpha', scope: undefined }],
-    ['T-JWT-08 an issuer that begins with the trusted one', { iss: `${fields.iss}.evil` }],
+    ['T-JWT-08 an issuer with the trusted one as a prefix', { iss: `${fields.iss}.evil` }],
     ['T-JWT-08 scope as an array', { scope: ['reports:read'] }],
     ['T-JWT-08 no scope', { scope: undefined }],
     ['T-JWT-08 no subject', { sub: undefined }],
@@ -110,7 +110,7 @@ onSqlite((engine) => {
     })
   }
 
-  it('AUTH_TOKEN_INVALID for a claim made twice, at any depth and in any spelling', async () => {
+  it('AUTH_TOKEN_INVALID for a duplicate claim, at any depth and in any spelling', async () => {
     const { verify } = verifier()
     const all = JSON.stringify({ ...fields, iss: idp.base, sub: '7', cnf: { a: '"b":' } })
     const sent = (text: string) => signedText(text, { alg: 'ES256', kid: 'theirs' }, theirs.privateKey)
@@ -124,13 +124,13 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
   })
 
-  it('AUTH_TOKEN_INVALID for a token of theirs under our key, and of ours under their key', async () => {
+  it('AUTH_TOKEN_INVALID for the issuer’s token under our key, and for ours under its key', async () => {
     const { verify } = verifier()
     assert.deepEqual(await verify(await signed({ iss: idp.base })), invalid)
     assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
   })
 
-  it('AUTH_TOKEN_EXPIRED 30 seconds after its end', async () => {
+  it('AUTH_TOKEN_EXPIRED 30 seconds after its expiry', async () => {
     const { verify, pass } = verifier()
     const sent = await token()
     assert.ok('caller' in (await verify(sent)))
@@ -139,7 +139,7 @@ onSqlite((engine) => {
   })
 
   describe('its keys', () => {
-    it('T-JWT-03 are fetched once, whatever kids 1,000 tokens name, and once more after 30 seconds', async () => {
+    it('T-JWT-03 are fetched once, whatever the kids of 1,000 tokens, and once more after 30 seconds', async () => {
       const { verify, pass } = verifier()
       const unknown = (n: number) => token({}, { kid: `k${n}` })
       await Promise.all(Array.from({ length: 1_000 }, async (_, n) => verify(await unknown(n))))
@@ -152,7 +152,7 @@ onSqlite((engine) => {
       assert.equal(idp.served.hits, 4)
     })
 
-    it('are followed when it rotates them, and a withdrawn one is refused half a minute after that', async () => {
+    it('are refreshed after a rotation, and a withdrawn one is refused half a minute later', async () => {
       const { verify, pass } = verifier()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
@@ -163,7 +163,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(old), invalid)
     })
 
-    it('T-JWT-04 never come from where a token says', async () => {
+    it('T-JWT-04 are never fetched from a location in a token', async () => {
       const canary = await outsider()
       const jku = canary.served.jwksUri
       assert.deepEqual(await verifier().verify(await token({}, { kid: 'x', jku, x5u: jku })), invalid)
@@ -179,13 +179,13 @@ onSqlite((engine) => {
     return String(faults.at(-1))
   }
 
-  describe('SERVICE_UNAVAILABLE, as it says nothing about the token, when the keys cannot be fetched:', () => {
+  describe('SERVICE_UNAVAILABLE, as it says nothing about the token, if the keys cannot be fetched:', () => {
     const failures: [what: string, change: () => object, told: RegExp][] = [
       ['an error', () => ({ status: 500 }), /answered with 500/],
       ['a redirect, which is not followed', () => ({ status: 302 }), /answered with 302/],
       ['a document of another issuer', () => ({ issuer: 'https://evil.example' }), /of another issuer/],
       ['no jwks_uri', () => ({ jwksUri: 1 }), /names no jwks_uri/],
-      ['too much', () => ({ pad: 300_000 }), /more than 262144 bytes/],
+      ['a response that is too large', () => ({ pad: 300_000 }), /more than 262144 bytes/],
       ['a jwks_uri in a private network', () => ({ jwksUri: 'http://10.0.0.1/keys' }), /private or reserved/],
       ['a jwks_uri that is a file', () => ({ jwksUri: 'file:///etc/passwd' }), /absolute https URL/],
     ]
@@ -196,19 +196,19 @@ onSqlite((engine) => {
       })
     }
 
-    it('an issuer in a network that was not opened (T-SSRF)', async () => {
+    it('an issuer in a network that is not allowed (T-SSRF)', async () => {
       const closed = verifier({ allowHttp: true, allowCidrs: [] })
       assert.match(await unavailable(closed.verify), /private or reserved/)
       assert.equal(idp.served.hits, 0)
     })
 
-    it('plain http where it is not allowed', async () => {
+    it('plain http if it is not allowed', async () => {
       const strict = verifier({ allowHttp: false, allowCidrs: ['127.0.0.0/8'] })
       assert.match(await unavailable(strict.verify), /must use https/)
     })
   })
 
-  it('known keys outlive an issuer that is down, for a day', async () => {
+  it('cached keys stay valid for a day while the issuer is down', async () => {
     const { verify, pass } = verifier()
     await verify(await token())
     idp.served.status = 500

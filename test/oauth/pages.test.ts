@@ -14,7 +14,7 @@ import { onSqlite } from '../support/engines.ts'
 import { realServer } from './real.ts'
 import { branding } from './support.ts'
 
-/** The contrast of two colours (WCAG 2.2), worked out apart from the code under test. */
+/** The contrast of two colours (WCAG 2.2), computed independently of the code under test. */
 function contrast(one: string, other: string): number {
   const light = (color: string) => {
     const channels = [color.slice(1, 3), color.slice(3, 5), color.slice(5, 7)].map((hex) => {
@@ -28,21 +28,21 @@ function contrast(one: string, other: string): number {
 }
 
 describe('pages', () => {
-  it('nothing unescaped, wherever it stands', () => {
+  it('escape all text, wherever it appears', () => {
     const evil = `<script>"&'</script>`
     const { html: page } = pageFrame({ ...branding, productName: evil })(evil, html`<p title="${evil}">${evil}</p>`)
     assert.ok(!page.includes('<script>'))
     assert.equal(page.split('&lt;script&gt;&quot;&amp;&#39;&lt;/script&gt;').length, 7)
   })
 
-  it('the text on every accent colour can be read: 4.5 to 1 at least', () => {
+  it('text on every accent colour has a contrast of at least 4.5 to 1', () => {
     for (let color = 0; color <= 0xffffff; color += 0x010307) {
       const accent = `#${color.toString(16).padStart(6, '0')}`
       assert.ok(contrast(accent, textOn(accent)) >= 4.5, accent)
     }
   })
 
-  it('the colours of the page itself, light and dark: 4.5 to 1 for text, 3 to 1 for the edges of fields', () => {
+  it('the page’s own colours, light and dark: 4.5 to 1 for text, 3 to 1 for field borders', () => {
     const { html: page } = pageFrame(branding)('x', html``)
     const [light = '', dark = ''] = page.split('@media (prefers-color-scheme: dark)')
     for (const part of [light.slice(light.indexOf(':root')), dark]) {
@@ -54,7 +54,7 @@ describe('pages', () => {
     }
   })
 
-  it('form-action by origin, and by scheme where there is no host that it could name', () => {
+  it('form-action by origin, or by scheme if the URI has no host', () => {
     const sources = {
       'https://app.example/cb?x=1': 'https://app.example',
       'https://app.example:8443/cb': 'https://app.example:8443',
@@ -76,19 +76,19 @@ describe('clientAddress', () => {
       headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
     })
 
-  it('the peer, whatever it says itself', () => {
+  it('the peer, whatever headers it sends', () => {
     assert.equal(of('192.0.2.1'), '192.0.2.1')
     assert.equal(of('192.0.2.1', '203.0.113.9'), '192.0.2.1')
   })
 
-  it('behind a proxy of ours the last that is none, so that nothing a client sends counts', () => {
+  it('behind a trusted proxy the last untrusted address, so that client headers have no effect', () => {
     assert.equal(of('10.0.0.1', '203.0.113.9'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9, 10.0.0.2'), '203.0.113.9')
     assert.equal(of('::1', '2001:db8::7'), '2001:db8::7')
     for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
   })
 
-  it('with a port and brackets, as proxies write it; the peer where an entry hides who came before (T-LIM-02)', () => {
+  it('with a port and brackets, as proxies write it; the peer if an entry hides its predecessor (T-LIM-02)', () => {
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
     for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {
@@ -98,8 +98,8 @@ describe('clientAddress', () => {
 })
 
 onSqlite((engine) => {
-  describe('logins beyond the rate of a network', () => {
-    it('429 as a page, as a person reads it; with Retry-After', async () => {
+  describe('logins above the rate limit of a network', () => {
+    it('429 as a page, with Retry-After', async () => {
       const real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '1/60' })
       const headers = { 'content-type': 'application/x-www-form-urlencoded' }
       const login = () => {
@@ -131,7 +131,7 @@ describe('refuseMistakes', () => {
   }
   const check = (change: object) => refuseMistakes({ ...safe, ...change } as unknown as Configuration)
 
-  it('nothing for a safe configuration', () => assert.doesNotThrow(() => check({})))
+  it('accepts a safe configuration', () => assert.doesNotThrow(() => check({})))
 
   const wrong: [object, RegExp][] = [
     [{ cookies: undefined }, /cookies would not be signed/],
@@ -150,10 +150,10 @@ describe('refuseMistakes', () => {
     [{ clientBasedCORS: () => true }, /CORS is decided in two places/],
   ]
   for (const [change, message] of wrong) {
-    it(`the start ends with ${message}`, () => assert.throws(() => check(change), message))
+    it(`refuses to start: ${message}`, () => assert.throws(() => check(change), message))
   }
 
-  it('a signing key made of a public key only', () => {
+  it('rejects a signing key with only a public half', () => {
     const { kty, n, e } = signingKey(2_048)
     assert.throws(() => new SigningKey({ kty, n, e } as JWK), /key/i)
   })

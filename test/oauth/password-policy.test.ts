@@ -18,7 +18,7 @@ describe('passwordMistake', () => {
     'éééé tundra violin',
   ]
   for (const password of good) {
-    it(`none for "${password}"`, async () => assert.equal(await passwordMistake(password, owner), undefined))
+    it(`accepts "${password}"`, async () => assert.equal(await passwordMistake(password, owner), undefined))
   }
 
   const guessable = [
@@ -78,11 +78,11 @@ describe('passwordMistake', () => {
     'sonnenschein',
   ]
   for (const password of guessable) {
-    it(`easy to guess: "${password}"`, async () =>
+    it(`rejects as easy to guess: "${password}"`, async () =>
       assert.match((await passwordMistake(password, owner)) ?? '', /easy to guess/))
   }
 
-  it('the length in characters below, in bytes above', async () => {
+  it('minimum length in characters, maximum in bytes', async () => {
     assert.match((await passwordMistake('tundra viol', owner)) ?? '', /at least 12 characters/)
     assert.match((await passwordMistake('🦜🦜🦜🦜🦜🦜', owner)) ?? '', /at least 12 characters/)
     const long = 'tundra violin '.repeat(18)
@@ -90,7 +90,7 @@ describe('passwordMistake', () => {
     assert.match((await passwordMistake(`${long}marble`, owner)) ?? '', /at most 256 bytes/)
   })
 
-  it('an answer in milliseconds for what is made to take long', async () => {
+  it('takes milliseconds even for input crafted to be slow', async () => {
     for (const text of [
       'a'.repeat(256),
       'abab'.repeat(64),

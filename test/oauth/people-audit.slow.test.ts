@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       ...more,
     })}`
 
-  /** The entries about a client, oldest first, once there are as many. */
+  /** The audit entries about a client, oldest first, once there are as many. */
   const told = (clientId: string, count: number) =>
     eventually(`${count} entries`, async () => {
       const rows = real.db.read.selectFrom('auditEntries').selectAll().where('clientId', '=', clientId)
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       return found.length >= count && found
     })
 
-  it('a login on a page: what failed, who came in, what was denied and allowed, each with its request', async () => {
+  it('a login on a page: failures, success, denied and granted consent, each with its request', async () => {
     const app = await client(real)
     const one = browser(real)
     const page = await one.visit(authorize(app.id))

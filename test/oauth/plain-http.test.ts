@@ -20,7 +20,7 @@ onSqlite((engine) => {
       assert.equal(headers['x-content-type-options'], 'nosniff')
     })
 
-    it('a person logs in with cookies that browsers take over plain HTTP, and the code becomes a token', async () => {
+    it('a user logs in with cookies that browsers accept over plain HTTP, and the code becomes a token', async () => {
       const app = await client(real)
       const one = browser(real)
       const query = { client_id: app.id, response_type: 'code', redirect_uri: redirectUri, scope: 'openid users:read' }
@@ -45,7 +45,7 @@ onSqlite((engine) => {
       assert.equal(users.statusCode, 200)
     })
 
-    it('sets no cookie that is Secure', async () => {
+    it('sets no Secure cookie', async () => {
       const { id } = await client(real)
       const query = new URLSearchParams({
         client_id: id,

@@ -26,7 +26,7 @@ const sharedSecret = 'a shared secret of thirty-two bytes, or more'
 forEachEngine((engine) => {
   let real: Real
   let who: Person
-  /** Another client, as a gateway would be one. */
+  /** Another client, such as a gateway. */
   let asking: openid.Configuration
   before(async () => {
     real = await realServer(engine, { PLINTH_JWT_SHARED_SECRET: sharedSecret })
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
   const introspect = (token: string) => openid.tokenIntrospection(asking, token)
 
   describe('POST /oauth/introspect', () => {
-    it('not active: every token of a client that was removed', async () => {
+    it('inactive: every token of a deleted client', async () => {
       const { app, tokens, refresh, own } = await granted()
       await revokeClient(change(), app.id)
       for (const token of [tokens.access_token, refresh, own]) {
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the scopes that the client has still', async () => {
+    it('the scopes that the client still has', async () => {
       const { app, tokens, refresh, own } = await granted()
       await introspect(own)
       await narrow(app.id, ['openid', 'users:read'])
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
   describe('POST /oauth/token with refresh_token', () => {
     const isScopeError = ({ error }: openid.ResponseBodyError) => error === 'invalid_scope'
 
-    it('200 with the scopes that the client has still, and with all of them once it has them again', async () => {
+    it('200 with the scopes that the client still has, and with all of them once restored', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['users:read', 'reports:read'])
       const next = await openid.refreshTokenGrant(config, refresh)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(last.scope, 'openid users:read books:write')
     })
 
-    it('400 invalid_scope where none is left, and the token is not used up', async () => {
+    it('400 invalid_scope if none is left; the token is not consumed', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['reports:read'])
       await assert.rejects(openid.refreshTokenGrant(config, refresh), isScopeError)
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('a code, too, is redeemed for the scopes that the client has still', async () => {
+  it('a code is also redeemed only for the scopes that the client still has', async () => {
     const app = await client(real, { firstParty: true })
     const config = await relyingParty(real, app)
     const parameters = { redirect_uri: redirectUri, scope: 'openid users:read books:write', state: 's' }
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       return answer.statusCode
     }
 
-    it('active where the API takes them: of a client, and of a person', async () => {
+    it('active if the API accepts them: of a client, and of a user', async () => {
       const app = await client(real, { scopes: ['users:read'] })
       for (const sub of [app.id, who.sub]) {
         const token = await signed(app.id, sub)
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('not active where it does not: of nobody, of a client that never was, and once revoked', async () => {
+    it('inactive if it does not: without a subject, of an unknown client, and once revoked', async () => {
       const app = await client(real)
       const config = await relyingParty(real, app)
       const revoked = await signed(app.id, who.sub)

@@ -20,7 +20,7 @@ export const password = 'tundra violin marble'
 
 const quick = passwords(randomBytes, quickCost)
 
-/** The whole service in this process: its listener, TLS, database, and everything that `plinth serve` starts. */
+/** The whole service in this process: listener, TLS, database, and everything `plinth serve` starts. */
 export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const place = await engine.place()
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
@@ -40,7 +40,7 @@ export async function realServer(engine: EngineUnderTest, env: Record<string, st
 
 export type Real = Awaited<ReturnType<typeof realServer>>
 
-/** A person with a password, as if invited before. */
+/** A user with a password. */
 export async function person(real: Real, { role = 'user' as Role, name = 'Ada Lovelace' } = {}) {
   const email = `ada${++real.people}@example.com`
   const hash = await quick.hash(password)
@@ -57,7 +57,7 @@ export type Person = Awaited<ReturnType<typeof person>>
 
 export const codeGrants = ['authorization_code', 'refresh_token']
 
-/** Registers a client of every scope, for code and refresh unless told otherwise. */
+/** Registers a client with every scope, by default for code and refresh. */
 export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, change: Partial<NewClient> = {}) {
   const wanted = {
     name: 'The App',
@@ -70,18 +70,18 @@ export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, cha
   return { id: made.client.id, secret: made.secret }
 }
 
-/** openid-client as an app would set it up, trusting our authority; it finds everything by discovery. */
+/** openid-client as an app would configure it, trusting our CA; uses discovery for everything. */
 export async function relyingParty(
   real: Real,
   { id, secret }: { id: string; secret: string | null },
   authentication?: openid.ClientAuth,
 ): Promise<openid.Configuration> {
-  // Both sides know fetch by types of their own.
+  // Each side has its own types of fetch.
   const overTls = (url: string, options: object) => fetch(url, { ...options, dispatcher: real.agent })
   const how = authentication ?? (secret === null ? openid.None() : openid.ClientSecretBasic(secret))
   const options = { [openid.customFetch]: overTls as never }
   const config = await openid.discovery(new URL(real.baseUrl), id, {}, how, options)
-  // ID tokens from the token endpoint need no signature; ours must have a right one all the same.
+  // ID tokens from the token endpoint need no signature; verify ours all the same.
   openid.enableNonRepudiationChecks(config)
   return config
 }
@@ -93,7 +93,7 @@ export interface Visit {
   text: string
 }
 
-/** A browser without JavaScript: it keeps cookies as RFC 6265 says, and follows redirects on the service's own origin. */
+/** A browser without JavaScript: stores cookies (RFC 6265) and follows redirects on the service's origin. */
 export function browser({ agent, baseUrl }: Pick<Real, 'agent' | 'baseUrl'>) {
   const jar = new Map<string, { value: string; path: string }>()
   const cookiesFor = (path: string) =>
@@ -142,26 +142,26 @@ export function browser({ agent, baseUrl }: Pick<Real, 'agent' | 'baseUrl'>) {
 
 export type Browser = ReturnType<typeof browser>
 
-/** Where the login form of a page leads. */
+/** The action of the form on a page. */
 export const formAction = ({ text }: Visit, ending: string): string =>
   new RegExp(`action="([^"]*/${ending})"`).exec(text)?.[1] ?? ''
 
-/** Fills in the login page. */
+/** Submits the login page. */
 export const logIn = ({ visit }: Browser, page: Visit, who: { email: string; password: string }) =>
   visit(formAction(page, 'login'), { email: who.email, password: who.password })
 
-/** Answers the consent page. */
+/** Submits the consent page. */
 export const answer = ({ visit }: Browser, page: Visit, decision: 'allow' | 'deny') =>
   visit(formAction(page, 'consent'), { decision })
 
-/** The address a person is sent back to. */
+/** The URI to which the user is redirected. */
 export const sentTo = ({ headers, text }: Visit): URL => {
   if (headers.location === undefined)
     throw new Error(`Nobody is sent anywhere: ${text.replace(/<style>.*<\/style>/s, '')}`)
   return new URL(String(headers.location))
 }
 
-/** Logs in and allows, whatever of it is asked; returns where the person is sent. */
+/** Logs in and consents if asked; returns the redirect URI. */
 export async function through(one: Browser, url: string, who: Person): Promise<URL> {
   let page = await one.visit(url)
   if (formAction(page, 'login')) page = await logIn(one, page, who)
@@ -176,7 +176,7 @@ export interface Flow {
   parameters?: Record<string, string>
 }
 
-/** The authorization code flow from beginning to end, by openid-client. */
+/** The whole authorization code flow with openid-client. */
 export async function codeFlow(config: openid.Configuration, one: Browser, who: Person, flow: Flow = {}) {
   const { scope = 'openid profile email', state = randomBytes(8).toString('hex'), pkce = true, parameters = {} } = flow
   const verifier = openid.randomPKCECodeVerifier()

@@ -21,7 +21,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('find', () => {
-    it('what was last put under the id, of its own kind only', async () => {
+    it('returns the latest payload of the id, only of its own kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
       assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.equal(await of('Session').findByUid('CODE'), undefined)
     })
 
-    it('nothing after its end, and all the time where there is none', async () => {
+    it('nothing after its expiry, indefinitely without one', async () => {
       await of('AuthorizationCode').upsert('short', { jti: 'short' }, 60)
       await of('Grant').upsert('endless', { jti: 'endless' })
       time.pass(60)
@@ -51,8 +51,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('what is kept', () => {
-    it('no id that could be sent again: SHA-256 in its place, in the payload too', async () => {
+  describe('stored data', () => {
+    it('contains no usable id: SHA-256 instead, in the payload, too', async () => {
       for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
         const id = `secret-${kind}`
         const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the first of two successors of one refresh token', async () => {
+    it('keeps the first of two successors of one refresh token', async () => {
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
       assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 
   describe('consume', () => {
-    it('success for exactly one of 50 at once, invalid_grant for the others', async () => {
+    it('succeeds for exactly one of 50 concurrent calls, invalid_grant for the others', async () => {
       for (const round of [1, 2, 3, 4, 5]) {
         const id = `code${round}`
         await of('AuthorizationCode').upsert(id, { jti: id }, 60)
@@ -83,14 +83,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('a record that says when, in seconds', async () => {
+    it('stores the time in seconds', async () => {
       await of('AuthorizationCode').upsert('used', { jti: 'used' }, 60)
       await of('AuthorizationCode').consume('used')
       const consumed = Math.floor(time.now() / 1_000)
       assert.deepEqual(await of('AuthorizationCode').find('used'), { jti: 'used', consumed })
     })
 
-    it('T-OA-06 a refresh token may be used again for ten seconds from its first use, and no longer', async () => {
+    it('T-OA-06 a refresh token can be used again for ten seconds after its first use, and no longer', async () => {
       await of('RefreshToken').upsert('lost', { jti: 'lost' }, 60)
       const consumed = Math.floor(time.now() / 1_000)
       await of('RefreshToken').consume('lost')
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       await assert.rejects(of('RefreshToken').consume('lost'), { error: 'invalid_grant' })
     })
 
-    it('a code is used at once on a node whose clock is behind, too', async () => {
+    it('a code counts as used at once, even on a node whose clock is behind', async () => {
       await of('AuthorizationCode').upsert('skewed', { jti: 'skewed' }, 60)
       await of('AuthorizationCode').consume('skewed')
       time.pass(-5)
@@ -111,13 +111,13 @@ forEachEngine((engine) => {
       time.pass(5)
     })
 
-    it('invalid_grant for what never was', async () => {
+    it('invalid_grant for an unknown id', async () => {
       await assert.rejects(of('AuthorizationCode').consume('never'), { error: 'invalid_grant' })
     })
   })
 
   describe('revokeByGrantId', () => {
-    it('no token of that grant is found any more, and those of others are', async () => {
+    it('removes all tokens of that grant, and no others', async () => {
       const kinds = ['AccessToken', 'RefreshToken', 'AuthorizationCode']
       for (const kind of kinds) {
         await of(kind).upsert(`${kind}1`, { jti: `${kind}1`, grantId: 'g1' }, 60)
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
   })
 
   describe('sweepExpired', () => {
-    it('all that ended five minutes ago, however much it is, and nothing else', async () => {
+    it('removes everything that expired five minutes ago, however much, and nothing else', async () => {
       const payload = '{}'
       const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
       const expiresAt = new Date(time.now()).toISOString()
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
   })
 
   describe('Client', () => {
-    it('the metadata of a registered client, and none once it is revoked', async () => {
+    it('returns the metadata of a registered client, nothing once it is revoked', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, {
         name: 'Machine',
         scopes: ['reports:read', 'books:write'],
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal(await of('Client').find(client.id), undefined)
     })
 
-    it('no secret for a public one, native where its address is on the device', async () => {
+    it('no secret for a public client; native if its URI is on the device', async () => {
       const redirectUris = ['http://127.0.0.1/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris, secret: null }
       const { client } = await createClient(db, sealer, builtIn.scopes, app)
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       assert.deepEqual(metadata?.response_types, ['code'])
     })
 
-    it('a refusal to write', async () => {
+    it('refuses writes', async () => {
       await assert.rejects(of('Client').upsert('x', {}), /registered and revoked by the service/)
     })
   })

@@ -34,8 +34,8 @@ forEachEngine((engine) => {
     return ring.current.jwks.keys.map(({ kid }) => kid)
   }
 
-  describe('rotation by time (T-OA-14, S-04)', () => {
-    it('a key signs 90 days, its successor is published a day before, and verifies 25 hours after', async () => {
+  describe('scheduled rotation (T-OA-14, S-04)', () => {
+    it('a key signs for 90 days, its successor is published a day before, and it verifies for 25 more hours', async () => {
       const [first] = await kids()
       time.pass(89 * day - 1)
       assert.deepEqual(await byTime(), { published: undefined, retired: [] })
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await kids(), [published?.kid])
     })
 
-    it('cookie keys turn with them: what was signed before is read as long as the old key verifies', async () => {
+    it('cookie keys rotate along: cookies signed before are valid as long as the old key verifies', async () => {
       const cookieKeys = async () => (await keyRing(sources())).current.cookieKeys
       const [first] = await cookieKeys()
       time.pass(89 * day)
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       assert.ok(fresh !== ahead && others.length === 0 && String(fresh).length >= 43)
     })
 
-    it('a service that slept for years publishes a day ahead all the same', async () => {
+    it('a service that was down for years still publishes a day ahead', async () => {
       const [first] = await kids()
       time.pass(900 * day)
       const { published, retired } = await byTime()
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.deepEqual([retired, (await kids())[0]], [[], first])
     })
 
-    it('one successor when ten processes look at once', async () => {
+    it('one successor if ten processes check at once', async () => {
       await kids()
       time.pass(89 * day)
       const other = await openDatabase(db.url)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
   })
 
   describe('plinth keys rotate', () => {
-    it('publishes a key that signs in a day, and no second one while it waits', async () => {
+    it('publishes a key that signs in a day, and no second one while it is waiting', async () => {
       const [first] = await kids()
       const { published } = await byWish()
       assert.deepEqual(await byWish(), { published: undefined, retired: [] })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal((await kids())[0], published?.kid)
     })
 
-    it('--now: a new key signs at once, the one that waited is dropped, and the old one verifies on', async () => {
+    it('--now: a new key signs at once, a waiting one is dropped, and the old one still verifies', async () => {
       const [first] = await kids()
       const waiting = await byWish()
       time.pass(1)
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await kids(), [published?.kid, first])
     })
 
-    it('--discard: no other key is left', async () => {
+    it('--discard: no other key remains', async () => {
       const [first] = await kids()
       const { published, retired } = await byWish({ immediately: true, discard: true })
       assert.deepEqual([retired, await kids()], [[first], [published?.kid]])
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** Two processes of a service: one that issues tokens, and one that only verifies. */
+  /** Two processes of a service: one issues tokens, the other only verifies. */
   async function service() {
     const issuing = await keyRing(sources())
     const verifying = await keyRing(sources())
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
   }
 
   describe('a running service (F-ROT)', () => {
-    it('signs with the new key without a restart; every token verifies by a JWKS that was read a day ago', async () => {
+    it('signs with the new key without a restart; every token verifies with a JWKS fetched a day ago', async () => {
       const { issuing, token, jwks, close } = await service()
       const old = await token()
       await byWish()
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
         await issuing.reload()
       }
       for (let round = 0; round < 3; round++) {
-        // More than the time between two looks for unknown keys: the new one is found at once.
+        // Longer than the interval between lookups of unknown keys: the new one is found at once.
         time.pass(31)
         const before = [client(), client()]
         await rotate()
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.equal((await kids()).length, 4)
     })
 
-    it('refuses the tokens of a discarded key, remembered or not, half a minute after it knows', async () => {
+    it('refuses the tokens of a discarded key, cached or not, half a minute later', async () => {
       const { issuing, verifying, token, verify, close } = await service()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       await close()
     })
 
-    it('T-JWT-03 reads the keys at most once in 30 seconds, whatever kids tokens name', async () => {
+    it('T-JWT-03 reads the keys at most once in 30 seconds, whatever the kids of tokens', async () => {
       const { token, close } = await service()
       const good = await token()
       const [, payload, signature] = good.split('.')

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await server.token(form(client))).status, 200)
     })
 
-    it('a JWT with exactly the header and the claims that are promised', async () => {
+    it('a JWT with exactly the documented header and claims', async () => {
       const client = await registered()
       const { body } = await server.token({ ...form(client), scope: 'books:write' })
       const kid = server.keys.jwks.keys[0]?.kid
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.match(jti ?? '', /^[\w-]{21,}$/)
     })
 
-    it('200 for a resource that is this API, also with a final slash', async () => {
+    it('200 for a resource that is this API, also with a trailing slash', async () => {
       const client = await registered()
       for (const resource of [issuer, `${issuer}/`]) {
         const { body } = await server.token({ ...form(client), resource })
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 invalid_target for a resource that is not ours', async () => {
+    it('400 invalid_target for another resource', async () => {
       const { status, body } = await server.token({ ...form(await registered()), resource: 'https://other.example' })
       assert.equal(status, 400)
       assert.equal(body.error, 'invalid_target')
@@ -111,14 +111,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('401 with a Basic challenge where Basic was tried', async () => {
+    it('401 with a Basic challenge if Basic was used', async () => {
       const { status, headers } = await server.token({}, basic((await registered()).id, 'wrong'))
       assert.equal(status, 401)
       assert.match(headers.get('www-authenticate') ?? '', /^Basic realm="https:\/\/localhost:8443"/)
     })
 
     for (const path of ['/oauth/token', '/oauth/introspect', '/oauth/revoke']) {
-      it(`401 invalid_client at ${path} where no client says who it is, or by another scheme (RFC 6749 §5.2)`, async () => {
+      it(`401 invalid_client at ${path} without or with another client authentication (RFC 6749 §5.2)`, async () => {
         for (const headers of [undefined, { authorization: 'Bearer x' }, { authorization: 'Digest x' }]) {
           const answer = await server.post(path, { grant_type: 'client_credentials', token: 'x' }, headers)
           const { error } = (await answer.json()) as { error: string }
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 for a secret sent in two ways', async () => {
+    it('400 for a secret sent by two methods', async () => {
       const client = await registered()
       const { status, body } = await server.token(form(client), basic(client.id, client.secret))
       assert.equal(status, 400)
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       assert.equal((await server.post('/oauth/token', twice)).status, 400)
     })
 
-    it('400 for a public client and for a grant that the client does not have', async () => {
+    it('400 for a public client and for a grant that the client lacks', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { scopes: ['openid'], grants: ['authorization_code'], redirectUris }
       const { client } = await createClient(db, sealer, builtIn.scopes, { name: 'App', ...app, secret: null })
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
     const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
     const refusing = () => served({ ...db, write: () => Promise.reject(full) }, { keys: server.keys })
 
-    it('200 without a write: tokens that clients get for themselves are not kept, so a full store still gives them', async () => {
+    it('200 without a write: client-credentials tokens are not stored, so they work with a full store', async () => {
       const other = await refusing()
       const { status } = await other.token(form(await registered()))
       await other.close()
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual(other.failures, [])
     })
 
-    it('503 temporarily_unavailable when the store cannot take work, and the failure is reported', async () => {
+    it('503 temporarily_unavailable while the store is overloaded, and the error is reported', async () => {
       const client = await registered()
       const { access_token: token } = (await server.token(form(client))).body
       const other = await refusing()
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       return { status: response.status, body: (await response.json()) as Record<string, unknown> }
     }
 
-    it('active with its claims for its own token, and for any to a client that introspects others', async () => {
+    it('active with claims for its own token, and for any token to a client with introspectsOthers', async () => {
       const [client, resourceServer] = [await registered(), await registered({ introspectsOthers: true })]
       const { access_token } = (await server.token(form(client))).body
       const { iat, exp } = decodeJwt(access_token)
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.equal((await introspect(client, access_token)).body.active, true)
     })
 
-    it('a client sees the tokens of others from when it is marked, until it is not', async () => {
+    it('introspectsOthers applies as soon as it is set, and until it is unset', async () => {
       const [client, gateway] = [await registered(), await registered()]
       const { access_token } = (await server.token(form(client))).body
       const active = async () => (await introspect(gateway, access_token)).body.active
@@ -244,7 +244,7 @@ forEachEngine((engine) => {
       assert.equal(await active(), false)
     })
 
-    it('not active for anything else, the bare jti included', async () => {
+    it('inactive for anything else, including the bare jti', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       const [header, payload, signature = ''] = access_token.split('.')
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
       return ((await response.json()) as { active: boolean }).active
     }
 
-    it('200, and the token is no longer active; 200 again, and for a token that never was', async () => {
+    it('200, and the token is inactive; 200 again, and for an unknown token', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       for (const token of [access_token, access_token, 'never']) {
@@ -298,14 +298,14 @@ forEachEngine((engine) => {
   })
 
   for (const path of ['/oauth/logout', '/oauth/logout/success']) {
-    it(`200 at GET ${path}, a page that is not kept`, async () => {
+    it(`200 at GET ${path}, a page that is not cacheable`, async () => {
       const response = await fetch(server.base + path, { headers: { accept: 'text/html' } })
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('cache-control'), 'no-store')
     })
   }
 
-  it('GET /oauth/jwks: the public key and no part of the private one', async () => {
+  it('GET /oauth/jwks: the public key without any private part', async () => {
     const response = await fetch(`${server.base}/oauth/jwks`)
     const { keys } = (await response.json()) as { keys: Record<string, unknown>[] }
     const [own] = server.keys.jwks.keys
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
 
   const documents = ['jwks', 'openid-configuration', 'oauth-authorization-server', 'oauth-protected-resource']
   for (const path of documents.map((name) => (name === 'jwks' ? '/oauth/jwks' : `/.well-known/${name}`))) {
-    it(`200 at GET ${path}: shared caches keep what callers without credentials get, and nothing else`, async () => {
+    it(`200 at GET ${path}: shared caches store only responses to callers without credentials`, async () => {
       const requests = [{}, { 'x-api-key': 'key' }, { authorization: 'Basic Zm9vOmJhcg==' }]
       const answers = await Promise.all(requests.map((headers) => fetch(server.base + path, { headers })))
       const kept = answers.map(({ status, headers }) => [status, headers.get('cache-control')])

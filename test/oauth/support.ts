@@ -12,22 +12,22 @@ import { sealer as makeSealer } from '../../src/storage/encryption.ts'
 export const issuer = 'https://localhost:8443'
 export const sealer = makeSealer(Buffer.alloc(32, 7), randomBytes)
 
-/** A clock that stands still until it is moved; in milliseconds. */
+/** A manual clock, in ms. */
 export function clock(start = Date.now()) {
   let at = start
   const now = () => at
   return { now, pass: (seconds: number) => (at += seconds * 1_000) }
 }
 
-/** What the pages look like here, and passwords that take no time to hash. */
+/** Branding of the pages in tests, and passwords that hash instantly. */
 export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
 export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
 
-/** The part about people, as the service makes it. */
+/** The user parts, as the service creates them. */
 export const persons = (db: Database, now = Date.now) =>
   people({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
 
-/** The authorization server on plain HTTP at a free port, as behind our own listener, with a header from an earlier hook. */
+/** The authorization server on plain HTTP at a free port, with a header from an earlier hook. */
 export async function served(db: Database, options: Partial<AuthorizationServerOptions> = {}) {
   const keys = options.keys ?? (await signingKeys({ db, sealer, now: Date.now }))
   const failures: unknown[] = []
@@ -40,7 +40,7 @@ export async function served(db: Database, options: Partial<AuthorizationServerO
   return { keys, provider, failures, ...(await servedBy({ current: provider })) }
 }
 
-/** The same for any authorization server. */
+/** Same for an existing authorization server. */
 export async function servedBy(provider: MountOptions['provider']) {
   const app: FastifyInstance = Fastify()
   app.addHook('onRequest', async (request, reply) => {

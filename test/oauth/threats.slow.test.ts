@@ -23,7 +23,7 @@ import {
 } from './real.ts'
 import { basic } from './support.ts'
 
-/** Rounds of 50 parallel redemptions; more of them by hand. */
+/** Rounds of 50 concurrent redemptions; ROUNDS raises them. */
 const rounds = Number(process.env.ROUNDS ?? 10)
 const native = 'http://127.0.0.1/cb'
 const verifier = 'v'.repeat(43)
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     return { status: answered.statusCode, body: (await answered.body.json()) as Record<string, string> }
   }
   const challenge = () => openid.calculatePKCECodeChallenge(verifier)
-  /** A browser that is logged in, and a client that it asks no consent for: each visit gives a code. */
+  /** A logged-in browser and a client that needs no consent: each visit yields a code. */
   const ready = async (change: Parameters = {}, wanted = {}) => {
     const app = await client(real, { firstParty: true, ...wanted })
     const one = browser(real)
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     return { app, one, begin, code, redeem }
   }
 
-  describe('T-OA-01 a redirect_uri that is not the registered one: a page, and no redirect', () => {
+  describe('T-OA-01 an unregistered redirect_uri: a page, and no redirect', () => {
     const registered = 'https://app.example/cb'
     const wrong = [
       'https://app.example/cb/',
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`${wrong.length} ways, and none at all`, async () => {
+    it(`${wrong.length} variants, and none at all`, async () => {
       const app = await client(real, { redirectUris: [registered] })
       for (const uri of wrong) {
         const page = await browser(real).visit(authorizeUrl(app.id, { redirect_uri: uri }))
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.deepEqual([without.status, without.headers.location], [400, undefined])
     })
 
-    it('only the port of a loopback address may be another one (RFC 8252 §7.3)', async () => {
+    it('only the port of a loopback address may differ (RFC 8252 §7.3)', async () => {
       const app = await client(real, { redirectUris: [native], secret: null })
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const statusOf = async (uri: string) =>
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-02 PKCE', () => {
-    it('invalid_request, back at the client, without a proper challenge of a public client', async () => {
+    it('invalid_request, redirected to the client, without a valid challenge of a public client', async () => {
       const app = await client(real, { secret: null })
       const wrong: Parameters[] = [
         {},
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('invalid_grant for a wrong, a missing and a superfluous verifier', async () => {
+    it('invalid_grant for a wrong, a missing and an unexpected verifier', async () => {
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const proved = await ready(pkce, { secret: null })
       for (const form of [
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual([downgraded.status, downgraded.body.error], [400, 'invalid_grant'])
     })
 
-    it('the verifier of one code is worth nothing for another', async () => {
+    it('the verifier of one code does not work for another', async () => {
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const { code, redeem } = await ready(pkce, { secret: null })
       const other = await openid.calculatePKCECodeChallenge('o'.repeat(43))
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-03 nobody is sent to an address after logout that is not registered for it', async () => {
+  it('T-OA-03 no redirect after logout to an unregistered URI', async () => {
     const app = await client(real, { postLogoutRedirectUris: ['https://app.example/bye'] })
     const wrong = ['https://evil.example/', 'https://app.example/bye/', 'https://app.example/bye?x=1', redirectUri]
     for (const uri of wrong) {
@@ -204,21 +204,21 @@ forEachEngine((engine) => {
     assert.ok(!unnamed.text.includes('evil.example'))
   })
 
-  it('T-OA-04 the issuer stands in good and bad answers alike (RFC 9207)', async () => {
+  it('T-OA-04 the issuer is in success and error responses alike (RFC 9207)', async () => {
     const { app, one, begin } = await ready()
     assert.equal((await begin()).searchParams.get('iss'), real.baseUrl)
     const failed = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid reports:burn', response_type: 'x' })))
     assert.equal(failed.searchParams.get('iss'), real.baseUrl)
   })
 
-  it(`T-OA-05 of 50 that redeem a code at once exactly one succeeds, in each of ${rounds} rounds`, async () => {
+  it(`T-OA-05 of 50 concurrent redemptions of a code exactly one succeeds, in each of ${rounds} rounds`, async () => {
     const { code, redeem } = await ready({ scope: 'users:read' })
     for (let round = 0; round < rounds; round++) {
       const form = { code: await code() }
       const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(form)))
       assert.equal(answers.filter(({ status }) => status === 200).length, 1)
       const refused = answers.filter(({ status }) => status !== 200)
-      // A database that is too busy to be asked says nothing about the code: 503, and try again.
+      // An overloaded database says nothing about the code: 503, so retry.
       const isRefusal = ({ status, body }: (typeof refused)[0]) =>
         (status === 400 && body.error === 'invalid_grant') ||
         (status === 503 && body.error === 'temporarily_unavailable')
@@ -229,7 +229,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('T-OA-05 a code that is used again later: invalid_grant, and its tokens are revoked', async () => {
+  it('T-OA-05 reusing a code later: invalid_grant, and its tokens are revoked', async () => {
     const { app, code, redeem } = await ready()
     const form = { code: await code() }
     const { body } = await redeem(form)
@@ -243,8 +243,8 @@ forEachEngine((engine) => {
     assert.equal(status, 400)
   })
 
-  describe('T-OA-07 a code in wrong hands', () => {
-    it('400 invalid_grant for another client, and for another redirect_uri than before', async () => {
+  describe('T-OA-07 a stolen code', () => {
+    it('400 invalid_grant for another client, and for another redirect_uri', async () => {
       const { code, redeem } = await ready()
       const thief = await client(real)
       const stolen = { client_id: thief.id, client_secret: thief.secret as string, code: await code() }
@@ -260,7 +260,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, body.error], [400, 'invalid_request'])
     })
 
-    it('401 for a wrong secret, for none, and for one of a client that has none', async () => {
+    it('401 for a wrong secret, a missing one, and one for a client without a secret', async () => {
       const { app, code, redeem } = await ready()
       const open = await client(real, { secret: null })
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
       assert.equal((await token({ ...form, client_id: open.id, client_secret: 'any' })).status, 401)
     })
 
-    it('401 for credentials in the address, 400 for credentials in two places', async () => {
+    it('401 for credentials in the query, 400 for credentials in two places', async () => {
       const { app, code } = await ready()
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
       const credentials = { client_id: app.id, client_secret: app.secret as string }
@@ -279,7 +279,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-09 an assertion in the place of a secret is not taken', async () => {
+  it('T-OA-09 an assertion is not accepted instead of a secret', async () => {
     const { id } = await client(real, { grants: ['client_credentials'], redirectUris: [] })
     const { status } = await token({
       grant_type: 'client_credentials',
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     assert.equal(status, 401)
   })
 
-  describe('T-OA-10 the pages in wrong hands', () => {
+  describe('T-OA-10 attacks on the pages', () => {
     const session = (one: ReturnType<typeof browser>) => one.jar.get('__Host-plinth_session /')?.value
 
     it('the session has a new id after each login', async () => {
@@ -303,7 +303,7 @@ forEachEngine((engine) => {
       assert.notEqual(session(one), planted)
     })
 
-    it('400 for an interaction without its cookie, with the cookie of another, and for a forged cookie', async () => {
+    it('400 for an interaction without its cookie, with another interaction’s, and for a forged cookie', async () => {
       const app = await client(real)
       const [one, other] = [browser(real), browser(real)]
       const page = await one.visit(authorizeUrl(app.id))
@@ -321,7 +321,7 @@ forEachEngine((engine) => {
       assert.equal(elsewhere.status, 200)
     })
 
-    it('403 for a form that another site sends, and no login by GET', async () => {
+    it('403 for a form from another site, and no login by GET', async () => {
       const app = await client(real)
       const one = browser(real)
       const action = formAction(await one.visit(authorizeUrl(app.id)), 'login')
@@ -330,7 +330,7 @@ forEachEngine((engine) => {
       assert.equal((await one.visit(`${action}?${new URLSearchParams(form)}`)).status, 405)
     })
 
-    it('a consent is no consent twice: the form of a finished interaction is worth nothing', async () => {
+    it('a consent cannot be repeated: the form of a finished interaction is invalid', async () => {
       const app = await client(real)
       const one = browser(real)
       const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
@@ -340,7 +340,7 @@ forEachEngine((engine) => {
       assert.equal((await answer(one, page, 'allow')).status, 400)
     })
 
-    it('every page: not kept, not framed, no script, and forms lead here or to the client of this request', async () => {
+    it('every page: not cacheable, not framed, no script; forms only to this service or this request’s client', async () => {
       const app = await client(real)
       const one = browser(real)
       const login = await one.visit(authorizeUrl(app.id))
@@ -364,7 +364,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('cookies for HTTPS, this host and no script; those of one interaction for its path only', async () => {
+    it('cookies for HTTPS, this host and no script; those of an interaction for its path only', async () => {
       const app = await client(real)
       const one = browser(real)
       const { headers } = await one.once(real.baseUrl + authorizeUrl(app.id))
@@ -375,7 +375,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-11 nothing but 303 after a form, so that no password travels on', async () => {
+  it('T-OA-11 only 303 after a form, so that no password is sent on', async () => {
     const app = await client(real)
     const one = browser(real)
     const login = await one.visit(authorizeUrl(app.id))
@@ -393,7 +393,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-12 prompt and max_age', () => {
-    it('login_required and consent_required with prompt=none, and a code when nothing is left to ask', async () => {
+    it('login_required and consent_required with prompt=none, and a code when neither is needed', async () => {
       const app = await client(real)
       const one = browser(real)
       const none = async () => sentTo(await one.visit(authorizeUrl(app.id, { prompt: 'none' }))).searchParams
@@ -404,7 +404,7 @@ forEachEngine((engine) => {
       assert.ok((await none()).get('code'))
     })
 
-    it('a login again with prompt=login and with max_age=0, none with a large max_age', async () => {
+    it('a new login with prompt=login and with max_age=0, none with a large max_age', async () => {
       const { app, one } = await ready()
       for (const change of [{ prompt: 'login' }, { max_age: '0' }] as Parameters[]) {
         assert.ok(formAction(await one.visit(authorizeUrl(app.id, change)), 'login'))
@@ -412,7 +412,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await one.visit(authorizeUrl(app.id, { max_age: '10000' }))).searchParams.get('code'))
     })
 
-    it('id_token_hint: a code for its person, login_required for anybody else (OpenID Connect Core §3.1.2.1)', async () => {
+    it('id_token_hint: a code for its user, login_required for any other (OpenID Connect Core §3.1.2.1)', async () => {
       const app = await client(real, { firstParty: true })
       const root = await person(real)
       const one = browser(real)
@@ -428,7 +428,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await logIn(right, await right.visit(hinted()), who)).searchParams.get('code'))
     })
 
-    it('consent again with prompt=consent, and when more is asked for; not for what was allowed in an earlier login', async () => {
+    it('consent again with prompt=consent and for additional scopes; not for those granted before', async () => {
       const app = await client(real)
       const one = browser(real)
       await answer(
@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(back).searchParams.get('code'))
     })
 
-    it('access_denied when the person does not allow it, and when the person cancels the login', async () => {
+    it('access_denied when the user denies consent, and when the user cancels the login', async () => {
       const app = await client(real)
       const one = browser(real)
       const login = await one.visit(authorizeUrl(app.id))
@@ -453,7 +453,7 @@ forEachEngine((engine) => {
       assert.equal(sentTo(await answer(one, page, 'deny')).searchParams.get('error'), 'access_denied')
     })
 
-    it('nothing that an ordinary person cannot give: not shown, not granted', async () => {
+    it('scopes that an ordinary user cannot grant are neither shown nor granted', async () => {
       const app = await client(real)
       const config = await relyingParty(real, app)
       const one = browser(real)
@@ -470,9 +470,9 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('T-OA-12 consent is to what was shown', () => {
+  describe('T-OA-12 consent covers what was shown', () => {
     const scope = 'openid admin users:write'
-    it('not asked again at the next login, but for what the person can give since a promotion', async () => {
+    it('not asked again at the next login, except for scopes that the user can grant since a promotion', async () => {
       const bob = await person(real)
       const app = await client(real)
       const config = await relyingParty(real, app)
@@ -489,7 +489,7 @@ forEachEngine((engine) => {
       assert.equal((await codeFlow(config, later, bob, { scope })).tokens.scope, 'openid admin users:write')
     })
 
-    it('the audit log tells what was allowed and denied, not what was requested', async () => {
+    it('the audit log records what was granted and denied, not what was requested', async () => {
       const app = await client(real)
       const one = browser(real)
       const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), who)
@@ -505,7 +505,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('T-OA-13 requests out of order', () => {
+  describe('T-OA-13 malformed requests', () => {
     it('404 for dynamic registration, and no endpoint for it in the metadata', async () => {
       assert.equal((await browser(real).visit('/oauth/register', {})).status, 404)
       const metadata = JSON.parse((await browser(real).visit('/.well-known/openid-configuration')).text)
@@ -513,7 +513,7 @@ forEachEngine((engine) => {
       assert.equal(metadata.userinfo_endpoint, `${real.baseUrl}/oauth/userinfo`)
     })
 
-    it('400 for a parameter sent twice, 414 for a state of a megabyte, nothing for one that is unknown', async () => {
+    it('400 for a parameter sent twice, 414 for a state of a megabyte; an unknown one is ignored', async () => {
       const app = await client(real)
       const one = browser(real)
       const twice = sentTo(await one.visit(`${authorizeUrl(app.id)}&scope=email`))
@@ -523,7 +523,7 @@ forEachEngine((engine) => {
       assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
     })
 
-    it('invalid_scope without a scope that there is, and for one that the client may not have', async () => {
+    it('invalid_scope without a known scope, and for one that the client may not have', async () => {
       const app = await client(real, { scopes: ['openid'] })
       for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
         const back = sentTo(await browser(real).visit(authorizeUrl(app.id, { scope })))
@@ -531,7 +531,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('invalid_scope with state and iss for an unknown scope beside known ones, before anybody logs in', async () => {
+    it('invalid_scope with state and iss for an unknown scope beside known ones, before the login', async () => {
       const app = await client(real)
       for (const more of [{}, { prompt: 'none' }, { response_mode: 'fragment' }] as Parameters[]) {
         const url = authorizeUrl(app.id, { scope: 'openid users:read nope users:reed', state: 'kept & whole', ...more })
@@ -548,7 +548,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('invalid_scope for an unknown scope for who is logged in and has consented, too; a page for a wrong address', async () => {
+    it('invalid_scope for an unknown scope even after login and consent; a page for a wrong redirect_uri', async () => {
       const app = await client(real)
       const one = browser(real)
       assert.ok((await through(one, new URL(authorizeUrl(app.id), real.baseUrl).href, who)).searchParams.get('code'))
@@ -559,14 +559,14 @@ forEachEngine((engine) => {
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
-    it('an authorization request as a form leads on to the same request by GET', async () => {
+    it('an authorization request sent as a form redirects to the same request by GET', async () => {
       const app = await client(real)
       const form = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
       assert.ok(formAction(await browser(real).visit('/oauth/authorize', form), 'login'))
     })
   })
 
-  it('the grants that a public client has, and no secret for it', async () => {
+  it('the grants of a public client, and no secret for it', async () => {
     const app = await client(real, { secret: null, grants: codeGrants })
     const config = await relyingParty(real, app)
     const { tokens } = await codeFlow(config, browser(real), who)

@@ -14,7 +14,7 @@ forEachEngine((engine) => {
     })
     after(() => real.close())
 
-    it('429 with Retry-After at the token, introspection and revocation endpoints, which share it', async () => {
+    it('429 with Retry-After at the token, introspection and revocation endpoints, which share the limit', async () => {
       const { id, secret } = await client(real, { grants: ['client_credentials'], redirectUris: [] })
       const post = (path: string) =>
         request(real.baseUrl + path, {

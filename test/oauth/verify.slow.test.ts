@@ -16,7 +16,7 @@ import { clock, issuer, sealer } from './support.ts'
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 const expired = { refused: 'AUTH_TOKEN_EXPIRED' }
 
-/** Users 1, 2 and so on: a token that names another speaks for nobody. */
+/** Users 1, 2 and so on: a token with another user is refused. */
 async function addUsers(db: Database, count: number): Promise<void> {
   const at = new Date(start).toISOString()
   const rows = Array.from({ length: count }, (_, n) => {
@@ -26,7 +26,7 @@ async function addUsers(db: Database, count: number): Promise<void> {
   await db.write((tx) => tx.insertInto('users').values(rows).execute())
 }
 
-/** What the token endpoint keeps of a token for a user as it is issued. */
+/** The records that the token endpoint stores for a user's token. */
 async function record(db: Database, ...ids: string[]): Promise<void> {
   const nothing = { payload: '{}', grantId: null, uid: null, userCode: null, userId: null, consumedAt: null }
   const rows = ids.map((id) => ({
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     return { verify: tokenVerifier({ issuer, audience: issuer, keys, db, now: time.now, ...options }), ...time }
   }
 
-  it('the caller for a good token: client, subject and scopes', async () => {
+  it('returns the caller of a valid token: client, subject and scopes', async () => {
     const { verify } = verifier()
     const caller = { clientId: 'alpha', subject: '17', scopes: new Set(['reports:read', 'books:write']) }
     await record(db, 'of 17')
@@ -61,11 +61,11 @@ forEachEngine((engine) => {
     assert.deepEqual(await verify(await signed({ sub: '17', jti: 'of 17' }, { typ: 'at+jwt' })), { caller })
   })
 
-  it('the caller for a header with names that nobody has to know', async () => {
+  it('accepts unknown header members', async () => {
     assert.ok('caller' in (await verifier().verify(signedAnyhow({ x: 1 }))))
   })
 
-  it('the caller for a token made by a library', async () => {
+  it('accepts a token created by a library', async () => {
     const token = new SignJWT(fields).setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid })
     assert.ok('caller' in (await verifier().verify(await token.sign(own.privateKey))))
   })
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
   })
 
   describe('AUTH_TOKEN_EXPIRED', () => {
-    it('30 seconds after exp, whether the token is remembered or not', async () => {
+    it('30 seconds after exp, whether the token is cached or not', async () => {
       const [known, time] = [verifier(), await signed()]
       for (const [seconds, good] of [
         [0, true],
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('not for a forged, foreign or revoked one that is past its end as well', async () => {
+    it('not for a forged, foreign or revoked one that has also expired', async () => {
       const past = { exp: iat - 100 }
       const { verify } = verifier()
       assert.deepEqual(await verify(await signed(past)), expired)
@@ -103,8 +103,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('what is remembered', () => {
-    it('an answer at once, without a promise, and the same caller for the same token', async () => {
+  describe('the cache', () => {
+    it('returns synchronously, and the same caller for the same token', async () => {
       const { verify } = verifier()
       const token = await signed()
       const [first, second] = await Promise.all([verify(token), verify(token)])
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.ok(first.caller === third.caller && second.caller === third.caller)
     })
 
-    it('the same caller after another look into the database', async () => {
+    it('returns the same caller after another database lookup', async () => {
       const { verify, pass } = verifier()
       const token = await signed()
       const first = await verify(token)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.equal(verify(token), first)
     })
 
-    it('no more tokens than the size given, the oldest forgotten first', async () => {
+    it('holds no more tokens than its size, evicting the oldest', async () => {
       const { verify } = verifier({ cacheSize: 2 })
       const tokens = await Promise.all(['1', '2', '3'].map((jti) => signed({ jti })))
       for (const token of tokens) await verify(token)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('no refusal', async () => {
+    it('stores no refusal', async () => {
       const { verify } = verifier()
       const token = await signed({}, {}, other.privateKey)
       await verify(token)
@@ -143,8 +143,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('what was revoked', () => {
-    it('the token of a revoked client is refused after 30 seconds, and at once where it is not remembered', async () => {
+  describe('revocation', () => {
+    it('the token of a revoked client is refused after 30 seconds, at once if it is not cached', async () => {
       const { verify, pass, now } = verifier()
       const token = await signed({ client_id: 'gamma', sub: 'gamma' })
       await verify(token)
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await tokenVerifier({ issuer, audience: issuer, keys, db, now })(token), invalid)
     })
 
-    it('the token for a user who is gone is refused after 30 seconds, one for nobody at once', async () => {
+    it('the token of a deleted user is refused after 30 seconds, one without a user at once', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '2001', jti: 'of 2001' })
       await record(db, 'of 2001', 'of nobody')
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('a revoked token is refused, and those of the same client are not', async () => {
+    it('a revoked token is refused, others of the same client are not', async () => {
       const { verify, pass, now } = verifier()
       const tokens = await Promise.all(['gone', 'kept'].map((jti) => signed({ jti })))
       const adapter = records({ db, now })('ClientCredentials')
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(tokens[1] as string)))
     })
 
-    it('a token for a user is refused without its record, however that was lost', async () => {
+    it('a user token is refused without its record, however the record was lost', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '18', jti: 'of 18' })
       assert.deepEqual(await verify(token), invalid)
@@ -195,21 +195,21 @@ forEachEngine((engine) => {
       assert.deepEqual(await verify(token), invalid)
     })
 
-    it('a token that a client got for itself needs no record', async () => {
+    it('a client-credentials token needs no record', async () => {
       const { verify } = verifier()
       assert.ok('caller' in (await verify(await signed({ jti: 'unrecorded' }))))
     })
 
-    it('the mark of a revoked token is swept only after the token ended by every clock that counts', async () => {
+    it('a revocation record is swept only after the token has expired by every possible clock', async () => {
       const { verify, pass, now } = verifier()
       const adapter = records({ db, now })('ClientCredentials')
       const token = await signed({ jti: 'marked' })
       await adapter.upsert('marked', { jti: 'marked' }, 900)
       await adapter.destroy('marked')
-      // Its end, the skew that is allowed, a node that is as slow as one that is ready can be, and that has just become so.
+      // Its expiry, the tolerated skew, the largest lag of a ready node, and one that has just fallen behind.
       pass(900 + 30 + 30 + 5)
       await sweepExpired(db, now)
-      // On a node that is half a minute behind, as the token is about to end.
+      // On a node that is half a minute behind, just before the token expires.
       pass(-36)
       assert.deepEqual(await verify(token), invalid)
       pass(36 + 300)
@@ -232,14 +232,14 @@ forEachEngine((engine) => {
     })
   })
 
-  it('a rejection, not a refusal, when the database fails', async () => {
+  it('rejects, instead of refusing the token, if the database fails', async () => {
     const failing = { ...db, prepare: () => ({ all: () => Promise.reject(new Error('connection lost')) }) }
     const { verify } = verifier({ db: failing })
     await assert.rejects(async () => verify(await signed()), /connection lost/)
   })
 
   it('T-JWT-07 the right caller each time for 2 clients with 1,000 tokens each', async () => {
-    // Made in a fraction of the time that RSA takes.
+    // Signs in a fraction of the time that RSA takes.
     const quick = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
     const { verify } = verifier({ keys: { publicKeys: new Map([['quick', quick.publicKey]]) } })
     const header = { alg: 'ES256', kid: 'quick' }
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
     }
     const tokens = await Promise.all(claims.map((each) => signed(each, header, quick.privateKey)))
     for (const round of ['verified', 'remembered']) {
-      // A hundred at once: more only wait for connections to the database, and that has a time limit of its own.
+      // A hundred at once: more would only wait for database connections, which has its own timeout.
       for (let first = 0; first < tokens.length; first += 100) {
         const answers = await Promise.all(tokens.slice(first, first + 100).map((token) => verify(token)))
         for (const [index, answer] of answers.entries()) {
@@ -265,6 +265,6 @@ forEachEngine((engine) => {
   })
 })
 
-it('the public key that forgeries were made with is the one that verifies', () => {
+it('the public key used for forgeries is the one that verifies', () => {
   assert.ok(createPublicKey(pem).equals(own.publicKey))
 })

@@ -28,7 +28,7 @@ import { later } from './timers.ts'
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
 
-/** A token of these tests says what it is: `client|subject|scope scope`. */
+/** A test token spells out its content: `client|subject|scope scope`. */
 export const token = (scopes: string, clientId = 'cli_test', subject = clientId) =>
   Buffer.from(`${clientId}|${subject}|${scopes}`).toString('base64url')
 
@@ -44,21 +44,21 @@ export interface TestApp {
   app: FastifyInstance
   faults: unknown[]
   audit: Audit
-  /** Sends a request over (what looks like) HTTPS; with every scope unless told otherwise. */
+  /** Sends a request as if over HTTPS; with every scope by default. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
   results: ResultStore
 }
 
-/** How the login pages look here. */
+/** Branding of the login pages in tests. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Partial<Parameters<typeof buildApp>[0]> & {
-  /** What is limited, counted in this process; nothing without it. */
+  /** Rate limits, counted in this process; by default none. */
   rules?: Partial<LimitRules>
 }
 
-/** The very app that production serves, on a database of the test and a clock the test drives; `more` adds routes. */
+/** The production app on a test database, with a clock that the test controls; `more` adds routes. */
 export async function testApp(
   db: Database,
   { rules, ...settings }: Settings = {},
@@ -129,8 +129,8 @@ export async function testApp(
 }
 
 /**
- * The app on a new database of an engine, for the whole of the suite that calls this; it is there from the suite's
- * first test on. Fails the suite when anything went wrong that no client was told of.
+ * The app on a new database of an engine for the calling suite, ready before its first test. Fails the suite if an error
+ * occurred that no client received.
  */
 export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
   const service = {} as TestApp & { db: Database }
@@ -139,7 +139,7 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
     Object.assign(service, await testApp(service.db, settings))
   })
   after(async () => {
-    // What breaks while the database is taken away is none of the suite's.
+    // Errors during teardown of the database do not count.
     const faults = [...service.faults]
     await service.app.close()
     await service.db.close()

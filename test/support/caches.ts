@@ -11,7 +11,7 @@ export type CacheName = 'nginx' | 'varnish'
 
 /** A shared cache in front of a service. */
 export interface SharedCache {
-  /** Its own address. */
+  /** The cache's own address. */
   base: string
   stop: () => Promise<void>
 }
@@ -21,13 +21,13 @@ const programs: Record<CacheName, { command: string; version: string; start: typ
   varnish: { command: 'varnishd', version: '-V', start: startVarnish },
 }
 
-/** Why there is no such cache to test with; false when its program is on the path. */
+/** Why the cache cannot be tested; false if its program is on the path. */
 export const cacheMissing = (name: CacheName): string | false => {
   const { command, version } = programs[name]
   return spawnSync(command, [version]).status === 0 ? false : `${command} is not installed`
 }
 
-/** A real cache on a free port, as its maker ships it, for the plain HTTP service at `origin`. */
+/** A real cache on a free port in its default configuration, in front of the plain HTTP service at `origin`. */
 export async function sharedCache(name: CacheName, origin: number): Promise<SharedCache> {
   const folder = mkdtempSync(join(tmpdir(), `plinth-${name}-`))
   const port = await freePort()
@@ -45,7 +45,7 @@ export async function sharedCache(name: CacheName, origin: number): Promise<Shar
   }
   const isUp = async () => {
     if (child.exitCode !== null) throw new Error(`${name} ended: ${output}`)
-    // Health answers are never stored.
+    // Health responses are never stored.
     const answer = await request(`${base}/livez`, { headers: { 'x-forwarded-proto': 'https' } }).catch(() => undefined)
     await answer?.body.dump()
     return answer?.statusCode === 200
@@ -57,7 +57,7 @@ export async function sharedCache(name: CacheName, origin: number): Promise<Shar
   return { base, stop }
 }
 
-/** Caches by the path alone, as most configurations do; what may be stored and how long is the service's to say. */
+/** Caches by the path alone, as most configurations do; whether and how long to store is up to the service's headers. */
 function startNginx(folder: string, port: number, origin: number): ChildProcess {
   const file = join(folder, 'nginx.conf')
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']

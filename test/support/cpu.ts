@@ -1,4 +1,4 @@
-/** The processor's time of some work in ms, which neighbours do not slow: the least of three, as a first run is compiled. */
+/** CPU time of some work in ms, unaffected by other processes: the least of three, as the first run is compiled. */
 export function cpuMs(work: () => void): number {
   const once = () => {
     const started = process.cpuUsage()
@@ -9,7 +9,7 @@ export function cpuMs(work: () => void): number {
   return Math.min(once(), once(), once())
 }
 
-/** The same of work that is waited for. */
+/** Same for asynchronous work. */
 export async function cpuMsOf(work: () => Promise<unknown>): Promise<number> {
   const once = async () => {
     const started = process.cpuUsage()

@@ -24,7 +24,7 @@ import { type TestApp, testApp } from './app.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { eventually } from './service.ts'
 
-/** A call as a receiver got it. */
+/** A call as the receiver got it. */
 export interface Call {
   headers: IncomingHttpHeaders
   bytes: Buffer
@@ -33,13 +33,13 @@ export interface Call {
 export interface Receiver {
   calls: Call[]
   url: string
-  /** What the n-th call is answered; 204 unless a test says otherwise. */
+  /** The response status of the n-th call; default 204. */
   status: (n: number) => number
-  /** As soon as so many calls came. */
+  /** Resolves once this many calls arrived. */
   called: (count: number) => Promise<void>
 }
 
-/** Whether a call says what its body says, and was signed with this secret, by the published library. */
+/** Whether the headers match the body and the published library accepts the signature with this secret. */
 export function isSigned(secret: string, { bytes, headers }: Call): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   const signed = new Webhook(secret).sign(String(id), new Date(Number(timestamp) * 1_000), bytes)
@@ -49,13 +49,13 @@ export function isSigned(secret: string, { bytes, headers }: Call): boolean {
 export interface Hooks extends TestApp {
   db: Database
   queue: Queue
-  /** A new receiver, gone at the end of the suite. */
+  /** A new receiver, closed at the end of the suite. */
   receiver: () => Promise<Receiver>
-  /** How far the clock of the deliveries is ahead. */
+  /** Offset of the delivery clock. */
   ahead: { ms: number }
 }
 
-/** The app with its background service, which really sends; both are there from the suite's first test on. */
+/** The app with its background worker, which really sends; both are ready before the suite's first test. */
 export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [0, 0.01]): Hooks {
   const service = { ahead: { ms: 0 } } as Hooks
   const closers: (() => unknown)[] = []
@@ -66,7 +66,7 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     const seal = sealer(Buffer.alloc(32, 1), randomBytes)
     const now = () => Date.now() + service.ahead.ms
     const onError = (error: unknown) => faults.push(error)
-    // Jobs are due by the real clock: only what is signed and kept is ahead.
+    // Jobs are due by the real clock: only signatures and stored times are ahead.
     const queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
     const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
@@ -92,10 +92,10 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     })
     const app = await testApp(db, { queue, now, sealer: seal })
     Object.assign(service, app, { db, queue })
-    // Receivers end last: a call may be under way.
+    // Receivers close last: a call may be in flight.
     closers.unshift(
       () => stop(),
-      // And with it the queue.
+      // Also closes the queue.
       () => app.app.close(),
       () => made.close(),
       () => db.close(),

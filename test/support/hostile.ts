@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 
-/** A call as a receiver keeps it. */
+/** A call as recorded by a receiver. */
 export interface Received {
   id: string
   bytes: string
@@ -11,22 +11,22 @@ export interface Received {
   atMs: number
 }
 
-/** One endpoint that misbehaves in its own way, and answers 2xx to every delivery sooner or later. */
+/** An endpoint that misbehaves in its own way but eventually responds with 2xx to every delivery. */
 export interface Hostile {
   name: string
   url: string
-  /** The calls that it took to their end and answered with 2xx. */
+  /** The calls it received completely and acknowledged with 2xx. */
   taken: Received[]
   calls: () => number
   close: () => void
 }
 
 interface Surroundings {
-  /** Epoch ms, as the sender has it. */
+  /** The sender's clock in epoch ms. */
   now: () => number
   /** In [0, 1). */
   random: () => number
-  /** A certificate that is trusted, and one that is not. */
+  /** A trusted certificate, and an untrusted one. */
   trusted: { key: string; cert: string }
   untrusted: { key: string; cert: string }
 }
@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** How each of them answers the n-th try of a delivery. */
+/** Their responses to the n-th attempt of a delivery. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =
@@ -59,7 +59,7 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
     (response, tries) =>
       tries === 1 ? bad(response) : ok(response)
   return {
-    // Not for ever: with ten tries, chance alone would lose one of a thousand.
+    // Bounded: with ten attempts, chance alone would lose one in a thousand.
     'half of its answers are 500': (response, tries) =>
       tries < 8 && random() < 0.5 ? status(500)(response) : ok(response),
     'hangs at first': (_response, tries) => (tries > 1 ? ok(_response) : undefined),
@@ -97,13 +97,13 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
   }
 }
 
-/** Twelve hostile receivers; the last one has a certificate that nobody trusts for an hour. */
+/** Twelve hostile receivers; the last one has an untrusted certificate for an hour. */
 export async function hostileReceivers(surroundings: Surroundings): Promise<Hostile[]> {
   const plain = Object.entries(answers(surroundings)).map(([name, answer]) => receiving(name, answer, surroundings))
   return Promise.all([...plain, badlyCertified(surroundings)])
 }
 
-/** A receiver that answers 204 at once. */
+/** A receiver that responds with 204 at once. */
 export const healthyReceiver = (surroundings: Surroundings, name: string): Promise<Hostile> =>
   receiving(name, ok, surroundings)
 
@@ -170,7 +170,7 @@ async function listening(
   return { name, url: `${scheme}://localhost:${port}/hook`, taken, calls: () => calls, close }
 }
 
-/** A port that takes connections and never says a word. */
+/** A port that accepts connections and never responds. */
 export async function blackHole(): Promise<{ url: string; close: () => void }> {
   const sockets = new Set<Socket>()
   const server = createTcpServer((socket) => void sockets.add(socket.on('error', () => {}).resume()))

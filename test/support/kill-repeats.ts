@@ -11,7 +11,7 @@ import { type Answer, eventually, type RealService, realService } from './servic
 const kills = 6
 const clients = 4
 
-/** One operation of a client: the same request under the same key until it is answered. */
+/** One operation of a client: the same request under the same key until it gets a response. */
 interface Operation {
   path: string
   key: string
@@ -29,10 +29,10 @@ const request = (path: string, key: string): Operation => {
   return { path, key, body: bodies[path] as object }
 }
 const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
-/** Not so many that the account's limit of webhooks is reached. */
+/** Fewer than the account's limit of webhooks. */
 const maxWebhooks = 90
 
-/** What each request of a run adds, by turns. */
+/** The paths of a run's requests, in rotation. */
 function turns() {
   let webhooks = 0
   return (turn: number): string => {
@@ -45,7 +45,7 @@ function turns() {
 const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
-/** One life of the service: clients send one request after the other; it is killed while they wait for an answer. */
+/** One process lifetime: clients send sequential requests; the service is killed while they wait for responses. */
 async function liveAndDie(
   service: RealService,
   life: number,
@@ -60,7 +60,7 @@ async function liveAndDie(
     for (let n = 0; alive; n++) {
       const operation = request(pathOf(n + number), `k${life}-${number}-${n}`)
       operations.push(operation)
-      // Whoever is cut off does not know what became of the request: that is what keys are for.
+      // A disconnected client does not know the outcome of its request: that is what keys are for.
       const answer = await send(service, operation).catch(() => undefined)
       if (!answer) return
       operation.answer = answer
@@ -68,7 +68,7 @@ async function liveAndDie(
     }
   }
   const running = Array.from({ length: clients }, (_, number) => client(number))
-  // By answers, not by the clock alone: a busy machine must not make lives in which nothing happens.
+  // Counted by responses, not only by time: on a busy machine a lifetime could otherwise pass without any.
   const enough = 4 + Math.floor(random() * 40)
   await eventually(`${enough} answers`, async () => answers >= enough)
   await pause(random() * 20)
@@ -78,7 +78,9 @@ async function liveAndDie(
   return operations
 }
 
-/** kill -9 between any two steps of a POST: repeated under its key it has happened exactly once (P8, T-RACE-03). */
+/**
+ * kill -9 between any two steps of a POST: after repeating it under its key it has happened exactly once (P8, T-RACE-03).
+ */
 export function killRepeatsSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments among POSTs with keys (seed ${seed})`, () => {
     it('201 or 202 to each repetition, and one resource for each key', { timeout: 120_000 }, async () => {
@@ -101,7 +103,7 @@ export function killRepeatsSuite(engine: EngineUnderTest): void {
   })
 }
 
-/** The repetition succeeds; whoever was answered before the kill gets the very same answer. */
+/** The repetition succeeds; a client that got a response before the kill gets the identical one. */
 async function repeated(service: RealService, operation: Operation): Promise<void> {
   const answer = await send(service, operation)
   assert.ok([201, 202].includes(answer.status), `${operation.key}: ${answer.status} ${answer.text}`)

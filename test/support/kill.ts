@@ -15,12 +15,12 @@ import type { EngineUnderTest } from './engines.ts'
 import { eventually, type RealService, realService } from './service.ts'
 import { unzip } from './zip.ts'
 
-/** The short form; KILLS=50 is the long one. */
+/** The default; the long run uses KILLS=50. */
 const kills = Number(process.env.KILLS ?? 10)
 const rows = 40_000
 export const seed = Number(process.env.SEED ?? Date.now() % 100_000)
 
-/** Repeatable numbers in [0, 1). */
+/** Reproducible numbers in [0, 1). */
 export function sequence(start: number): () => number {
   let state = start
   return () => {
@@ -29,7 +29,7 @@ export function sequence(start: number): () => number {
   }
 }
 
-/** A receiver that answers 500 to the first try of each event, so that each waits for a retry. */
+/** A receiver that responds with 500 to the first attempt of each event, so that each one waits for a retry. */
 async function receiver() {
   const seen = new Map<string, { bodies: Set<string>; headers: Record<string, string>; tries: number }>()
   const server = createServer(async (request, response) => {
@@ -48,7 +48,7 @@ async function receiver() {
   return { url: `http://127.0.0.1:${port}/hook`, seen, close: () => server.close() }
 }
 
-/** A migrated database with so many products. */
+/** A migrated database with this many products. */
 export async function seedProducts(url: string, rows: number): Promise<Database> {
   const db = await openDatabase(url)
   await migrate(db)
@@ -63,13 +63,13 @@ export async function seedProducts(url: string, rows: number): Promise<Database>
   return db
 }
 
-/** What clients were promised: every entry was acknowledged before the service died. */
+/** Acknowledged work: each entry was acknowledged before the service died. */
 interface Ledger {
   products: number[]
   tasks: string[]
 }
 
-/** Work is accepted until the service is killed at a random moment: not before it has accepted, if it `mustAccept`. */
+/** Accepts work until the service is killed at a random moment, if `mustAccept` not before it accepted some. */
 async function dieAtWork(
   service: RealService,
   ledger: Ledger,
@@ -87,14 +87,14 @@ async function dieAtWork(
   }
   const accepting = accept()
   if (mustAccept) await accepting
-  // A request that the kill cuts off was not acknowledged: nothing is owed for it.
+  // A request that the kill interrupted was not acknowledged.
   const cutOff = accepting.catch(() => {})
   await pause(30 + random() * 400)
   await service.kill('SIGKILL')
   await cutOff
 }
 
-/** Cut short for the third time a task would rightly be given up: it ends before the next kill. */
+/** A task interrupted for the third time would rightly fail: let it end before the next kill. */
 const noLastAttempts = (db: Database) =>
   eventually('no task is at its last attempt', async () => {
     const found = await db.read
@@ -106,7 +106,7 @@ const noLastAttempts = (db: Database) =>
     return found.length === 0
   })
 
-/** kill -9 at random moments: everything acknowledged is there afterwards, whole and told of (F-KILL, P1, P2, P4, P5). */
+/** kill -9 at random moments: afterwards everything acknowledged is complete and delivered (F-KILL, P1, P2, P4, P5). */
 export function killSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments (seed ${seed})`, () => {
     it('loses nothing that was accepted', { timeout: 150_000 + kills * 5_000 }, async () => {
@@ -148,7 +148,7 @@ async function check(service: RealService, db: Database, ledger: Ledger, seen: S
   }
 }
 
-/** The task completes, and its file is whole: its digest is right, and it holds every row. */
+/** The task completes, and its file is complete: the digest matches, and it contains every row. */
 async function completed(service: RealService, id: string): Promise<void> {
   const task = await eventually(`task ${id} is completed`, async () => {
     const task = (await service.call('GET', `/api/reports/${id}/status`)).json()
@@ -167,7 +167,7 @@ async function completed(service: RealService, id: string): Promise<void> {
 const sheetRows = (workbook: Buffer): number =>
   unzip(workbook).get('xl/worksheets/sheet1.xml')?.toString().match(/<row>/g)?.length ?? 0
 
-/** Exactly one event of the task, received with a right signature, every try with the same bytes. */
+/** Exactly one event of the task, received with a valid signature, the same bytes in every attempt. */
 async function told(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
   const events = await db.read.selectFrom('events').select('id').where('body', 'like', `%${taskId}%`).execute()
   assert.equal(events.length, 1)

@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 
 export interface LiveRoute {
   method: string
-  /** As the framework knows it, with `:id`. */
+  /** The framework's path, with `:id`. */
   url: string
 }
 
-/** Every route the service answers, from the tree that the framework prints; OPTIONS aside, which goes with each path. */
+/** Every route of the service, from the framework's printed tree, except OPTIONS, which every path has. */
 export function liveRoutes(app: FastifyInstance): LiveRoute[] {
   const parts: string[] = []
   const lines = app.printRoutes({ commonPrefix: false }).split('\n')

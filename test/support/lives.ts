@@ -3,13 +3,13 @@ import { readConfig } from '../../src/config/config.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { versionLives } from '../../src/version-lifecycle.ts'
 
-/** v1 is deprecated and v0 was there once, as an operator says it. */
+/** The setting for a deprecated v1 and a retired v0. */
 export const ending = JSON.stringify({
   v0: { status: 'retired', successor: 'v1' },
   v1: { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt: '2027-12-01', successor: 'v2' },
   v2: { status: 'active' },
 })
 
-/** The lives that PLINTH_VERSIONS gives the versions of a definition. */
+/** The version lifecycles that PLINTH_VERSIONS gives a definition. */
 export const livesOf = (plans: string, definition: Definition = builtIn) =>
   versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions)

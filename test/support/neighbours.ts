@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
-/** Processes that use all the processors they get; returns how to end them. They end by themselves after two minutes. */
+/**
+ * Starts processes that use all available CPU time; returns a function that ends them. They exit after two minutes at the
+ * latest.
+ */
 export function busyNeighbours(perProcessor: number): () => void {
   const loop = 'const end = Date.now() + 120_000; while (Date.now() < end);'
   const many = perProcessor * availableParallelism()

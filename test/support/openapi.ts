@@ -13,7 +13,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from './app.ts'
 
-/** A document is read by its paths. */
+/** Untyped, because documents are accessed by path. */
 export type Json = ReturnType<typeof JSON.parse>
 
 export const baseUrl = 'https://localhost:8443'
@@ -23,18 +23,18 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
   version: string
 }
 
-/** A route as it was registered, whatever the document says of it. */
+/** A registered route, independent of the document. */
 export interface LiveRoute {
   method: string
-  /** With `{id}`, as the document writes it. */
+  /** With `{id}`, as in the document. */
   path: string
   scope: string | undefined
   orScope: string | undefined
-  /** A page or a script, or a step of a browser's login: what no generated client has a use for. */
+  /** A page, a script or a step of a browser login, which generated clients do not need. */
   isForBrowsers: boolean
 }
 
-/** Where browsers are sent to log in, consent and log out, and the pages they come to. */
+/** The paths of browser logins, consent and logout, and their pages. */
 const browserPaths = /^\/oauth\/(authorize|logout|interaction|invitation)(\/|$)/
 
 function isForBrowsers({ url, schema }: RouteOptions): boolean {
@@ -46,20 +46,20 @@ function isForBrowsers({ url, schema }: RouteOptions): boolean {
 export interface Documented {
   service: TestApp
   document: Json
-  /** Every route but those of HEAD and OPTIONS, which go with the others. */
+  /** Every route except HEAD and OPTIONS. */
   live: LiveRoute[]
   operations: () => { path: string; method: string; operation: Json }[]
   at: (pointer: string) => Json
-  /** What a reference refers to; anything else as it is. */
+  /** Resolves a reference; returns anything else unchanged. */
   resolve: (value: Json) => Json
-  /** A schema with what it refers to in the place of each reference. */
+  /** A schema with all references inlined. */
   inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
   /** Fails with `where` unless the schema allows the value. */
   check: (schema: Json, value: unknown, where: string) => void
 }
 
-/** The app with the address, the release and the authorization server of production, and how to read its document. */
+/** The app with the production origin, release and authorization server, and access to its document. */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute((route) => {
@@ -75,7 +75,7 @@ export async function documentedApp(db: Database, settings: object = {}): Promis
   return { service, live, document, ...reader(document) }
 }
 
-/** Sees the routes of each app that is made from now on, as the framework itself registers them. */
+/** Calls `see` for each route that any app registers from now on. */
 function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
   diagnostics.subscribe('fastify.initialization', hook)
@@ -83,7 +83,7 @@ function onEveryRoute(see: (route: RouteOptions) => void): () => void {
 }
 
 function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'inlined' | 'compile' | 'check'> {
-  // Binary fractions: 24.5 is not a multiple of 0.01 to the last bit.
+  // Binary fractions: 24.5 is not exactly a multiple of 0.01.
   const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
   ajv.addSchema({ ...document, $id: 'openapi.json' })
   const compile = (schema: Json) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')))

@@ -4,24 +4,24 @@ import { connect } from 'node:net'
 import { freePort } from '../../src/free-port.ts'
 import { eventually } from './service.ts'
 
-/** Why there is no Redis to test with; false when `redis-server` is on the path. */
+/** Why Redis cannot be tested; false if `redis-server` is on the path. */
 export const redisMissing: string | false =
   spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
-/** A real Redis that keeps nothing on disk, and what can become of it. */
+/** A real Redis without persistence, which a test can break. */
 export interface RedisUnderTest {
   url: string
   start: () => Promise<void>
-  /** Ends it without a word to anybody. */
+  /** Kills it abruptly. */
   kill: () => Promise<void>
-  /** Stops it from answering, with its connections open; `resume` lets it go on. */
+  /** Suspends it with its connections open; `resume` continues it. */
   pause: () => void
   resume: () => void
-  /** Sends one command and waits for its answer. */
+  /** Sends one command and returns its reply. */
   say: (...command: string[]) => Promise<string>
 }
 
-/** A Redis server of the test's own on a free port; `kill` it in the end. */
+/** A Redis server for this test on a free port; call `kill` at the end. */
 export async function redisServer(): Promise<RedisUnderTest> {
   const port = await freePort()
   let child: ChildProcess

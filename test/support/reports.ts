@@ -5,13 +5,13 @@ import type { ReportKind } from '../../src/reports/report-types.ts'
 import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
 import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
-/** A report type of one column of numbers; its rows are made by the test. */
+/** A report type with one numeric column; the test supplies the rows. */
 export const numbersKind: ReportKind = {
   ...{ name: 'numbers', title: 'Numbers', scope: null, from: 'products', key: ['id'] },
   columns: [{ name: 'n', type: 'integer', sql: 'id' }],
 }
 
-/** Pages of ten numbers, with something to run ahead of each. */
+/** Pages of ten numbers; calls `before` ahead of each page. */
 export const numberPages = (pages: number, before: (page: number) => unknown = () => {}): Snapshot => ({
   prepare: async () => {},
   count: async () => pages * 10,
@@ -24,7 +24,10 @@ export const numberPages = (pages: number, before: (page: number) => unknown = (
   close: async () => {},
 })
 
-/** What a thread does, in this one: rows of the test or of a database, into the store. Stops between two pages. */
+/**
+ * Renders as a worker thread does, but in this thread: rows from the test or a database, into the store. Stops between
+ * pages.
+ */
 export const produceHere =
   (results: ResultStore, source: Snapshot | string): Produce =>
   async (order, signal, onProgress) => {

@@ -11,7 +11,7 @@ import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
-/** Looks until `look` gives a value, less often the longer that takes; fails with `what` at the deadline. */
+/** Polls until `look` returns a value, with increasing delays; fails with `what` at the deadline. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
   const begun = performance.now()
   for (;;) {
@@ -48,7 +48,7 @@ export interface RealService {
   remove: () => Promise<void>
 }
 
-/** The service as an operator runs it: its own process, TLS, a data folder; every client scope. */
+/** The service as an operator runs it: its own process, TLS, a data folder; a client with every scope. */
 export async function realService(env: Record<string, string> = {}): Promise<RealService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-service-'))
   const port = await freePort()

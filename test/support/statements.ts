@@ -4,7 +4,7 @@ import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import type { Database } from '../../src/storage/database.ts'
 
-/** A statement as the service ran it, with the values it was run with where they are needed to explain it. */
+/** A statement as the service ran it, with its parameters where the query plan depends on them. */
 export interface Statement {
   text: string
   values: readonly unknown[]
@@ -13,8 +13,8 @@ export interface Statement {
 type Spy = Pick<TestContext['mock'], 'method'>
 
 /**
- * Notes each statement that this process prepares or sends from now on, once by its text: call it before the database is
- * opened. Threads of scans run their own.
+ * Records each distinct statement that this process prepares or sends from now on: call it before opening the database. Does
+ * not cover scan threads.
  */
 export function noteStatements(mock: Spy): Map<string, Statement> {
   const seen = new Map<string, Statement>()
@@ -48,13 +48,13 @@ interface Node {
   Plans?: Node[]
 }
 
-/** More rows than any step of a statement may meet: a page of 200, or what one replay looks at. */
+/** More rows than any step of a statement may read: a page of 200, or those one replay examines. */
 const maxMet = 2_500
 
-/** Tables that a few rows fill whatever clients do: the operator makes them, or there is one for each of something fixed. */
+/** Tables that stay small regardless of clients: the operator fills them, or their rows are fixed. */
 const small = new Set(['settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
 
-/** What is wrong with how the engine runs a statement, in words; undefined when it meets a bounded number of rows. */
+/** Why an engine's plan for a statement is unacceptable; undefined if it reads a bounded number of rows. */
 export function judge(db: Database, statement: Statement): Promise<string | undefined> {
   return db.engine.name === 'sqlite' ? judgeSqlite(db, statement) : judgePostgres(db, statement)
 }
@@ -77,7 +77,7 @@ async function judgeSqlite(db: Database, { text }: Statement): Promise<string | 
   return unserved(text, plan)
 }
 
-/** Of a page: a condition that the index does not hold, so that any number of rows may be met to fill the page. */
+/** For a page: a condition that the index does not cover, so that filling the page may read any number of rows. */
 function unserved(text: string, plan: string): string | undefined {
   const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []
   if (table === undefined || / from /.test(conditions)) return undefined

@@ -2,20 +2,20 @@ import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { lengthOf, statusOf } from '../../bench/response.ts'
 
-/** What became of the requests of a run. */
+/** Outcomes of a run's requests. */
 export interface Fates {
-  /** Requests that the system has taken whole. */
+  /** Requests fully written to the socket. */
   written: number
   answered: number
-  /** Written, and the connection was reset before the answer was there: the ids. */
+  /** Ids of written requests whose connection was reset before the response. */
   reset: string[]
-  /** Written, and the connection ended in order without an answer: the ids, for the access log says which were handled. */
+  /** Ids of written requests whose connection ended orderly without a response; the access log says which were handled. */
   ended: string[]
   /** 503 without Retry-After. */
   bare503: number
-  /** Requests that could not be sent, because nothing listened. */
+  /** Requests that could not be sent because nothing listened. */
   refused: number
-  /** Answers that said that they are the last of their connection. */
+  /** Responses with `Connection: close`. */
   last: number
   statuses: Record<number, number>
 }
@@ -35,18 +35,18 @@ export interface ClientOptions {
 interface Connection {
   socket: Socket
   ready: boolean
-  /** The request that was written and is not answered. */
+  /** The written request without a response yet. */
   id: string | null
-  /** Whether the system has taken that request. */
+  /** Whether that request was fully written. */
   isWritten: boolean
   bytes: Buffer
-  /** No request goes out here any more: an answer was the last one, or the service has ended the connection. */
+  /** No further request is sent here: the response was the last, or the service ended the connection. */
   over: boolean
 }
 
 /**
- * One keep-alive connection after another, with one request at a time, as a careful client uses them: none is written
- * after an answer with `Connection: close`, or after the end of the connection was seen.
+ * One keep-alive connection after another with one request at a time, like a careful client: sends nothing after a response
+ * with `Connection: close`, or after the connection ended.
  */
 export function keepAliveClient(options: ClientOptions): { send: (id: string) => void; close: () => void } {
   let current: Connection | null = null
@@ -59,7 +59,7 @@ export function keepAliveClient(options: ClientOptions): { send: (id: string) =>
     })
   }
   return {
-    /** Writes a request now, or as soon as there is a connection; does nothing while another one is under way. */
+    /** Writes a request now, or once connected; does nothing while another one is in flight. */
     send: (id) => {
       if (current && !current.over) {
         if (current.ready && current.id === null) write(current, id)
@@ -93,7 +93,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     connection.over = true
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
-      // A connection that the system made and reset before it took the request was none.
+      // A connection that was reset before it took the request counts as refused.
       if (connection.isWritten) fates.reset.push(connection.id)
       else fates.refused++
       connection.id = null

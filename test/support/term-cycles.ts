@@ -17,18 +17,18 @@ export interface CyclesOptions {
   tls: boolean
   perSecond: number
   connections: number
-  /** Of the service besides the usual ones of tests. */
+  /** Environment of the service in addition to the defaults of tests. */
   env: Record<string, string>
   random: () => number
   /** Receives one line for each cycle. */
   say: (line: string) => void
 }
 
-/** A cycle: what became of its requests, and of the service. */
+/** A cycle: the outcomes of its requests, and how the service ended. */
 export interface Cycle extends Fates {
-  /** Handled by the service, as its access log says, and never answered. */
+  /** Requests handled according to the access log, but without a response. */
   lost: string[]
-  /** What `/readyz` answered when it was no longer 200; undefined where the look came too late for an answer. */
+  /** The first `/readyz` status other than 200; undefined if it was checked too late for a response. */
   readyz: number | undefined
   exitCode: number | null
   stopMs: number
@@ -38,7 +38,7 @@ const tickMs = 5
 const afterMs = 100
 const busyMs = { least: 300, most: 900 }
 
-/** A service process that can be started again, and what it printed. */
+/** A service process that can be restarted, and its output. */
 interface Stoppable {
   port: number
   tls: boolean
@@ -46,7 +46,7 @@ interface Stoppable {
   remove: () => void
 }
 
-/** Starts a service, stops it with SIGTERM under load, and again; returns each cycle. */
+/** Repeatedly starts a service and stops it with SIGTERM under load; returns each cycle. */
 export async function termCycles(options: CyclesOptions): Promise<Cycle[]> {
   const cycles: Cycle[] = []
   const service = await stoppable(options)
@@ -96,7 +96,7 @@ async function stoppable({ tls, env }: CyclesOptions): Promise<Stoppable> {
   return { port, tls, start, remove }
 }
 
-/** The status of one GET on a connection of its own; undefined where there is no connection. */
+/** The status of one GET on its own connection; undefined if connecting fails. */
 const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
   ask(service, { method: 'GET', path }).then(
     (answer) => {
@@ -106,7 +106,7 @@ const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
     () => undefined,
   )
 
-/** Four reads and a write, again and again, each under an id of its own. */
+/** Four reads and a write, repeated, each with its own id. */
 async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const basic = { authorization: `Basic ${Buffer.from('boot:boot').toString('base64')}` }
@@ -127,7 +127,7 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
-/** Requests whose connection ended in order before they were read: their clients send them again. */
+/** Requests whose connection ended orderly before they were read: clients send them again. */
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {
@@ -165,7 +165,7 @@ async function stopUnderLoad(service: Stoppable, options: CyclesOptions, at: num
 
 type Clients = ReturnType<typeof keepAliveClient>[]
 
-/** Sends requests by the clock, in turn over the clients; returns how to end that. */
+/** Sends requests at a fixed rate, in turn over the clients; returns a function that stops it. */
 function load(clients: Clients, perSecond: number, at: number): () => Promise<void> {
   const begunMs = performance.now()
   let sent = 0
@@ -175,7 +175,7 @@ function load(clients: Clients, perSecond: number, at: number): () => Promise<vo
   }, tickMs)
   return async () => {
     clearInterval(timer)
-    // What the service has sent before its end is still read.
+    // Responses sent before the service ends are still read.
     await pause(afterMs)
     for (const { close } of clients) close()
   }

@@ -1,15 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** Timers that pass by themselves. */
+/** Real timers. */
 export const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
 
-/** Timers of time limits that a busy machine does not reach. */
+/** Timers for time limits that even a busy machine does not reach. */
 export const patient = (ms: number, run: () => void) => later(ms * 100, run)
 
-/** Timers that pass when the test says so. */
+/** Timers that the test advances. */
 export function drivenTimers() {
   let nowMs = 0
   const waiting = new Set<{ atMs: number; run: () => void }>()
@@ -20,7 +20,7 @@ export function drivenTimers() {
       waiting.add(timer)
       return () => void waiting.delete(timer)
     },
-    /** What is waited for, in ms from now. */
+    /** Pending timers, in ms from now. */
     pending: () => [...waiting].map(({ atMs }) => atMs - nowMs).sort((one, other) => one - other),
     pass: (ms: number) => {
       nowMs += ms
@@ -32,7 +32,7 @@ export function drivenTimers() {
   }
 }
 
-/** Turns the event loop until something holds; the test's own time limit is what ends it otherwise. */
+/** Yields to the event loop until the condition holds; the test's own timeout is the limit. */
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await turn()
 }

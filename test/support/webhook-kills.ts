@@ -7,14 +7,14 @@ import type { Place } from './engines.ts'
 import { sequence } from './kill.ts'
 import { eventually, type RealService, realService } from './service.ts'
 
-/** How often the service is killed, and what its chance is made of. */
+/** How often to kill the service, and the seed. */
 export interface KillRun {
   kills: number
   seed: number
   say: (line: string) => void
 }
 
-/** What came of a run: events that were promised, and deliveries that were taken more than once. */
+/** Figures of a run: acknowledged events, and deliveries received more than once. */
 export interface KillFigures {
   kills: number
   events: number
@@ -25,7 +25,7 @@ export interface KillFigures {
 const endpoints = 3
 const clients = 4
 
-/** A receiver that fails three of ten calls, and keeps what it took: by id the bodies, and how often. */
+/** A receiver that fails three of ten calls; by id, records the bodies and how often each arrived. */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()
   const server = createServer(async (request, response) => {
@@ -48,8 +48,8 @@ async function receiver(random: () => number) {
 }
 
 /**
- * kill -9 at random moments while products are made and told of: every change that was acknowledged reaches every
- * endpoint, repetitions share their id and their bytes (P4, P5, F-KILL).
+ * kill -9 at random moments while products are created and their events sent: every acknowledged change reaches every
+ * endpoint, and repetitions have the same id and bytes (P4, P5, F-KILL).
  */
 export async function killRun(place: Place, { kills, seed, say }: KillRun): Promise<KillFigures> {
   const random = sequence(seed)
@@ -95,13 +95,13 @@ export async function killRun(place: Place, { kills, seed, say }: KillRun): Prom
   }
 }
 
-/** One life of the service: products are made until it is killed; returns those it has acknowledged. */
+/** One process lifetime: creates products until it is killed; returns those acknowledged. */
 async function liveAndDie(service: RealService, random: () => number): Promise<number[]> {
   const promised: number[] = []
   let alive = true
   const client = async () => {
     while (alive) {
-      // Whoever is cut off was promised nothing.
+      // Nothing was acknowledged to a disconnected client.
       const answer = await service
         .call('POST', '/products', { body: { name: 'told', price: 1 } })
         .catch(() => undefined)

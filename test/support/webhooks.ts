@@ -40,7 +40,7 @@ export interface Answer {
   text?: string
 }
 
-/** A receiver that keeps its calls and answers the n-th as the test says. */
+/** A receiver that records its calls; the test decides the response to the n-th. */
 export async function receiver(t: TestContext, answer: (n: number, call: Call) => Answer | Promise<Answer>) {
   const calls: Call[] = []
   const server = createServer(async (request, response) => {
@@ -84,7 +84,7 @@ interface Emitted {
   audience?: string
 }
 
-/** The steps that every test takes on the database of its suite. */
+/** Common steps of the tests on a suite's database. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -120,7 +120,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       await db.write((tx) => recordEvent(tx, queue as Queue, event))
       return event
     },
-    /** The deliveries of an event as soon as each of them meets a condition; without it, as soon as none is pending. */
+    /** The deliveries of an event once each meets a condition; by default once none is pending. */
     settled: async (eventId: string, met = (row: Delivery) => row.status !== 'pending'): Promise<Delivery[]> => {
       for (;;) {
         const found = await deliveries(eventId)
@@ -136,22 +136,22 @@ const failed: Outcome = {
   ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops' },
 }
 
-/** What a sender may tell of a call. */
+/** Possible outcomes of a call. */
 export const outcomes = {
   failed,
   delivered: { ...failed, status: 200, delivered: true, error: null, cause: null },
   gone: { ...failed, status: 410, gone: true },
 } satisfies Record<string, Outcome>
 
-/** A batch of jobs of which nobody else knows. */
+/** A batch of jobs that exists only in the test. */
 export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => ({
   ...{ payloads, signal: new AbortController().signal, finish: async () => {} },
   ...more,
 })
 
 /**
- * The senders of a suite on a database of its own, told as `opened`, and a clock that the test drives. They call nobody: a
- * call ends as the test says. Each test begins at the same time and without deliveries.
+ * The dispatchers of a suite on its own database, passed as `opened`, and a clock that the test controls. They make no
+ * calls: each outcome comes from the test. Each test begins at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,
@@ -194,7 +194,7 @@ export function dispatching(
     running.push(dispatch)
     return dispatch
   }
-  /** A delivery to one registration, with a sender of its own. */
+  /** A delivery to one webhook, with its own dispatcher. */
   const one = async (answer: Outcome | (() => Outcome | Promise<Outcome>), options: Partial<DispatchOptions> = {}) => {
     const owner = newOwner()
     const sent: OutboundPost[] = []
@@ -209,7 +209,7 @@ export function dispatching(
     const row = async () => ((await the.deliveries(event.id)) as [Delivery])[0]
     const { id } = await row()
     const run = async () => {
-      // A sender that starts now looks at once.
+      // A dispatcher that starts now claims at once.
       const dispatch = await start(post, options)
       await dispatch.settled()
       await dispatch.stop(1_000)

@@ -34,7 +34,7 @@ const anotherKey = () =>
     publicKeyEncoding: SPKI,
   }).privateKey
 
-/** Asserts that the key is the leaf's, the leaf the authority's, and the chain the leaf and then the authority. */
+/** Asserts that key and leaf match, that the CA signed the leaf, and that the chain is leaf, then CA. */
 function assertSound(certificates: Certificates): void {
   const leaf = leafOf(certificates)
   const authority = authorityOf(certificates)
@@ -49,7 +49,7 @@ describe('localCertificates over TLS', () => {
   let port: number
   const server = createServer((_request, response) => response.end('hello'))
 
-  /** Connects to 127.0.0.1, accepting the server only as `name` and only by the authority's file. */
+  /** Connects to 127.0.0.1, accepting the server only as `name` and trusting only the CA file. */
   function reach(name: string, ca = text(certificates.authorityFile), host = '127.0.0.1'): Promise<string> {
     const identity = (_host: string, peer: Parameters<typeof checkServerIdentity>[1]) => checkServerIdentity(name, peer)
     return new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ describe('localCertificates over TLS', () => {
   after(() => server.close())
 
   for (const name of ['localhost', '127.0.0.1', '::1', 'plinth.example.test', '192.0.2.7']) {
-    it(`is trusted as ${name} by a client that knows only the authority`, async () => {
+    it(`is trusted as ${name} by a client that knows only the CA`, async () => {
       assert.equal(await reach(name), 'hello')
     })
   }
@@ -79,19 +79,19 @@ describe('localCertificates over TLS', () => {
     assert.equal(await reach('::1', text(certificates.authorityFile), '::1'), 'hello')
   })
 
-  it('is refused under another name or address', async () => {
+  it('is rejected under another name or address', async () => {
     await assert.rejects(reach('other.example.test'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
     await assert.rejects(reach('192.0.2.8'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
   })
 
-  it('is refused by a client that trusts another local authority', async () => {
+  it('is rejected by a client that trusts another local CA', async () => {
     const other = await localCertificates(emptyFolder(), [], Date.now)
     await assert.rejects(reach('localhost', text(other.authorityFile)), /certificate/)
   })
 })
 
 describe('localCertificates on disk', () => {
-  it('makes the folder 0700, the keys 0600, and leaves no temporary file', async () => {
+  it('creates the folder with 0700 and the keys with 0600, and leaves no temporary file', async () => {
     const folder = emptyFolder()
     const { authorityFile } = await localCertificates(folder, [], at(START))
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
@@ -102,7 +102,7 @@ describe('localCertificates on disk', () => {
     assert.doesNotMatch(text(authorityFile), /PRIVATE KEY/)
   })
 
-  it('closes a folder that was open to others', async () => {
+  it('restricts a folder that was open to others', async () => {
     const folder = mkdtempSync(join(root, 'open-'))
     chmodSync(folder, 0o755)
     await localCertificates(folder, [], at(START))
@@ -117,7 +117,7 @@ describe('localCertificates on disk', () => {
     assert.deepEqual(second, { ...first, created: false })
   })
 
-  it('keeps the leaf with 30 days left, renews it with less, and keeps the authority', async () => {
+  it('keeps the leaf with 30 days left, renews it with less, and keeps the CA', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const authority = text(first.authorityFile)
@@ -131,7 +131,7 @@ describe('localCertificates on disk', () => {
     assertSound(renewed)
   })
 
-  it('renews the leaf for a new name or address only', async () => {
+  it('renews the leaf only for a new name or address', async () => {
     const folder = emptyFolder()
     const start = (...hostnames: string[]) => localCertificates(folder, hostnames, at(START))
     await start('*.a.example.test')
@@ -146,10 +146,10 @@ describe('localCertificates on disk', () => {
     empty: () => '',
     'half-written': (pem) => pem.slice(0, pem.length / 2),
     'without its key': (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
-    "with another's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
+    "with another leaf's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
   }
   for (const [name, change] of Object.entries(damage)) {
-    it(`makes a leaf anew that is ${name}`, async () => {
+    it(`replaces a leaf that is ${name}`, async () => {
       const folder = emptyFolder()
       const first = await localCertificates(folder, [], at(START))
       writeFileSync(join(folder, 'server.pem'), change(text(folder, 'server.pem')))
@@ -160,7 +160,7 @@ describe('localCertificates on disk', () => {
     })
   }
 
-  it("makes a leaf anew that is another authority's", async () => {
+  it('replaces a leaf of another CA', async () => {
     const [folder, other] = [emptyFolder(), emptyFolder()]
     await localCertificates(folder, [], at(START))
     await localCertificates(other, [], at(START))
@@ -173,20 +173,20 @@ describe('localCertificates on disk', () => {
 
 const filesOf = (folder: string) => Object.fromEntries(readdirSync(folder).map((name) => [name, text(folder, name)]))
 
-/** Puts a leaf and its key where the authority's are expected. */
+/** Puts a leaf and its key in the place of the CA's. */
 function leafAsAuthority(folder: string): void {
   const pem = text(folder, 'server.pem')
   writeFileSync(join(folder, 'authority.crt'), new X509Certificate(pem).toString())
   writeFileSync(join(folder, 'authority.key'), pem)
 }
 
-describe('localCertificates with a damaged authority', () => {
+describe('localCertificates with a damaged CA', () => {
   const damage: [string, RegExp, (folder: string) => void][] = [
     ['broken certificate', /authority\.crt holds no PEM/, (f) => writeFileSync(join(f, 'authority.crt'), 'x')],
     ['broken key', /authority\.key holds no/, (f) => writeFileSync(join(f, 'authority.key'), '')],
     ['missing key', /authority\.key cannot be read/, (f) => rmSync(join(f, 'authority.key'))],
     [
-      "another's key",
+      "another CA's key",
       /authority\.key is not the private key of/,
       (f) => writeFileSync(join(f, 'authority.key'), anotherKey()),
     ],
@@ -207,14 +207,14 @@ describe('localCertificates with a damaged authority', () => {
     })
   }
 
-  it('names the authority that has expired', async () => {
+  it('names the CA that has expired', async () => {
     const folder = emptyFolder()
     await localCertificates(folder, [], at(START))
     const expiry = /authority\.crt expired at 2039-12-29T23:00:00\.000Z/
     await assert.rejects(localCertificates(folder, [], at(START + 3650 * DAY_MS)), expiry)
   })
 
-  it('finishes a start that stopped after the authority key, without another key', async () => {
+  it('completes a start that stopped after writing the CA key, with the same key', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const before = authorityOf(first).publicKey.export(SPKI)
@@ -227,7 +227,7 @@ describe('localCertificates with a damaged authority', () => {
 })
 
 describe('localCertificates with hostnames', () => {
-  it('lists each name once, in its one spelling', async () => {
+  it('lists each name once, normalized', async () => {
     const hostnames = [
       'LOCALHOST',
       '127.0.0.1',
@@ -243,7 +243,7 @@ describe('localCertificates with hostnames', () => {
     assert.equal(subjectAltName, expected)
   })
 
-  it('writes an IPv4-mapped IPv6 address whole', async () => {
+  it('writes an IPv4-mapped IPv6 address in full', async () => {
     const folder = emptyFolder()
     const { subjectAltName } = leafOf(await localCertificates(folder, ['::ffff:192.0.2.7'], at(START)))
     assert.match(subjectAltName ?? '', /IP Address:0:0:0:0:0:FFFF:C000:207$/)
@@ -262,15 +262,15 @@ describe('localCertificates with hostnames', () => {
     'a.*.test',
     'fe80::1%eth0',
   ]) {
-    it(`refuses '${hostname}'`, async () => {
+    it(`rejects '${hostname}'`, async () => {
       const refusal = { message: /^'.*' is neither a host name nor an IP address/ }
       await assert.rejects(localCertificates(emptyFolder(), [hostname], at(START)), refusal)
     })
   }
 })
 
-describe('localCertificates in several processes at once', () => {
-  it('ends with one authority and matching pairs, for each process and on disk', async () => {
+describe('localCertificates in several concurrent processes', () => {
+  it('ends with one CA and matching pairs, in each process and on disk', async () => {
     const folder = emptyFolder()
     const module = JSON.stringify(new URL('../../src/tls/certificates.ts', import.meta.url).href)
     const script = `const { localCertificates } = await import(${module})
@@ -287,7 +287,7 @@ describe('localCertificates in several processes at once', () => {
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
   })
 
-  it('ends the same when the calls interleave in one process', async () => {
+  it('ends the same if calls interleave in one process', async () => {
     const folder = emptyFolder()
     const calls = Array.from({ length: 8 }, () => localCertificates(folder, [], at(START)))
     for (const certificates of await Promise.all(calls)) assertSound(certificates)
@@ -306,18 +306,18 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     await localCertificates(folder, ['plinth.example.test'], Date.now)
   })
 
-  it('verifies the leaf as a server, strictly', async () => {
+  it('strictly verifies the leaf as a server', async () => {
     const checks = ['-x509_strict', '-purpose', 'sslserver', '-verify_hostname', 'plinth.example.test']
     const files = ['-CAfile', join(folder, 'authority.crt'), join(folder, 'server.pem')]
     assert.match((await run('openssl', ['verify', ...checks, ...files])).stdout, /server\.pem: OK/)
   })
 
-  it('refuses another host name', async () => {
+  it('rejects another host name', async () => {
     const files = ['-CAfile', join(folder, 'authority.crt'), join(folder, 'server.pem')]
     await assert.rejects(run('openssl', ['verify', '-verify_hostname', 'other.example.test', ...files]), /mismatch/)
   })
 
-  it('shows the authority: CA of path length 0, signing certificates and lists', async () => {
+  it('shows the CA: path length 0, signs certificates and CRLs', async () => {
     const shown = await printed(join(folder, 'authority.crt'))
     assert.match(shown, /Subject: CN ?= ?Plinth local authority/)
     assert.match(shown, /Basic Constraints: critical\s+CA:TRUE, pathlen:0/)
@@ -326,7 +326,7 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     assert.match(shown, /prime256v1/)
   })
 
-  it('shows the leaf: server only, bound to the authority by key, 397 days, a positive serial', async () => {
+  it('shows the leaf: server only, bound to the CA by key, 397 days, a positive serial', async () => {
     const shown = await printed(join(folder, 'server.pem'))
     assert.match(shown, /Basic Constraints: critical\s+CA:FALSE/)
     assert.match(shown, /Key Usage: critical\s+Digital Signature\n/)
@@ -357,17 +357,17 @@ describe('providedCertificates', () => {
     keyFile = file('own.key', made.key)
   })
 
-  it('gives the texts as they are in the files', () => {
+  it('returns the files’ texts unchanged', () => {
     assert.deepEqual(providedCertificates(certFile, keyFile), { key: text(keyFile), cert: text(certFile) })
   })
 
-  it('names the file that is missing or unreadable', () => {
+  it('names a missing or unreadable file', () => {
     assert.throws(() => providedCertificates(join(folder, 'no.crt'), keyFile), /no\.crt cannot be read: ENOENT/)
     assert.throws(() => providedCertificates(certFile, join(folder, 'no.key')), /no\.key cannot be read: ENOENT/)
     assert.throws(() => providedCertificates(folder, keyFile), /cannot be read: EISDIR/)
   })
 
-  it('names the file that is not PEM', () => {
+  it('names a file that is not PEM', () => {
     const notCertificate = /own\.key holds no PEM certificate/
     const der = new X509Certificate(text(certFile)).raw.toString('latin1')
     assert.throws(() => providedCertificates(keyFile, keyFile), notCertificate)
@@ -375,7 +375,7 @@ describe('providedCertificates', () => {
     assert.throws(() => providedCertificates(certFile, certFile), /own\.crt holds no unencrypted PEM private key/)
   })
 
-  it('names the key that is encrypted', () => {
+  it('names an encrypted key', () => {
     const encrypted = createPrivateKey(text(keyFile))
       .export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'secret' })
       .toString()
@@ -383,7 +383,7 @@ describe('providedCertificates', () => {
     assert.throws(() => providedCertificates(certFile, file('locked.key', encrypted)), refusal)
   })
 
-  it('names both files when the key is not that of the certificate', () => {
+  it('names both files if the key does not match the certificate', () => {
     const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' })
     for (const key of [anotherKey(), rsa.toString()]) {
       const refusal = /other\.key is not the private key of .*own\.crt/

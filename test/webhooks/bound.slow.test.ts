@@ -13,7 +13,7 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const hourMs = 3_600_000
 
 describe('PLINTH_WEBHOOK_MAX_WAITING', () => {
-  it('is 100,000 deliveries, at least 100', () => {
+  it('defaults to 100,000 deliveries, minimum 100', () => {
     assert.equal(readConfig({}).webhookMaxWaiting, 100_000)
     assert.equal(readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '500' }).webhookMaxWaiting, 500)
     assert.throws(() => readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '99' }), /PLINTH_WEBHOOK_MAX_WAITING=99/)
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     })
     const { queue } = dispatchers
 
-    /** An owner with one webhook, and how many events of it become deliveries under a bound. */
+    /** An owner with one webhook, and a function that turns events into deliveries under a limit. */
     async function bounded(maxWaiting: number, owner = newOwner()) {
       const the = steps(db, queue)
       const reported: [string, number][] = []
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
     }
 
-    it('are dropped beyond the bound, the oldest first: failed, with the reason in the log', async () => {
+    it('are dropped above the limit, oldest first: failed, with the reason in the log', async () => {
       const the = await bounded(5)
       await the.add(5)
       assert.deepEqual(await the.states(), Array(5).fill('pending'))
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.ok(shown.completedAt)
     })
 
-    it('of others stay, whatever one owner has waiting', async () => {
+    it('of other owners stay, whatever one owner has waiting', async () => {
       const modest = await bounded(5)
       await modest.add(3)
       const greedy = await bounded(5)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.equal((await greedy.states()).filter((status) => status === 'pending').length, 5)
     })
 
-    it('are counted, and their owner is notified by webhook.failing, once an hour', async () => {
+    it('are counted when dropped, and their owner gets webhook.failing once an hour', async () => {
       const the = await bounded(5)
       await the.add(6)
       const [event, ...others] = await the.told()
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.deepEqual([total, unreported], [6, 0])
     })
 
-    it('that are under way are not dropped', async () => {
+    it('in flight are not dropped', async () => {
       const the = await bounded(2)
       await the.add(2)
       const [first] = await the.rows()
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
     })
 
-    it('come back to the bound in steps where far more wait, with whoever added a few', async () => {
+    it('return to the limit in steps if far more wait and the owner adds only a few', async () => {
       const before = await bounded(100_000)
       await before.add(1)
       const [one] = await before.rows()
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       assert.ok((counts[0] ?? 0) > 1_000, 'not all at once')
     })
 
-    it('that were dropped can be sent again', async () => {
+    it('can be redelivered after they were dropped', async () => {
       const the = await bounded(1)
       await the.add(2)
       const [first] = await the.rows()
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', one.ownerClient).execute())
     })
 
-    it('end as delivered where they are sent in time', async () => {
+    it('end as delivered if they are sent in time', async () => {
       const the = await bounded(5)
       await the.add(4)
       const node = await dispatchers.start(async () => outcomes.delivered)

@@ -10,7 +10,7 @@ import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Every way to write an address of this machine or of its network; PORT is that of the canaries.
+// Every notation for an address of this machine or its network; PORT is that of the canaries.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
@@ -45,7 +45,7 @@ const authorities = [
   '127.0.0.1:PORT#@example.com',
 ]
 
-// What a resolver may answer when it is asked the second time.
+// Possible results of the second DNS resolution.
 const addresses = [
   ...[
     '127.0.0.1',
@@ -106,7 +106,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     await made.close()
   })
 
-  /** What the owner of a webhook can learn. */
+  /** The part of an outcome that the webhook's owner can see. */
   const shown = ({ blocked: _, cause: _operators, durationMs, ...rest }: Outcome) => ({
     ...rest,
     durationMs: durationMs % 100,
@@ -121,7 +121,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     return one.post({ url, headers: {}, body }).finally(() => one === made || one.close())
   }
 
-  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 no packet by any spelling, and nothing that tells it from a closed port', async () => {
+  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 no packet for any notation, and no difference from a closed port', async () => {
     const texts = [...spellings.map((host) => `${host}:PORT`), ...authorities]
     for (const text of texts) {
       for (const scheme of ['http', 'https']) {
@@ -134,7 +134,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-04 no packet to an address that a resolver answers only when the call is made', async () => {
+  it('T-SSRF-04 no packet to an address that the resolver returns only at delivery', async () => {
     for (const address of addresses) {
       const answers = ['93.184.215.14', address]
       const lookup = async () => [{ address: answers.shift() ?? address }]
@@ -148,7 +148,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-04 nor when it is one of several, first or last', async () => {
+  it('T-SSRF-04 no packet if it is one of several addresses, first or last', async () => {
     for (const address of addresses) {
       for (const both of [
         ['93.184.215.14', address],
@@ -170,7 +170,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     const [open, shutPort, refused] = [
       await post(`http://127.0.0.1:${port}/`),
       await post(`http://127.0.0.1:${free}/`),
-      // The same closed port where it may be called: what any unreachable endpoint looks like.
+      // The same closed port, but allowed: the outcome of any unreachable endpoint.
       await post(`http://127.0.0.1:${free}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } }),
     ]
     assert.deepEqual([open.durationMs, shutPort.durationMs], [100, 100])
@@ -178,7 +178,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.deepEqual([packets, open.blocked, shutPort.blocked, refused.blocked], [0, true, true, false])
   })
 
-  it('the canaries sing when they are called', async () => {
+  it('the canaries record calls that do arrive', async () => {
     await post(`http://127.0.0.2:${port}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } })
     assert.equal(packets, 1)
   })

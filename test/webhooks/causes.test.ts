@@ -35,26 +35,26 @@ async function outcomeOf(t: TestContext, url: string, options: Partial<SenderOpt
 const both = ({ error, cause }: Outcome) => [error, cause]
 
 describe('the cause of a failed call', () => {
-  it('ENOTFOUND and EAI_AGAIN of a name', async (t) => {
+  it('ENOTFOUND and EAI_AGAIN for a name', async (t) => {
     for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
       const lookup = async () => Promise.reject(Object.assign(new Error('no name'), { code }))
       assert.deepEqual(both(await outcomeOf(t, 'http://receiver.test/', { lookup })), ['unreachable', code])
     }
   })
 
-  it('ECONNREFUSED of a closed port', async (t) => {
+  it('ECONNREFUSED for a closed port', async (t) => {
     const closed = createServer()
     const port = await listening(t, closed)
     await new Promise((resolve) => closed.close(resolve))
     assert.deepEqual(both(await outcomeOf(t, `http://127.0.0.1:${port}/`)), ['unreachable', 'ECONNREFUSED'])
   })
 
-  it('CALLBACK_URL_BLOCKED of an address that may not be called', async (t) => {
+  it('CALLBACK_URL_BLOCKED for an address that may not be called', async (t) => {
     const outcome = await outcomeOf(t, 'http://127.0.0.1:9/', { policy: { allowHttp: true, allowCidrs: [] } })
     assert.deepEqual(both(outcome), ['unreachable', 'CALLBACK_URL_BLOCKED'])
   })
 
-  it('the TLS error: a certificate of an unknown authority, and one that has expired', async (t) => {
+  it('the TLS error code for an unknown authority and an expired certificate', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-causes-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const lookup = async () => [{ address: '127.0.0.1' }]
@@ -104,14 +104,14 @@ describe('the log of failed calls', () => {
     return { clock, lines, log: failureLog({ now: () => clock.now, warn: (line) => lines.push(line) }) }
   }
 
-  it('names webhook, delivery, host, class and cause, and nothing else of the call', () => {
+  it('contains webhook, delivery, host, class and cause, and nothing else of the call', () => {
     const { lines, log } = logging()
     log(due, of('ECONNREFUSED'))
     const about = { webhookId: 'whk_1', deliveryId: 'dlv_1', host: 'user.test:8443' }
     assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
   })
 
-  it('has one line a minute for an endpoint that fails in the same way, and says how many it left out', () => {
+  it('has one line a minute for an endpoint that keeps failing the same way, with the number left out', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
       log(due, of('ECONNREFUSED'))
@@ -123,7 +123,7 @@ describe('the log of failed calls', () => {
     )
   })
 
-  it('has a line for another cause, but not for each of two that alternate', () => {
+  it('has a line for a new cause, but not for each of two alternating ones', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 100; n++) {
       log(due, of(n % 2 === 0 ? 'ECONNREFUSED' : 'ENOTFOUND'))
@@ -135,7 +135,7 @@ describe('the log of failed calls', () => {
     )
   })
 
-  it('begins anew after a success', () => {
+  it('starts over after a success', () => {
     const { lines, log } = logging()
     log(due, of('ECONNREFUSED'))
     log(due, outcomes.delivered)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('tells the operator the cause, and its owner the class alone', async (t) => {
+    it('shows the operator the cause, and its owner only the class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))

@@ -12,7 +12,7 @@ type Json = ReturnType<typeof JSON.parse>
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 forEachEngine((engine) => {
-  describe('webhooks, as they are kept', () => {
+  describe('stored webhooks', () => {
     const jobs: { queue: string; payload: object }[] = []
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
     const service = appOn(engine, { queue: { enqueue, work: () => {}, stop: async () => {} } })
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       audience?: string | null
       createdAt?: string
     }
-    /** Deliveries as a fan-out leaves them, a second after one another. */
+    /** Deliveries as a fan-out creates them, one second apart. */
     const deliver = async (webhookId: string, kept: Kept[]): Promise<string[]> => {
       const { callbackUrl: url } = await rowOf(webhookId)
       const rows = kept.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
     }
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('200 with what was named changed, everything else as it was, and a new tag', async () => {
+      it('200 with the given fields changed, all others unchanged, and a new tag', async () => {
         const { secret: _, ...before } = await made({ description: 'Ours', headers: { 'X-A': '1', 'X-B': '2' } })
         const place = `/api/webhooks/${before.id}`
         const patch = { event: '*', description: null, headers: { 'X-A': null, 'X-C': '3' }, payloadStyle: 'envelope' }
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('412 when the tag is outdated, and nothing is changed; of ten at once one wins (T-RACE-01)', async () => {
+      it('412 when the tag is outdated, without a change; of ten concurrent requests one succeeds (T-RACE-01)', async () => {
         const { id } = await made()
         const place = `/api/webhooks/${id}`
         const stale = { headers: { 'if-match': '"2"' } }
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).revision, 2)
       })
 
-      it('204 under return=minimal; 415 for what is no JSON; names that are none are passed over', async () => {
+      it('204 with return=minimal; 415 for a body that is not JSON; unknown members are ignored', async () => {
         const { id } = await made()
         const minimal = { headers: { prefer: 'return=minimal', 'content-type': 'application/merge-patch+json' } }
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { description: 'x' }, minimal)).statusCode, 204)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'PATCH', `/api/webhooks/${id}`, { secret: 'x' }, strict)
       })
 
-      it('422 naming every broken rule, before it is asked whether there is such a webhook', async () => {
+      it('422 naming every violation, before checking whether the webhook exists', async () => {
         const headers = { 'webhook-id': '1', gone: null }
         const wrong = { status: 'x', event: 'x', callbackUrl: 'nowhere', headers }
         const { errors } = await refused(422, 'VALIDATION_ERROR', 'PATCH', `/api/webhooks/whk_${'A'.repeat(22)}`, wrong)
@@ -172,14 +172,14 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).revision, 1)
       })
 
-      it('409 for what another one is registered for already', async () => {
+      it('409 if another webhook has the same event and address', async () => {
         const { event, callbackUrl } = await made()
         const { id } = await made()
         await refused(409, 'DUPLICATE_RESOURCE', 'PATCH', `/api/webhooks/${id}`, { event, callbackUrl })
         assert.equal((await rowOf(id)).revision, 1)
       })
 
-      it('404 for somebody else’s (T-WH-07), 200 for an administrator', async () => {
+      it('404 for another owner’s (T-WH-07), 200 for an administrator', async () => {
         const { id } = await made()
         const place = `/api/webhooks/${id}`
         await refused(
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', place, { status: 'paused' }, admin)).statusCode, 200)
       })
 
-      it('403 for a token that may not read what the webhook would hear, or hears at another address', async () => {
+      it('403 if the token may not read the new events, or the current ones at a new address', async () => {
         const { id, callbackUrl } = await made()
         const place = `/api/webhooks/${id}`
         const weak = { as: token('webhooks:write webhooks:read', owner) }
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', place, { status: 'paused' }, weak)).statusCode, 200)
       })
 
-      it('whoever changes the address hears no more than the token of that request may read', async () => {
+      it('a new address limits the events to those the token of that request may read', async () => {
         const { id, callbackUrl } = await made({ event: '*' })
         const weak = { as: token('webhooks:write', owner) }
         const kept: Kept[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
         })
       })
 
-      it('an administrator cannot make somebody else’s webhook hear more than its owner may', async () => {
+      it('an administrator cannot subscribe another owner’s webhook to more than its owner may read', async () => {
         const { id, callbackUrl } = await made({ event: '*' }, token('webhooks:write', owner))
         const admin = { as: token(`${everyScope} admin`, 'cli_root') }
         await refused(403, 'PERMISSION_DENIED', 'PATCH', `/api/webhooks/${id}`, { event: 'user.*' }, admin)
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('pausing ends what waits; what was delivered stays as it is', async () => {
+      it('pausing ends waiting deliveries; delivered ones stay unchanged', async () => {
         const { id } = await made()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
@@ -258,7 +258,7 @@ forEachEngine((engine) => {
         { status: 'delivered', type: 'webhook.test' },
       ]
 
-      it('200 newest first or oldest first, and only what was asked for', async () => {
+      it('200 newest or oldest first, filtered as requested', async () => {
         const { id } = await made()
         const ids = await deliver(id, kept)
         const asked = async (query: string) => {
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
 
       it('200 in pages that neither skip nor repeat while deliveries are added', async () => {
         const { id } = await made()
-        // Several of one instant: the id decides among them.
+        // Several share one instant: the id orders them.
         const at = '2026-02-01T00:00:00.000Z'
         const ids = await deliver(
           id,
@@ -311,7 +311,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('400 for what cannot be read, and for a cursor of another list', async () => {
+      it('400 for invalid parameters, and for a cursor of another list', async () => {
         const { id } = await made()
         await deliver(id, kept)
         const place = `/api/webhooks/${id}/deliveries`
@@ -333,7 +333,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      /** Does the work of the replays so far; returns how many transactions made something due. */
+      /** Runs the pending replay jobs; returns how many transactions made something due. */
       const replayed = async (some = jobs.splice(0)): Promise<number> => {
         let steps = 0
         const work = replayTaken({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
@@ -350,7 +350,7 @@ forEachEngine((engine) => {
         return rows.map(({ status, round }) => `${status} ${round}`)
       }
 
-      it('202 for 500 at a time, the oldest first, and tells where to go on', async () => {
+      it('202 for 500 at a time, oldest first, with the start of the next replay', async () => {
         const { id } = await made()
         const ids = await deliver(
           id,
@@ -365,7 +365,7 @@ forEachEngine((engine) => {
         const second = (await call('POST', `/api/webhooks/${id}/replay`, { since: next, status: 'failed' })).json()
         assert.deepEqual(second, { count: 3 })
         await replayed()
-        // Everything is on its way: there is nothing more to send.
+        // Everything is pending: there is nothing left to send.
         assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since })).json(), { count: 0 })
         assert.deepEqual(
           (await entries(id)).slice(1, 3).map(([event, { count: n }]) => [event, n]),
@@ -376,7 +376,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 without the same one twice, where several are of one instant', async () => {
+      it('202 without repeating a delivery when several share one instant', async () => {
         const { id } = await made()
         const place = `/api/webhooks/${id}/replay`
         const since = '2026-01-01T00:00:00.000Z'
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await call('POST', place, { since: next })).json(), { count: 1 })
       })
 
-      it('202, and none is sent twice: by a job that runs again, a second replay, or a redelivery meanwhile', async () => {
+      it('202 without sending any twice: when a job reruns, with a second replay, or a concurrent redelivery', async () => {
         const { id } = await made()
         const place = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
@@ -408,7 +408,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
       })
 
-      it('202, and a webhook that is paused before they are due gets none of them', async () => {
+      it('202, but a webhook that is paused before they are due gets none of them', async () => {
         const { id } = await made()
         const ids = await deliver(id, [{}, {}])
         const range = { since: '2026-01-01T00:00:00Z' }
@@ -418,7 +418,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['failed 0', 'failed 0'])
       })
 
-      it('422 for times that make no range, 409 while paused, 404 for somebody else’s', async () => {
+      it('422 for an invalid range, 409 while paused, 404 for another owner’s', async () => {
         const { id } = await made()
         const place = `/api/webhooks/${id}/replay`
         for (const [payload, field] of [
@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('rotations are in the audit log, without a secret', async () => {
+    it('rotations are in the audit log, without the secret', async () => {
       const { id } = await made()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])
@@ -454,7 +454,7 @@ forEachEngine((engine) => {
 })
 
 describe('GET /api/event-types', () => {
-  it('has for each kind a JSON Schema that allows its example, and no half of it', () => {
+  it('has a JSON Schema for each type that accepts its example and rejects an incomplete one', () => {
     const ajv = formats.default(new Ajv2020({ strict: false }))
     const names = Object.keys(builtIn.events)
     for (const name of ['webhook.test', 'webhook.failing', 'webhook.disabled', 'user.created', 'book.deleted']) {

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('delivered once, with the bytes of the event and all headers', async (t) => {
+    it('delivers once, with the bytes of the event and all headers', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { headers: { 'X-Team': 'ours' } })
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       nextAttemptAt: null,
     })
 
-    it('failing then succeeding keeps the id and the bytes, with a fresh timestamp (T-WH-01, T-WH-03)', async (t) => {
+    it('a retry has the same id and bytes and a fresh timestamp (T-WH-01, T-WH-03)', async (t) => {
       const { calls, url } = await receiver(t, (n) => {
         skewMs += 5_000
         return n < 3 ? { status: n === 1 ? 500 : 302, text: 'not yet' } : ok()
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(id)).failingSince, null)
     })
 
-    it('failed when the schedule is used up', async (t) => {
+    it('failed when the schedule is exhausted', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 503 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, still], [(await the.attempts(delivery!.id))[0]!.startedAt, 'active'])
     })
 
-    it('410 disables the registration at once, with the reason', async (t) => {
+    it('410 disables the webhook at once, with the reason', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -135,13 +135,13 @@ forEachEngine((engine) => {
       assert.deepEqual([told, calls.length, other.calls.length], [[null], 1, 1])
     })
 
-    it('410 from the address of a request ends its delivery', async (t) => {
+    it('410 from a one-off callback URL ends its delivery', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
     })
 
-    it('calls the address of a request on completed and on failed, signed with v1 and v1a', async (t) => {
+    it('calls a one-off callback URL on completed and on failed, signed with v1 and v1a', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const failure = { taskId: 'tsk_1', status: 'failed' }
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('calls an address that is both registered and given once, with the secret of the registration', async (t) => {
+    it('calls an address that is both registered and given in the request once, with the webhook’s secret', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -176,7 +176,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
-    it('calls an address that is registered for envelopes besides with the plain body of the request', async (t) => {
+    it('also sends the plain body to a callback URL that is registered for envelopes', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       assert.equal(bodies.filter(({ taskId }) => taskId === eventBody.taskId).length, 1)
     })
 
-    it('two owners do not hear each other (T-WH-07)', async (t) => {
+    it('two owners do not receive each other’s events (T-WH-07)', async (t) => {
       const mine = await receiver(t, ok)
       const theirs = await receiver(t, ok)
       const owner = newOwner()
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       assert.deepEqual([mine.calls.length, theirs.calls.length], [1, 0])
     })
 
-    it('one delivery per registration whose pattern matches, in the style it asked for', async (t) => {
+    it('one delivery per webhook whose pattern matches, in its payload style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const styled = await the.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.ok(isSigned(styled.secret, envelope))
     })
 
-    it('a registration deleted while a call is under way is not called again (T-WH-07)', async (t) => {
+    it('a webhook deleted during a call is not called again (T-WH-07)', async (t) => {
       const owner = newOwner()
       const { calls, url } = await receiver(t, async () => {
         await the.unsubscribe(owner, id)
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
     })
 
-    it('an address that is no longer allowed counts as a failed try, in words that tell nothing (T-SSRF-08)', async () => {
+    it('an address that is no longer allowed counts as a failed attempt, with a neutral error (T-SSRF-08)', async () => {
       const owner = newOwner()
       const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
       const [delivery] = await the.settled(event.id)

@@ -10,7 +10,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import { newSecret, signature } from '../../src/webhooks/dispatch/sign.ts'
 
 const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
-/** The programs of the page by the names that stand behind their language. */
+/** The page's programs by the names that follow their language tag. */
 const snippets = new Map(
   [...page.matchAll(/^```\w+ ([\w.-]+)\n(.*?)^```$/gms)].map(([, name, text]) => [name as string, text as string]),
 )
@@ -28,7 +28,7 @@ const jwk = publicKey.export({ format: 'jwk' })
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed', resultUrl: '/api/é' })
 const now = Math.floor(Date.now() / 1_000)
 
-/** A call signed as the service signs it. */
+/** Headers of a call signed as the service does. */
 function signed(secrets: string[], timestampSeconds = now, privateKeys = [privateKey]): Record<string, string> {
   const message = { id: 'msg_1', timestampSeconds, body: Buffer.from(body) }
   return {
@@ -61,7 +61,7 @@ const expected = cases.map(({ what, isRight }) => `${what}: ${isRight}`)
 const folder = mkdtempSync(join(tmpdir(), 'plinth-snippets-'))
 after(() => rmSync(folder, { recursive: true }))
 
-/** Writes a snippet as a file; packages are those of this project. */
+/** Writes a snippet to a file; its imports resolve to this project's packages. */
 function written(name: string): string {
   const file = join(folder, name)
   const text = snippets.get(name)
@@ -85,7 +85,7 @@ const judge = (verify: () => unknown): boolean => {
   }
 }
 
-/** Why a program cannot be run here, or false. */
+/** Why a program cannot run here, or false. */
 const missing = (command: string, ...args: string[]) =>
   spawnSync(command, args).status === 0 ? false : `${command} ${args.join(' ')} does not work here`
 
@@ -97,14 +97,14 @@ const forged = {
 }
 
 describe('docs/webhooks.md', () => {
-  it('standard.ts tells right calls from wrong ones', async () => {
+  it('standard.ts accepts valid calls and rejects invalid ones', async () => {
     const { verify } = await load('standard.ts')
     const told = cases.map((one) => `${one.what}: ${judge(() => verify(one.secret, one.headers, one.body))}`)
     assert.deepEqual(told, expected)
     assert.deepEqual(verify(secret, right, body), JSON.parse(body))
   })
 
-  it('crypto.ts tells right calls from wrong ones', async () => {
+  it('crypto.ts accepts valid calls and rejects invalid ones', async () => {
     const { verify } = await load('crypto.ts')
     const told = cases.map(
       (one) => `${one.what}: ${judge(() => verify(one.secret, one.headers, Buffer.from(one.body)))}`,
@@ -113,7 +113,7 @@ describe('docs/webhooks.md', () => {
     assert.deepEqual(verify(secret, right, Buffer.from(body)), JSON.parse(body))
   })
 
-  it('public-key.ts takes the service’s key and no other', async () => {
+  it('public-key.ts accepts the service’s key and no other', async () => {
     const { verify } = await load('public-key.ts')
     const tries = [right, forged, signed([secret], now, [])].map((headers) =>
       judge(() => verify(jwk, headers, Buffer.from(body))),
@@ -128,7 +128,7 @@ describe('docs/webhooks.md', () => {
     return JSON.parse(run.stdout)
   }
 
-  it('verify.py tells right calls from wrong ones', { skip: missing('python3', '--version') }, () => {
+  it('verify.py accepts valid calls and rejects invalid ones', { skip: missing('python3', '--version') }, () => {
     const driver = `
 import json, sys
 from verify import verify
@@ -165,7 +165,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
   })
 
   const skip = missing('bash', '--version') || missing('openssl', 'version')
-  it('verify.sh tells right calls from wrong ones', { skip }, () => {
+  it('verify.sh accepts valid calls and rejects invalid ones', { skip }, () => {
     const file = written('verify.sh')
     const told = cases.map(({ what, headers, ...one }) => {
       const call = {
@@ -182,7 +182,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
     assert.deepEqual(told, expected)
   })
 
-  it('names every kind of event that is not a resource’s, and every operation is there', () => {
+  it('names every event type that is not a resource’s, and contains every program', () => {
     for (const event of Object.keys(builtIn.events).filter((name) => /^(report|webhook|user)\./.test(name))) {
       assert.ok(page.includes(`\`${event}\``), event)
     }

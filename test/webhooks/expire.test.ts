@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const count = async (table: 'deliveries' | 'attempts' | 'events' | 'deliveryLanes') =>
       (await db.read.selectFrom(table).selectAll().execute()).length
 
-    it('keeps deliveries for 30 days after their end, with attempts and events, and waiting ones for ever', async () => {
+    it('keeps ended deliveries for 30 days with attempts and events, and waiting ones indefinitely', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://later.test/' })
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       assert.equal((await the.deliveries(id))[0]?.status, 'pending')
     })
 
-    it('goes on until nothing is left that is too old, however much it is', async () => {
+    it('continues until nothing is too old, however much there is', async () => {
       const ended = new Date(start - 31 * dayMs).toISOString()
       const rows = JSON.stringify(Array.from({ length: 1_201 }, (_, n) => [`old_${n}`]))
       await db.write(async (tx) => {
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
     })
 
-    it('keeps what is sent again while it looks', async () => {
+    it('keeps deliveries that are redelivered during the sweep', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       clock.now = start + 31 * dayMs
@@ -68,14 +68,14 @@ forEachEngine((engine) => {
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Whoever looks before it waits has looked by then.
+      // Whatever looks before this waits has looked by then.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])
       assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
     })
 
-    it('keeps the lane of a registration and of what waits, and forgets the others', async () => {
+    it('keeps the endpoint queues of webhooks and of waiting deliveries, and removes the others', async () => {
       const the = await one(outcomes.failed)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://once.test/' })

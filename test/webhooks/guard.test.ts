@@ -152,7 +152,7 @@ const misspeltUrls = [
   'https://[1.2.3.4]/',
   'https://ex<ample.com/',
   `https://example.com/${'a'.repeat(2048)}`,
-  // A name that no TLS client hello can carry: trying to would end connections of others.
+  // A name that no TLS ClientHello can contain: trying it would end other connections.
   `https://${'a.'.repeat(124)}example/`,
   `https://${'a'.repeat(300)}/`,
 ]
@@ -168,7 +168,7 @@ describe('judgeUrl', () => {
     ['T-SSRF-06', privateSpellings],
   ] as const) {
     for (const host of hosts) {
-      it(`${threat} refuses the host ${JSON.stringify(host)}, over https and over http`, () => {
+      it(`${threat} rejects the host ${JSON.stringify(host)} over https and http`, () => {
         assert.equal(judgeUrl(production, `https://${host}/hook`).ok, false)
         assert.equal(judgeUrl(plain, `http://${host}:8080/hook`).ok, false)
       })
@@ -176,21 +176,21 @@ describe('judgeUrl', () => {
   }
 
   for (const text of misspeltUrls) {
-    it(`T-SSRF-07 refuses ${JSON.stringify(text.slice(0, 60))}`, () => assert.equal(judgeUrl(plain, text).ok, false))
+    it(`T-SSRF-07 rejects ${JSON.stringify(text.slice(0, 60))}`, () => assert.equal(judgeUrl(plain, text).ok, false))
   }
 
-  it('accepts a URL of 2048 characters and refuses one of 2049', () => {
+  it('accepts a URL of 2048 characters and rejects one of 2049', () => {
     const longest = 'https://example.com/'.padEnd(2048, 'a')
     assert.equal(judgeUrl(production, longest).ok, true)
     assert.equal(judgeUrl(production, `${longest}a`).ok, false)
   })
 
-  it('accepts http only when the policy does', () => {
+  it('accepts http only if the policy does', () => {
     assert.deepEqual(judgeUrl(production, 'http://example.com/'), { ok: false, reason: 'must use https' })
     assert.equal(judgeUrl(plain, 'http://example.com/').ok, true)
   })
 
-  it('accepts only the listed ports, the default port of the scheme included', () => {
+  it('accepts only the listed ports, including the scheme’s default port', () => {
     const policy = { ...plain, ports: [443, 8443] }
     const ports = ['https://a.example/', 'https://a.example:8443/', 'https://a.example:22/', 'http://a.example/']
     assert.deepEqual(
@@ -199,25 +199,25 @@ describe('judgeUrl', () => {
     )
   })
 
-  it('accepts every spelling of 127.0.0.0/8 and ::1 once the policy opens them, and nothing else by that', () => {
+  it('accepts every notation of 127.0.0.0/8 and ::1 if the policy allows them, and nothing else', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
     assert.ok(opened.every((host) => judgeUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']
     assert.ok(shut.every((host) => !judgeUrl(development, `http://${host}:3000/`).ok))
   })
 
-  it('refuses localhost when only one of its two addresses is opened', () => {
+  it('rejects localhost if only one of its two addresses is allowed', () => {
     assert.equal(judgeUrl({ allowHttp: true, allowCidrs: ['127.0.0.0/8'] }, 'http://localhost/').ok, false)
   })
 
-  it('gives the parsed URL, and a reason without an address otherwise', () => {
+  it('returns the parsed URL, otherwise a reason without an address', () => {
     const verdict = judgeUrl(production, 'https://EXAMPLE.com/a')
     assert.equal(verdict.ok && verdict.url.href, 'https://example.com/a')
     const refused = judgeUrl(production, 'https://0xa9fea9fe/')
     assert.deepEqual(refused, { ok: false, reason: 'must not point to a private or reserved address' })
   })
 
-  it('T-SSRF-07 never throws and never lets a literal address through that is not allowed', () => {
+  it('T-SSRF-07 never throws and never accepts a literal address that is not allowed', () => {
     const authority = fc.webAuthority({
       withIPv4: true,
       withIPv4Extended: true,
@@ -243,7 +243,7 @@ describe('judgeUrl', () => {
   })
 })
 
-// First, last and an inside address of each special-purpose block.
+// First, last and a middle address of each special-purpose block.
 const deniedAddresses = [
   ...['0.0.0.0', '0.1.2.3', '0.255.255.255', '10.0.0.0', '10.1.2.3', '10.255.255.255'],
   ...['100.64.0.0', '100.100.100.200', '100.127.255.255', '127.0.0.0', '127.0.0.1', '127.255.255.255'],
@@ -310,7 +310,7 @@ const unreadable = [
 
 describe('addressAllowed', () => {
   for (const address of deniedAddresses) {
-    it(`T-SSRF-02 refuses ${address}`, () => assert.equal(addressAllowed(production, address), false))
+    it(`T-SSRF-02 rejects ${address}`, () => assert.equal(addressAllowed(production, address), false))
   }
 
   for (const address of globalAddresses) {
@@ -318,12 +318,12 @@ describe('addressAllowed', () => {
   }
 
   for (const text of unreadable) {
-    it(`refuses ${JSON.stringify(text)}, which is no plain address, whatever is opened`, () => {
+    it(`rejects ${JSON.stringify(text)}, which is not a plain address, whatever is allowed`, () => {
       assert.equal(addressAllowed({ allowHttp: true, allowCidrs: ['0.0.0.0/0', '::/0'] }, text), false)
     })
   }
 
-  it('opens exactly the ranges that allowCidrs names', () => {
+  it('allows exactly the ranges in allowCidrs', () => {
     const policy = { allowHttp: false, allowCidrs: ['10.1.0.0/16', '169.254.169.254/32', 'fd12::/16'] }
     const addresses = [
       '10.1.255.255',
@@ -340,12 +340,12 @@ describe('addressAllowed', () => {
     )
   })
 
-  it('T-SSRF-02 opens a mapped address only for a range that names the mapped form', () => {
+  it('T-SSRF-02 allows a mapped address only by a range in the mapped form', () => {
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['10.0.0.0/8'] }, '::ffff:10.0.0.1'), false)
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['::ffff:10.0.0.0/104'] }, '::ffff:10.0.0.1'), true)
   })
 
-  it('opens nothing for a range it cannot read', () => {
+  it('ignores a range it cannot parse', () => {
     const allowCidrs = ['', '127.0.0.1', '127.0.0.0/33', 'localhost/8', '::/129', '/0']
     assert.equal(addressAllowed({ allowHttp: true, allowCidrs }, '127.0.0.1'), false)
     assert.equal(addressAllowed({ allowHttp: true, allowCidrs }, '::1'), false)
@@ -381,7 +381,7 @@ describe('judgeTarget', () => {
       addresses.map((address) => ({ address }))
   const never = async () => assert.fail('a literal address was looked up')
 
-  it('accepts a name whose addresses are all public, after one resolution of the parsed name', async () => {
+  it('accepts a name with only public addresses, after one resolution of the parsed name', async () => {
     const asked: string[] = []
     const verdict = await checkTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
       asked.push(name)
@@ -398,13 +398,13 @@ describe('judgeTarget', () => {
     ['::ffff:8.8.8.8'],
     ['fe80::1%eth0'],
   ]) {
-    it(`T-SSRF-04 refuses a name that resolves to ${addresses.join(' and ')}`, async () => {
+    it(`T-SSRF-04 rejects a name that resolves to ${addresses.join(' and ')}`, async () => {
       const verdict = await checkTarget(production, 'https://hooks.example/', answering(...addresses))
       assert.deepEqual(verdict, { ok: false, reason: 'must not point to a private or reserved address' })
     })
   }
 
-  it('accepts a name that does not resolve, because delivery judges again', async () => {
+  it('accepts a name that does not resolve, because delivery checks again', async () => {
     const failing = async () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
     assert.equal((await checkTarget(production, 'https://hooks.example/', failing)).ok, true)
     assert.equal((await checkTarget(production, 'https://hooks.example/', answering())).ok, true)
@@ -417,20 +417,20 @@ describe('judgeTarget', () => {
     assert.equal((await judged).ok, true)
   })
 
-  it('looks up neither a refused URL nor a literal address nor localhost', async () => {
+  it('resolves neither a rejected URL nor a literal address nor localhost', async () => {
     assert.equal((await checkTarget(production, 'http://hooks.example/', never)).ok, false)
     assert.equal((await checkTarget(production, 'https://8.8.8.8/', never)).ok, true)
     assert.equal((await checkTarget(production, 'https://localhost./', never)).ok, false)
     assert.equal((await checkTarget(development, 'http://localhost/', never)).ok, true)
   })
 
-  it("T-SSRF-04 resolves with the operating system's resolver by default", async () => {
+  it('T-SSRF-04 uses the operating system’s resolver by default', async () => {
     assert.equal((await checkTarget(production, 'https://does-not-exist.invalid/')).ok, true)
   })
 })
 
 describe('guardedConnect', () => {
-  it('T-SSRF-03 refuses a literal address even when nobody judged the URL', async (t) => {
+  it('T-SSRF-03 rejects a literal address even if the URL was not checked before', async (t) => {
     const dispatcher = new Agent({ connect: ssrfSafeConnect({ policy: plain }) })
     t.after(() => dispatcher.close())
     for (const host of ['127.0.0.1', '127.1', '[::1]', '[::ffff:7f00:1]']) {

@@ -18,7 +18,7 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 const limits = { ...laneLimits, breakAfter: 1_000 }
 
-/** Whether a statement waits for a row that another transaction holds. */
+/** Whether a statement waits for a row lock. */
 const isWaiting = async ({ read }: Database): Promise<boolean> => {
   const { rows } = await sql`
     select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(read)
@@ -26,14 +26,14 @@ const isWaiting = async ({ read }: Database): Promise<boolean> => {
 }
 
 forEachEngine((engine) => {
-  describe('the health of a registration', () => {
+  describe('the health of a webhook', () => {
     let db: Database
     const clock = { now: start }
     const { one, fan, queue } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    /** An endpoint that answers as told; `call` sends one more event after so long, tried once. */
+    /** An endpoint with a given outcome; `call` sends one more event after a delay, with a single attempt. */
     async function endpoint(first: Outcome) {
       let answer = first
       const the = await one(() => answer, { schedule: [0], limits })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       return { ...the, call, answers, told, row: () => the.webhook(the.webhookId) }
     }
 
-    it('says since when it fails, until it succeeds', async () => {
+    it('shows since when it has been failing, until it succeeds', async () => {
       const { call, row } = await endpoint(failed)
       await call(60_000, failed)
       assert.equal((await row()).failingSince, new Date(start).toISOString())
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, revision], [null, 1])
     })
 
-    it('is told to the owner after a day of failing, once until it succeeds, and anew the next time', async () => {
+    it('is reported to the owner after a day of failing, once until it succeeds, and again the next time', async () => {
       const { call, told, row, webhookId } = await endpoint(failed)
       await call(dayMs - 1, failed)
       assert.deepEqual(await told('webhook.failing'), [])
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).status, 'active')
     })
 
-    it('ends it after five days and ten calls without a success: disabled, with the reason, told and audited', async () => {
+    it('disables it after five days and ten failed calls: with the reason, an event and an audit entry', async () => {
       const { call, told, row, webhookId } = await endpoint(failed)
       for (let n = 0; n < 9; n++) await call(hourMs, failed)
       assert.equal((await row()).status, 'active')
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(entry?.details ?? ''), { reason: statusReason })
     })
 
-    it('leaves it alone when fewer than ten calls were made, or one of them succeeded', async () => {
+    it('keeps it active if fewer than ten calls were made, or one of them succeeded', async () => {
       const rare = await endpoint(failed)
       for (let n = 0; n < 8; n++) await rare.call(dayMs, failed)
       assert.equal((await rare.row()).status, 'active')
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await mended.row()).status, 'active')
     })
 
-    it('is not worse for a test that fails, and better for one that succeeds', async () => {
+    it('ignores a test that fails, and counts one that succeeds', async () => {
       const { call, row, owner, webhookId, emit, deliveries, run, answers } = await endpoint(delivered)
       const test = async (outcome: Outcome) => {
         answers(outcome)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).failingSince, null)
     })
 
-    it('is good once a call succeeded, also where another worker records a failure at the same time', async () => {
+    it('is good after a success, even if another worker records a failure at the same time', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
       const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).failingSince, null)
     })
 
-    it('ends it at once when it answers 410, which is told too', async () => {
+    it('disables it at once when it responds with 410, with an event', async () => {
       const { told, row } = await endpoint(gone)
       const { status, statusReason } = await row()
       assert.deepEqual([status, statusReason], ['disabled', 'The endpoint answered 410 Gone'])

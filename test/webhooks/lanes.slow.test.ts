@@ -16,14 +16,14 @@ const now = Date.parse('2026-03-01T12:00:00.000Z')
 const leaseMs = 30_000
 const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 100 }
 
-describe('admit', () => {
-  it('lets four calls be under way, and looks again when one of them ends or lapses', () => {
+describe('grant', () => {
+  it('allows four calls in flight, and checks again when one ends or its lease expires', () => {
     assert.equal(grant(well, now, laneLimits, leaseMs).count, 4)
     const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, laneLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
-  it('lets no more than ten begin in any second, however they come', () => {
+  it('allows at most ten to begin in any second, however they arrive', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
       minLength: 20,
     })
@@ -43,13 +43,13 @@ describe('admit', () => {
     )
   })
 
-  it('looks again when the first of ten is a second old', () => {
+  it('checks again when the first of ten is a second old', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
     const { count, floorMs } = grant({ ...well, recent }, now, laneLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
   })
 
-  it('lets one call find out whether an endpoint that failed ten times is back, after a pause', () => {
+  it('after a pause, allows one call to probe an endpoint that failed ten times', () => {
     const openUntil = new Date(now + 3_000).toISOString()
     const open = { ...well, failures: 10, openUntil }
     assert.deepEqual(grant(open, now, laneLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
@@ -57,21 +57,21 @@ describe('admit', () => {
     assert.equal(grant({ ...open, inFlight: 1 }, now + 3_000, laneLimits, leaseMs).count, 0)
   })
 
-  it('keeps no endpoint closed for longer than the longest pause when the clock is put back', () => {
+  it('blocks no endpoint for longer than the maximum pause when the clock is set back', () => {
     const openUntil = new Date(now + 3_600_000).toISOString()
     const { floorMs } = grant({ ...well, failures: 10, openUntil, recent: [now + 3_600_000] }, now, laneLimits, leaseMs)
     assert.equal(floorMs, now + 60_000)
     assert.equal(grant({ ...well, recent: Array(10).fill(now + 3_600_000) }, now, laneLimits, leaseMs).count, 4)
   })
 
-  it('has no limit of calls a second where it is switched off', () => {
+  it('allows any number of calls a second if that limit is off', () => {
     const limits = { ...laneLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
     assert.deepEqual(grant(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
   })
 })
 
-describe('afterTry', () => {
-  it('counts failures in a row, pauses from the tenth on, twice as long each time up to a minute', () => {
+describe('nextHealth', () => {
+  it('counts consecutive failures, pauses from the tenth on, twice as long each time up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {
       health = nextHealth(health, false, now, laneLimits)
@@ -83,7 +83,7 @@ describe('afterTry', () => {
 })
 
 describe('laneOf', () => {
-  it('is the registration, or the client and the origin of an address that came with a request', () => {
+  it('is the webhook, or the client and the origin of a one-off callback URL', () => {
     assert.equal(laneOf({ webhookId: 'whk_1', url: 'https://a.test/1' }, 'cli'), 'whk_1')
     const lane = (url: string, client: string) => laneOf({ webhookId: null, url }, client)
     assert.equal(lane('https://a.test/1', 'cli'), lane('HTTPS://A.test:443/2?x', 'cli'))
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** So many events for an address that is registered by nobody else. */
+    /** Creates events for an address without a webhook. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, rows }
     }
 
-    /** A sender's calls, each under way until the test ends it. */
+    /** A dispatcher whose calls stay in flight until the test ends them. */
     function holding() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       return { post, held, begun: () => begun }
     }
 
-    it('are four at a time, on two nodes together', async () => {
+    it('are limited to four at a time, over both nodes', async () => {
       await waiting('https://one.test/', 9)
       const { post, held, begun } = holding()
       const nodes = [await start(post), await start(post)]
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
     const iso = (ms: number) => new Date(ms).toISOString()
     const lane = () => db.read.selectFrom('deliveryLanes').selectAll().execute()
 
-    it('are ten in a second, and go on in the next', async () => {
+    it('are limited to ten a second, and continue in the next', async () => {
       const { rows } = await waiting('https://fast.test/', 25)
       let calls = 0
       const node = await start(async () => {
@@ -170,9 +170,9 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    // SQLite has one writer at a time: there nobody else holds anything.
+    // SQLite has a single writer: no other transaction can hold rows there.
     if (engine.name === 'postgres')
-      it('count as begun only when they are: not those that somebody else holds, which are looked for again at once', async () => {
+      it('count as begun only when they are; those locked by another transaction are checked again at once', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('that failed ten times wait while one call at a time finds out, and keep their place in the schedule', async () => {
+    it('wait after ten failures while one call at a time probes, and keep their position in the schedule', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let answer: typeof failed | typeof delivered = failed
       let calls = 0
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
         return answer
       }, options)
       await node.settled()
-      // Four at a time: the tenth failure may have had three beside it.
+      // Four at a time: up to three calls may have run beside the tenth failure.
       assert.ok(calls >= 10 && calls <= 13, String(calls))
       const opened = calls
       const untried = (await rows()).filter(({ attempts }) => attempts === 0)
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('go out while two hundred wait for one that never answers (T-WH-04)', async () => {
+    it('are sent while two hundred wait for an endpoint that never responds (T-WH-04)', async () => {
       clock.now = Date.now()
       await waiting('https://hole.test/', 200)
       const never = new Promise<never>(() => {})
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('of many more endpoints than hands go out by turns', async () => {
+    it('of many more endpoints than slots take turns', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []

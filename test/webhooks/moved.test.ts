@@ -11,14 +11,14 @@ const iso = (ms: number) => new Date(ms).toISOString()
 const elsewhere = 'https://elsewhere.test/'
 
 forEachEngine((engine) => {
-  describe('a webhook whose address is changed', () => {
+  describe('a webhook with a changed address', () => {
     let db: Database
     const clock = { now: start }
     const { one } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    /** A delivery to a registration that moves while its first call is under way, which then ends so. */
+    /** A delivery whose webhook moves during its first call, which then ends with this outcome. */
     async function moving(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
       const answer = async () => {
         if (the.sent.length > 1) return delivered
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
       return the
     }
 
-    it('is tried again at the new one, and no worse for what the old one did', async () => {
+    it('is retried at the new one, and its health is unaffected by the old one', async () => {
       const the = await moving(failed)
       const { status, failingSince } = await the.webhook(the.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is not disabled when the old one answers 410', async () => {
+    it('is not disabled when the old one responds with 410', async () => {
       const the = await moving(gone)
       assert.equal((await the.webhook(the.webhookId)).status, 'active')
       assert.equal((await the.row()).status, 'pending')
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
     })
 
-    it('is called there also with what was added for the old one at the same time', async () => {
+    it('also receives there what was added for the old one at the same time', async () => {
       const the = await one(delivered)
       await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
       const old = { url: 'https://receiver.test/' }
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is not told again what it may no longer be told, though a call that is under way may succeed', async () => {
+    it('is not retried for events that its new scopes exclude, though a call in flight may succeed', async () => {
       const hide = (eventId: string) =>
         db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
       const unsuccessful = await moving(failed, hide)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the lane of a webhook', () => {
+  describe('the endpoint queue of a webhook', () => {
     let db: Database
     const clock = { now: start }
     const { one } = dispatching(engine, clock, (opened) => {
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       ['is enabled again', 'disabled', { status: 'active' }],
       ['has another address', 'active', { callbackUrl: elsewhere }],
     ] as const) {
-      it(`is closed no longer once the webhook ${what}, and looks for what waits`, async () => {
+      it(`is open again once the webhook ${what}, and checks what waits`, async () => {
         const the = await one(delivered)
         const closed = { failures: 15, openUntil: iso(start + 60_000), dueAt: iso(start + 60_000) }
         await db.write(async (tx) => {
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stays closed when something else of the webhook is changed', async () => {
+    it('stays closed when another field of the webhook is changed', async () => {
       const the = await one(delivered)
       const closed = { failures: 15, openUntil: iso(start + 60_000) }
       await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())

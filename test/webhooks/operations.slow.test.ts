@@ -10,7 +10,7 @@ import { eventually } from '../support/service.ts'
 type Json = ReturnType<typeof JSON.parse>
 
 forEachEngine((engine) => {
-  describe('webhooks, as they are sent', { timeout: 60_000 }, () => {
+  describe('webhook operations', { timeout: 60_000 }, () => {
     const service = hooksOn(engine)
     let bearer: string
     let owners = 0
@@ -37,13 +37,13 @@ forEachEngine((engine) => {
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code], answer.body)
       return answer.json()
     }
-    /** A delivery as soon as nothing more is tried. */
+    /** A delivery once it has no further attempts. */
     const ended = (webhookId: string, id: string): Promise<Json> =>
       eventually('a delivery ends', async () => {
         const delivery = (await call('GET', `/api/webhooks/${webhookId}/deliveries/${id}`)).json()
         return delivery.status !== 'pending' && delivery
       })
-    /** What the registration was told of, as soon as it is so much and all of it has ended. */
+    /** The webhook's log once it has this many deliveries and all have ended. */
     const log = (webhookId: string, count = 1): Promise<Json[]> =>
       eventually(`${count} deliveries`, async () => {
         const found = (await call('GET', `/api/webhooks/${webhookId}/deliveries`)).json()
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     const product = async () => (await call('POST', '/products', { name: 'Lamp', price: 1 })).json()
 
     describe('POST /api/webhooks/{id}/test', () => {
-      it('202 with the delivery: signed, to this one alone, and in the log as a test', async () => {
+      it('202 with the delivery: signed, sent only to this webhook, and marked as a test in the log', async () => {
         const [mine, other] = [await service.receiver(), await service.receiver()]
         const { id, secret } = await made(mine.url)
         await made(other.url, { event: '*' })
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
         assert.equal(other.calls.length, 0)
       })
 
-      it('202 even while it is paused, and one try only, whatever comes of it', async () => {
+      it('202 even while paused, with a single attempt whatever its outcome', async () => {
         const { url, calls, ...receiver } = Object.assign(await service.receiver(), { status: () => 500 })
         assert.ok(receiver.called)
         const { id } = await made(url)
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
         assert.equal(calls.length, 2)
       })
 
-      it('202 with the example of another event, in the style of the registration', async () => {
+      it('202 with the example of another event type, in the webhook’s payload style', async () => {
         const { url, calls } = await service.receiver()
         const { id, secret } = await made(url, { payloadStyle: 'envelope' })
         await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
         assert.ok(isSigned(secret, calls[0]!))
       })
 
-      it('422 for an event that there is not, 404 for a webhook that there is not', async () => {
+      it('422 for an unknown event type, 404 for an unknown webhook', async () => {
         const { id } = await made('http://127.0.0.1:9/')
         await refused(422, 'VALIDATION_ERROR', 'POST', `/api/webhooks/${id}/test`, { event: 'user.*' })
         await refused(400, 'INVALID_INPUT', 'POST', `/api/webhooks/${id}/test`, { event: 7 })
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
         return calls.at(-1)
       }
 
-      it('200 with a new secret, shown once; both sign for 24 hours, then the new one alone (T-WH-02)', async () => {
+      it('200 with a new secret, shown once; both sign for 24 hours, then only the new one (T-WH-02)', async () => {
         const receiver = await service.receiver()
         const { id, secret: old } = await made(receiver.url)
         const answer = await call('POST', `/api/webhooks/${id}/rotate-secret`)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
         assert.deepEqual([isSigned(secret, sent), isSigned(old, sent)], [true, false])
       })
 
-      it('200 with immediate: what has leaked signs nothing more', async () => {
+      it('200 with immediate: the leaked secret stops signing', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await made(receiver.url)
         const { secret: second } = await post(`/api/webhooks/${id}/rotate-secret`, {}, 200)
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('409 while the one before still signs, which is kept; 200 once its time is over; none is readable at rest', async () => {
+      it('409 while the previous one still signs, which stays valid; 200 after that; none is readable at rest', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await made(receiver.url)
         const place = `/api/webhooks/${id}/rotate-secret`
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
         assert.ok([first, second, third].every((one) => !rows.includes(one)))
       })
 
-      it('412 when the tag is outdated; 404 for a webhook that there is not', async () => {
+      it('412 when the tag is outdated; 404 for an unknown webhook', async () => {
         const { id } = await made('http://127.0.0.1:9/')
         const place = `/api/webhooks/${id}/rotate-secret`
         await refused(412, 'PRECONDITION_FAILED', 'POST', place, {}, { 'if-match': '"2"' })
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/deliveries/{deliveryId}/redeliver', () => {
-      it('202: the same id and bytes, new tries, and attempts that are counted on', async () => {
+      it('202: the same id and bytes, a new schedule, and attempts that continue counting', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n <= 3 ? 503 : 204) })
         const { id } = await made(receiver.url, { event: 'product.created' })
         await product()
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 of what was delivered, and of a test while paused; 409 WEBHOOK_NOT_ACTIVE of anything else', async () => {
+      it('202 for a delivered one, and for a test while paused; 409 WEBHOOK_NOT_ACTIVE for any other', async () => {
         const receiver = await service.receiver()
         const { id } = await made(receiver.url, { event: 'product.created' })
         await product()
@@ -251,7 +251,7 @@ forEachEngine((engine) => {
         assert.match(detail, /paused/)
       })
 
-      it('404 for a delivery of another webhook and for ids of no form of ours (T-WH-07)', async () => {
+      it('404 for a delivery of another webhook and for malformed ids (T-WH-07)', async () => {
         const { url } = await service.receiver()
         const [one, other] = [await made(url), await made(`${url}/2`)]
         const { id } = await post(`/api/webhooks/${one.id}/test`)
@@ -268,13 +268,13 @@ forEachEngine((engine) => {
       })
     })
 
-    it('a pending delivery that is sent again goes on once, not twice', async () => {
+    it('redelivering a pending delivery sends it once, not twice', async () => {
       const receiver = Object.assign(await service.receiver(), { status: () => 500 })
       const { id } = await made(receiver.url, { event: 'product.created' })
       await product()
       await receiver.called(1)
       const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
-      // Wherever the first two tries are by now, at most two more follow.
+      // Wherever the first two attempts are by now, at most two more follow.
       await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
       const { attempts, status } = await ended(id, deliveryId)
       assert.equal(status, 'failed')
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      it('202 with a count: what was made in that time is sent again, once each', async () => {
+      it('202 with a count: deliveries of that range are sent again, once each', async () => {
         const receiver = await service.receiver()
         const { id } = await made(receiver.url, { event: 'product.*' })
         const lamp = await product()
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('a paused webhook is not called, an active one is again', async () => {
+      it('a paused webhook is not called, and is called once active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
         const { id } = await made(receiver.url, { event: 'product.created' })
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
         await receiver.called(1)
       })
 
-      it('a webhook that was disabled shows why until it is enabled, and is in health then', async () => {
+      it('a disabled webhook shows the reason until it is enabled, and is healthy then', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
         const { id } = await made(receiver.url, { event: 'product.created' })
         await product()
@@ -358,7 +358,7 @@ forEachEngine((engine) => {
         await db.write((tx) => announceWebhook(tx, { queue, random: randomBytes }, row, news, new Date().toISOString()))
       }
 
-      it('are told to the owner’s other webhooks, never to the one they are about, and to nobody else', async () => {
+      it('are sent to the owner’s other webhooks, never to the one they are about, and to no other owner', async () => {
         const [about, all, exact, strange] = await Promise.all(Array.from({ length: 4 }, () => service.receiver()))
         const { id } = await made(about!.url, { event: '*' })
         const { secret } = await made(all!.url, { event: '*' })

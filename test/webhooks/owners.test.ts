@@ -12,7 +12,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('owns its deliveries, whoever caused the event and whatever becomes of the registration (T-API-01)', async () => {
+    it('owns its deliveries, whoever caused the event, even after the webhook is deleted (T-API-01)', async () => {
       const the = await one(outcomes.delivered)
       const causer = newOwner()
       const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
     })
 
-    /** Somebody who logged in with a client. */
+    /** A user who logged in with a client. */
     async function person() {
       const key = `u${++people}@example.com`
       const user = { name: key, nameKey: key, email: key, emailKey: key, address: null, phone: null, revision: 1 }
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
     }
     let people = 0
 
-    it('who is a user that was deleted hears nothing more: of own events, of those for everybody, of what waits', async () => {
+    it('receives nothing after deletion as a user: own events, public ones, or waiting deliveries', async () => {
       const the = await one(outcomes.delivered)
       const { owner, remove } = await person()
       const other = await person()
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
-    it('who is a client by itself is none of the users, whatever its id is', async () => {
+    it('is not mistaken for a user if it is a client, whatever its id', async () => {
       const the = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
       const { id } = await the.subscribe(owner, 'https://client.test/')

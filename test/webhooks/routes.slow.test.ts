@@ -26,13 +26,13 @@ interface As {
 }
 
 forEachEngine((engine) => {
-  describe('webhook registrations', () => {
+  describe('webhook registration', () => {
     let db: Database
     let app: FastifyInstance
     let nowMs = start
     const left: unknown[] = []
 
-    /** The plugins between a stub of the caller and a stub of the error policy; keeps what handlers leave. */
+    /** The plugins between stubs of authentication and of the error policy; records what handlers return. */
     async function appWith(options: Partial<WebhooksOptions> = {}): Promise<FastifyInstance> {
       const made = Fastify()
       made.decorateRequest('caller', null)
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       const given = {
         events: reportEvents,
         db,
-        // Nothing is sent here.
+        // No calls are made here.
         queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
         sealer: seal,
         policy,
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     }
 
     describe('POST /api/webhooks', () => {
-      it('409 for the thousand and first of an owner, until another one is deleted', async () => {
+      it('409 for an owner’s thousand and first, until another one is deleted', async () => {
         const who = someone()
         const ids: string[] = []
         for (let batch = 0; batch < 10; batch++) {
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
         assert.equal((await post(fresh(), who)).statusCode, 201)
       })
 
-      it('201 with Location, the registration and its secret', async () => {
+      it('201 with Location, the webhook and its secret', async () => {
         const body = fresh({ description: ' Ours ', headers: { Authorization: 'Bearer x' }, payloadStyle: 'envelope' })
         const response = await post(body)
         assert.equal(response.statusCode, 201)
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
         })
       })
 
-      it('201 with what the contract names and nothing unasked for', async () => {
+      it('201 with the documented members and no others', async () => {
         const body = fresh()
         const { id, secret, createdAt, ...rest } = (await post({ ...body, id: 'whk_mine', status: 'paused' })).json()
         assert.notEqual(id, 'whk_mine')
@@ -135,12 +135,12 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { ...body, payloadStyle: 'plain', status: 'active' })
       })
 
-      it('201 with a Location under the version that was called', async () => {
+      it('201 with a Location under the requested version', async () => {
         const response = await app.inject({ method: 'POST', url: '/v1/api/webhooks', payload: fresh() })
         assert.equal(response.headers.location, `/v1/api/webhooks/${response.json().id}`)
       })
 
-      it('keeps neither the secret nor the static headers readable at rest', async () => {
+      it('stores neither the secret nor the static headers readable at rest', async () => {
         const { id, secret } = (await post(fresh({ headers: { Authorization: 'Bearer visible' } }))).json()
         const row = await db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
         assert.ok(!JSON.stringify(row).includes(secret) && !JSON.stringify(row).includes('visible'))
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('400 for what is missing or of another type', async () => {
+      it('400 for a missing member or a wrong type', async () => {
         const missing = await post({ event: '*' })
         assert.deepEqual([missing.statusCode, missing.json().code], [400, 'MISSING_REQUIRED_FIELD'])
         for (const wrong of [fresh({ event: 7 }), fresh({ headers: [] }), fresh({ payloadStyle: 1 }), []]) {
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('422 naming every broken rule at once', async () => {
+      it('422 naming every violation at once', async () => {
         const headers = { 'webhook-id': '1', 'a b': '1', 'a/b~': '1', ok: 'a\nb' }
         const bad = { event: 'x', callbackUrl: 'nowhere', description: 'a\nb', headers, payloadStyle: 'x' }
         const { code, errors } = (await post(bad)).json()
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('422 for what is too long or too many', async () => {
+      it('422 for values that are too long or too many', async () => {
         const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`x-${n}`, '1']))
         for (const more of [
           { description: 'x'.repeat(501) },
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
         assert.equal((await post(fresh(), {}, inside)).json().code, 'CALLBACK_URL_BLOCKED')
       })
 
-      it('409 for the same event and address of the same owner, and for nobody else', async () => {
+      it('409 for the same event and address of the same owner, but not of another', async () => {
         const body = fresh()
         assert.equal((await post(body)).statusCode, 201)
         const again = await post(body)
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}', () => {
-      it('200 without the secret, with a revision left for the validators', async () => {
+      it('200 without the secret, with the revision for the validators', async () => {
         const { secret, ...created } = (await post(fresh({ headers: { 'X-A': '1' } }))).json()
         left.length = 0
         const response = await get(`/api/webhooks/${created.id}`)
@@ -262,15 +262,15 @@ forEachEngine((engine) => {
         assert.equal((await get(`/api/webhooks/${id}`)).statusCode, 200)
       })
 
-      it('404 for ids of no form of ours', async () => {
+      it('404 for malformed ids', async () => {
         for (const id of ['x', '%00', 'whk_%00', `whk_${'x'.repeat(90)}`, "'--", '__proto__']) {
           assert.equal((await get(`/api/webhooks/${id}`)).statusCode, 404)
         }
       })
 
-      it('200 for an administrator, who sees the owner, which nobody else does, not even the owner', async () => {
+      it('200 for an administrator, who sees the owner, which others do not, not even the owner', async () => {
         const owner = { client: 'cli_app', subject: '42' }
-        // The newest of all that the suite registers.
+        // The newest webhook of the suite.
         nowMs = start + 3_600_000
         const { id } = (await post(fresh(), owner)).json()
         const admin = { client: 'cli_root', scopes: ['admin'] }
@@ -305,7 +305,7 @@ forEachEngine((engine) => {
         assert.ok(!response.body.includes('secret'))
       })
 
-      it('200 in pages that follow each other forth and back', async () => {
+      it('200 in pages that follow each other forwards and backwards', async () => {
         const me = someone()
         for (let n = 0; n < 5; n += 1) await post(fresh(), me)
         const all = (await get('/api/webhooks', me)).json()
@@ -331,7 +331,7 @@ forEachEngine((engine) => {
         assert.equal((await get(rel(first.headers.link, 'next')!, me)).body, JSON.stringify(pages[1]))
       })
 
-      it('400 for a limit or a cursor of no form of ours', async () => {
+      it('400 for a malformed limit or cursor', async () => {
         for (const query of ['limit=0', 'limit=x', 'cursor=x', 'cursor=W10']) {
           const response = await get(`/api/webhooks?${query}`)
           assert.deepEqual([response.statusCode, response.json().code], [400, 'INVALID_INPUT'])
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
         assert.equal((await drop(id, {}, { 'if-match': '"1"' })).statusCode, 204)
       })
 
-      it('428 without a tag where one is required', async () => {
+      it('428 without a tag if one is required', async () => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
       })
     })
 
-    /** A delivery that was tried once without success. */
+    /** A delivery with one failed attempt. */
     async function addDelivery(webhookId: string, id: string, createdAt: string): Promise<void> {
       const eventId = `msg_${id}`
       const event = { ownerClient: 'cli_a', ownerSubject: 'cli_a', body: '{}', callbackUrl: null, createdAt }
@@ -417,12 +417,12 @@ forEachEngine((engine) => {
     }
 
     describe('GET /api/webhooks/{id}/deliveries', () => {
-      it('200 with an empty list for a new one', async () => {
+      it('200 with an empty list for a new webhook', async () => {
         const { id } = (await post(fresh())).json()
         assert.deepEqual((await get(`/api/webhooks/${id}/deliveries`)).json(), [])
       })
 
-      it('200 newest first, each with its tries, at most as many as asked for', async () => {
+      it('200 newest first, each with its attempts, at most as many as requested', async () => {
         const { id } = (await post(fresh())).json()
         const instants = ['2026-03-01T12:00:01.000Z', '2026-03-01T12:00:03.000Z', '2026-03-01T12:00:02.000Z']
         for (const [n, instant] of instants.entries()) await addDelivery(id, `dlv_${n}`, instant)
@@ -465,7 +465,7 @@ forEachEngine((engine) => {
         assert.notEqual((await get('/api/webhooks/secret', { ...me, subject: '7' })).json().secret, secret)
       })
 
-      it('is made once, however many ask at once', async () => {
+      it('is created once, however many concurrent requests', async () => {
         const owner = { ownerClient: 'cli_race', ownerSubject: 'cli_race' }
         const asked = Array.from({ length: 20 }, () => accountSecret(db, seal, owner, () => nowMs, randomBytes))
         assert.equal(new Set(await Promise.all(asked)).size, 1)
@@ -482,7 +482,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('the key is made once, however many processes start together', async () => {
+      it('the key is created once, however many processes start together', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

@@ -47,7 +47,7 @@ function sending(t: TestContext, options: Partial<SenderOptions> = {}) {
     made.post({ url, headers, body, ...more })
 }
 
-// undici takes a connection back one turn of the event loop after its answer was read.
+// undici reuses a connection only one event loop turn after its response was read.
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function received(request: IncomingMessage): Promise<Buffer> {
@@ -60,7 +60,7 @@ const answering =
     request.resume().on('end', () => response.writeHead(status, sent).end(text))
   }
 
-describe('post: what is sent', () => {
+describe('post: the request', () => {
   it('T-WH-03 the bytes as given, with the given headers and the host of the URL', async (t) => {
     const seen: { request: IncomingMessage; bytes: Buffer }[] = []
     const { port, origin } = await receiver(t, async (request, response) => {
@@ -76,7 +76,7 @@ describe('post: what is sent', () => {
     assert.equal(request.headers['content-length'], String(body.length))
   })
 
-  it("T-SSRF-07 an endpoint's static headers change neither the host nor the framing", async (t) => {
+  it('T-SSRF-07 an endpoint’s static headers change neither the host nor the framing', async (t) => {
     const seen: IncomingMessage[] = []
     const { port, origin } = await receiver(t, (request, response) => {
       seen.push(request.resume())
@@ -95,7 +95,7 @@ describe('post: what is sent', () => {
     assert.deepEqual([host, length, mine, expect], [`127.0.0.1:${port}`, String(body.length), 'kept', undefined])
   })
 
-  it('a kept connection serves the next call to the same endpoint', async (t) => {
+  it('a keep-alive connection serves the next call to the same endpoint', async (t) => {
     const server = await receiver(t, answering(200))
     const post = sending(t)
     for (let n = 0; n < 5; n += 1) {
@@ -105,7 +105,7 @@ describe('post: what is sent', () => {
     assert.equal(server.connections(), 1)
   })
 
-  it('no environment proxy is asked', async (t) => {
+  it('ignores proxy settings of the environment', async (t) => {
     const proxy = await receiver(t, answering(200))
     const server = await receiver(t, answering(200))
     for (const name of ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'NODE_USE_ENV_PROXY']) {
@@ -186,7 +186,7 @@ describe('post: Retry-After', () => {
     ['Mon, 01 Mar 2027 12:00:00 GMT', 86_400],
     ['Sun, 99 Mar 2026 12:01:00 GMT', null],
   ]
-  it(`T-WH-05 seconds or date, at most a day, null when garbage, negative or past (${table.length} values)`, async (t) => {
+  it(`T-WH-05 seconds or date, at most a day, null when malformed, negative or past (${table.length} values)`, async (t) => {
     const { origin } = await receiver(t, (request, response) => {
       const [header] = table[Number(request.url!.slice(1))]!
       request.resume().on('end', () => response.writeHead(503, { 'retry-after': header }).end())
@@ -198,7 +198,7 @@ describe('post: Retry-After', () => {
   })
 })
 
-describe('post: hostile answers', () => {
+describe('post: hostile responses', () => {
   it('T-SSRF-09 a body that hangs ends the call at its time limit, undelivered', async (t) => {
     const { origin } = await receiver(t, (_request, response) => response.writeHead(200).write('begun'))
     const result = await sending(t)(origin, { timeoutMs: 200 })
@@ -207,7 +207,7 @@ describe('post: hostile answers', () => {
     assert.ok(result.durationMs >= 190 && result.durationMs < 1000, String(result.durationMs))
   })
 
-  it("T-SSRF-09 silence after the request ends at the sender's own time limit", async (t) => {
+  it('T-SSRF-09 silence after the request ends at the sender’s own time limit', async (t) => {
     const { origin } = await receiverTcp(t, () => {})
     const { status, error, delivered } = await sending(t, { timeoutMs: 150 })(origin)
     assert.deepEqual([status, error, delivered], [null, 'timeout', false])
@@ -242,7 +242,7 @@ describe('post: hostile answers', () => {
     assert.ok(written < 8 * 1024 * 1024, `${written} bytes left the receiver`)
   })
 
-  it('T-SSRF-09 a compressed body is kept as it came, not decompressed', async (t) => {
+  it('T-SSRF-09 a compressed body is stored as received, not decompressed', async (t) => {
     const bomb = gzipSync(Buffer.alloc(10_000_000, 'a'))
     const { origin } = await receiver(t, answering(200, { 'content-encoding': 'gzip' }, bomb))
     const result = await sending(t)(origin)
@@ -252,7 +252,7 @@ describe('post: hostile answers', () => {
     assert.ok(!result.responseStart!.includes('aaaa'))
   })
 
-  it('keeps text without NUL, with replacements, and without the character the cut split', async (t) => {
+  it('stores text without NUL, with replacement characters, and without a character split by the cut', async (t) => {
     const bodies = [
       Buffer.from('a\0b\0'),
       Buffer.from([0x61, 0xff, 0x62]),
@@ -271,14 +271,14 @@ describe('post: hostile answers', () => {
     ['headers beyond 16 KiB', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(70_000)}\r\n\r\n`],
     ['two different lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
   ] as const) {
-    it(`T-SSRF-09 an answer that is ${title} is an invalid response`, async (t) => {
+    it(`T-SSRF-09 a response that is ${title} is an invalid response`, async (t) => {
       const { origin } = await receiverTcp(t, (socket) => socket.once('data', () => socket.end(answer)))
       const result = await sending(t)(origin)
       assert.deepEqual([result.delivered, result.error], [false, 'invalid response'])
     })
   }
 
-  it('a connection reset before or within the answer is a failure of that class', async (t) => {
+  it('a connection reset before or during the response is a failure of that class', async (t) => {
     const early = await receiverTcp(t, (socket) => socket.once('data', () => socket.resetAndDestroy()))
     const ended = await receiverTcp(t, (socket) => socket.once('data', () => socket.end()))
     const within = await receiverTcp(t, (socket) =>
@@ -295,7 +295,7 @@ describe('post: hostile answers', () => {
     }
   })
 
-  it('T-SSRF-08 a closed port is unreachable, to a tenth of a second', async (t) => {
+  it('T-SSRF-08 a closed port is unreachable, rounded to a tenth of a second', async (t) => {
     const free = createTcpServer().listen(0, '127.0.0.1')
     await once(free, 'listening')
     const { port } = free.address() as AddressInfo
@@ -328,7 +328,7 @@ describe('post: hostile answers', () => {
     assert.ok(durationMs < 1900)
   })
 
-  it('never throws: impossible headers and a closed sender are outcomes too', async () => {
+  it('never throws: impossible headers and a closed sender are outcomes, too', async () => {
     const made = sender({ policy: open, timeoutMs: 1000, now: Date.now })
     const url = 'http://127.0.0.1:9/'
     assert.equal((await made.post({ url, headers: { 'bad name': 'x' }, body })).error, 'invalid request')
@@ -337,7 +337,7 @@ describe('post: hostile answers', () => {
     assert.equal((await made.post({ url, headers, body })).error, 'sender closed')
   })
 
-  it('measures with the clock it was given, never below zero', async (t) => {
+  it('measures with the given clock, never below zero', async (t) => {
     const { origin } = await receiver(t, answering(200))
     const clock = [5000, 5250, 9000, 8000]
     const post = sending(t, { now: () => clock.shift()! })
@@ -360,7 +360,7 @@ describe('post: blocked before any packet', () => {
     'not a url',
   ]
 
-  it('T-SSRF-03 literal loopback in every spelling makes no connection', async (t) => {
+  it('T-SSRF-03 literal loopback in any notation makes no connection', async (t) => {
     const canary = await receiver(t, answering(200))
     const post = sending(t, { policy: shut })
     for (const url of loopback(canary.port)) {
@@ -398,7 +398,7 @@ describe('post: blocked before any packet', () => {
     ['2606:4700::1', '::ffff:127.0.0.1'],
     ['junk'],
   ]) {
-    it(`T-SSRF-04 one address not allowed refuses the whole name: ${addresses.join(', ')}`, async (t) => {
+    it(`T-SSRF-04 one disallowed address blocks the whole name: ${addresses.join(', ')}`, async (t) => {
       const canary = await receiver(t, answering(200))
       const post = sending(t, { policy: shut, lookup: async () => addresses.map((address) => ({ address })) })
       assert.equal((await post(`http://mixed.test:${canary.port}/`)).blocked, true)
@@ -421,7 +421,7 @@ describe('post: blocked before any packet', () => {
     assert.equal(answers.length, 2)
   })
 
-  it('T-SSRF-04 a vetted address that does not answer gives way to the next vetted one', async (t) => {
+  it('T-SSRF-04 falls back to the next vetted address if one does not respond', async (t) => {
     const server = await receiver(t, answering(200))
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
     const post = sending(t, { policy, lookup: async () => [{ address: '::1' }, { address: '127.0.0.1' }] })
@@ -448,7 +448,7 @@ describe('post over TLS', () => {
     return { seen, ...(await listening(t, server)) }
   }
 
-  it('T-SSRF-04 a pinned address is verified under the name, over HTTP/1.1 though HTTP/2 is offered', async (t) => {
+  it('T-SSRF-04 verifies a pinned address under the name, over HTTP/1.1 although HTTP/2 is offered', async (t) => {
     const server = await secure(t)
     const post = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
     const result = await post(`https://receiver.test:${server.port}/`)
@@ -456,7 +456,7 @@ describe('post over TLS', () => {
     assert.deepEqual(server.seen, [{ servername: 'receiver.test', alpn: 'http/1.1' }])
   })
 
-  it('a literal address is verified as such', async (t) => {
+  it('verifies a literal address as such', async (t) => {
     const server = await secure(t)
     const post = sending(t, { ca: [readFileSync(certificates.authorityFile, 'utf8')] })
     assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)

@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
-    /** A webhook for which so many wait, one in ten of them for whoever has a scope that its owner's token has not. */
+    /** A webhook with waiting deliveries; one in ten requires a scope that its owner's token lacks. */
     const waiting = async () => {
       const take = steps(db, { enqueue })
       const owner = newOwner()
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       }
       return { ...take, owner, id, count, claim }
     }
-    /** Does the work of the jobs that were added. */
+    /** Runs the pending jobs. */
     const workOff = async () => {
       const work = settleRest({ db, now: Date.now })
       const { signal } = new AbortController()
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is paused at once: a few end with it, the rest in steps, and what is claimed before is not sent', async () => {
+    it('is paused at once: a few end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'failed'), many - claimed.length)
     })
 
-    it('sends nothing of what waited when it is enabled again before all of that has ended', async () => {
+    it('sends none of the waiting ones if it is enabled again before all of them have ended', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       await the.change(the.owner, the.id, { status: 'active' })
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'pending'), claimed.length)
     })
 
-    it('calls only its new address, and there only what it may be told', async () => {
+    it('calls only its new address, and only with events its scopes cover', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { callbackUrl: there })
       assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
@@ -103,14 +103,14 @@ forEachEngine((engine) => {
       await workOff()
       assert.equal(await the.count('url', here), (await the.count('status', 'failed')) + (await leftBehind(the.id)))
     })
-    /** Claimed before they were moved: a claim goes by the registration, whatever the row says. */
+    /** Claimed before they were moved: a claim uses the webhook's address, not the row's. */
     const leftBehind = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
       const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')
       return (await rows.execute()).length
     }
 
-    it('is deleted at once: a few end with it, the rest in steps, and what is claimed before is not sent', async () => {
+    it('is deleted at once: a few end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
       const the = await waiting()
       await the.unsubscribe(the.owner, the.id)
       assert.equal(await the.count('status', 'failed'), settledAtOnce)

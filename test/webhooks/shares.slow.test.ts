@@ -24,7 +24,7 @@ describe('share', () => {
   const owners = fc.constantFrom(...names)
   const wishes = fc.array(fc.tuple(owners, fc.nat(700)), { maxLength: 6 })
 
-  it('is max-min: nobody gets a slot as the holder of more while another one wants more', () => {
+  it('is max-min: the owner with the fewest calls always gets the next slot', () => {
     const underWay = fc.array(owners, { maxLength: 200 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -45,7 +45,7 @@ describe('share', () => {
     )
   })
 
-  it('never gives more than there is, and never takes the last slot for an owner that holds another', () => {
+  it('never gives more than there is, and never takes the last slot for an owner that occupies another', () => {
     const underWay = fc.array(fc.record({ owner: owners, rank }), { maxLength: 100 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -59,7 +59,7 @@ describe('share', () => {
     )
   })
 
-  it('leaves a slot to whoever comes next, with few owners and with many', () => {
+  it('leaves a slot for the next owner, with few owners and with many', () => {
     for (const owners of [1, 2, 4, 20, 100, 255]) {
       const wanted = new Map(Array.from({ length: owners }, (_, n) => [`owner ${n}`, 1_000]))
       const { granted, left } = share(slotsOf(512, []), 0, wanted)
@@ -80,7 +80,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives calls to failing endpoints half of the slots at most, and with unknown ones three quarters, whoever owns them', () => {
+  it('gives failing endpoints at most half of the slots, with untried ones three quarters, whoever owns them', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)
@@ -91,7 +91,7 @@ describe('share', () => {
     assert.equal(roomFor(unknown.left, 0), 128)
   })
 
-  it('leaves some slots to failing and unknown endpoints however many answer', () => {
+  it('leaves some slots to failing and untried endpoints however many respond', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const { left } = share(slotsOf(512, []), 0, many)
     assert.deepEqual([roomFor(left, 0), roomFor(left, 1), roomFor(left, 2)], [0, 32, 64])
@@ -99,7 +99,7 @@ describe('share', () => {
 })
 
 describe('the time limit of a call', () => {
-  it('is shorter once the endpoint failed ten times, but for every fourth call', () => {
+  it('is shorter after ten failures, except for every fourth call', () => {
     const of = (failures: number) => shortLimitMs({ failures }, laneLimits)
     assert.deepEqual([0, 9, 10, 11, 12, 13, 14].map(of), [null, null, 5_000, 5_000, 5_000, null, 5_000])
   })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
     })
     const never = new Promise<never>(() => {})
 
-    /** An owner with so many endpoints, of which each has one delivery waiting. */
+    /** An owner with this many endpoints, each with one waiting delivery. */
     async function waitingFor(host: string, endpoints: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
         await tx.insertInto('deliveryOwners').columns(['owner', 'rank', 'dueAt']).expression(due).execute()
       })
 
-    /** Claims until nothing more is to be had; none of the calls ends. */
+    /** Claims until nothing more is available; none of the calls ends. */
     async function claimAll(hands: number, flying: Due[] = []): Promise<Due[]> {
       for (;;) {
         const slots = slotsOf(hands, flying)
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('are left to a healthy endpoint of another owner while four owners have dead ones for all of them', async () => {
+    it('are left for a healthy endpoint of another owner while four owners have enough dead ones for all', async () => {
       for (let n = 0; n < 4; n++) await waitingFor(`dead-${n}.test`, 12)
       const begun: string[] = []
       const node = await start(
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       await node.stop(0)
     })
 
-    it('are left to an endpoint that answers while more owners than slots have dead ones that were never called', async () => {
+    it('are left for a responding endpoint while more owners than slots have dead ones never called before', async () => {
       const healthy = await waitingFor('answers.test', 1)
       const first = await start(async () => delivered)
       await first.settled()
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are taken by failing endpoints to the half at most, however many there are and whoever owns them', async () => {
+    it('are occupied by failing endpoints at most to half, however many there are and whoever owns them', async () => {
       for (let n = 0; n < 30; n++) await waitingFor(`failing-${n}.test`, 3)
       await setRank(2, 1)
       const flying = await claimAll(32)
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('go to the owner with the fewest calls when one of them becomes free', async () => {
+    it('go to the owner with the fewest calls when one is freed', async () => {
       const large = await waitingFor('large.test', 40)
       const flying = await claimAll(16)
       const small = await waitingFor('small.test', 3)
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are claimed in one look although a thousand lanes of an owner without a share are due before', async () => {
+    it('are claimed in one pass although a thousand queues of an owner without a share are due before', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
       assert.ok(second.length > 0 && first.length === second.length)
     })
 
-    it('are held for five seconds by an endpoint that failed ten times, not for fifteen', async () => {
+    it('are occupied for five seconds by an endpoint that failed ten times, not for fifteen', async () => {
       const the = await waitingFor('gone.test', 1)
       const limits: (number | undefined)[] = []
       const node = await start(
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('find lanes again that an earlier release made due, once they are overdue for a minute', async () => {
+    it('find queues again that an earlier release made due, once they are overdue for a minute', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('need no rows of owners that have nothing to send', async () => {
+    it('need no rows for owners that have nothing to send', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 1)
     })
 
-    it('call a real endpoint while four owners wait for sockets that say nothing', async (t) => {
+    it('call a real endpoint while four owners wait for sockets that never respond', async (t) => {
       clock.now = Date.now()
       const sockets = new Set<Socket>()
       const hole = createServer((socket) => void sockets.add(socket.on('error', () => {})))

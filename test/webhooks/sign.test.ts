@@ -28,7 +28,7 @@ function flipped(bytes: Buffer, bit: number): Buffer {
 }
 
 describe('webhook secrets', () => {
-  it('are whsec_ and the base64 of exactly the 32 bytes drawn', () => {
+  it('are whsec_ and the base64 of exactly the 32 random bytes', () => {
     const drawn: number[] = []
     const secret = newSecret((size) => {
       drawn.push(size)
@@ -43,7 +43,7 @@ describe('webhook secrets', () => {
   })
 
   for (const bad of ['', 'whsec_', 'whsec_c2hvcnQ=', randomBytes(32).toString('base64'), 'WHSEC_AAAA']) {
-    it(`sign nothing when malformed: ${JSON.stringify(bad.slice(0, 14))}`, () => {
+    it(`do not sign when malformed: ${JSON.stringify(bad.slice(0, 14))}`, () => {
       assert.throws(() => signature({ secrets: [bad] }, message), TypeError)
     })
   }
@@ -98,7 +98,7 @@ describe('webhook-signature, v1', () => {
     assert.ok(reads(next, message, both))
   })
 
-  it('T-WH-03 covers the bytes as they are, valid UTF-8 or not', () => {
+  it('T-WH-03 covers the bytes unchanged, valid UTF-8 or not', () => {
     const signed = (bytes: Buffer) => signature({ secrets: [secret] }, { ...message, body: bytes })
     assert.notEqual(signed(Buffer.from([0xff])), signed(Buffer.from([0xfe])))
     assert.equal(signed(Buffer.from([0xff, 0])), signed(Buffer.from([0xff, 0])))
@@ -112,7 +112,7 @@ describe('webhook-signature, v1a', () => {
   const content = Buffer.concat([Buffer.from(`msg_1.${timestampSeconds}.`), body])
   const ed25519 = Buffer.from(parts[1]!.replace('v1a,', ''), 'base64')
 
-  it('T-WH-01 stands beside v1 and is verified with the public key', () => {
+  it('T-WH-01 accompanies v1 and is verified with the public key', () => {
     assert.deepEqual(
       parts.map((part) => part.split(',')[0]),
       ['v1', 'v1a'],
@@ -126,7 +126,7 @@ describe('webhook-signature, v1a', () => {
     assert.equal(bits.filter((bit) => verify(null, flipped(content, bit), publicKey, ed25519)).length, 0)
   })
 
-  it('T-WH-02 has one part per key during a rotation, without any secret too', () => {
+  it('T-WH-02 has one part per key during a rotation, even without any secret', () => {
     const next = generateKeyPairSync('ed25519')
     const rotated = signature({ secrets: [], privateKeys: [privateKey, next.privateKey] }, message).split(' ')
     const verifies = rotated.map((part, n) =>

@@ -12,7 +12,7 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const secondsAfterStart = (instant: string | null) => (Date.parse(instant ?? '') - start) / 1_000
 
 forEachEngine((engine) => {
-  describe('one try of a delivery', () => {
+  describe('an attempt of a delivery', () => {
     let db: Database
     const clock = { now: start }
     const {
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('is repeated after the delay of the schedule, until that is used up', async () => {
+    it('is followed by another after the delay of the schedule, until that is exhausted', async () => {
       const the = await one(failed)
       await the.run()
       assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), 10)
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is made again, as the same try, when its sender died before it was recorded', async () => {
+    it('is repeated, as the same attempt, if its sender died before recording it', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let answer: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => answer())
@@ -97,14 +97,14 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is not made again once it is delivered', async () => {
+    it('is not repeated once it is delivered', async () => {
       const the = await one(delivered)
       await the.run()
       await the.run()
       assert.equal(the.sent.length, 1)
     })
 
-    it('is not started by a stopping service, which gives back at once what it cannot end', async () => {
+    it('is not started by a stopping service, which releases at once what it cannot finish', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let answer: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => answer())
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, (await the.row()).status], [2, 'delivered'])
     })
 
-    it('that is under way when the service stops is ended and recorded', async () => {
+    it('in flight when the service stops is finished and recorded', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => slow.promise)
       const stopping = await dispatch(the.post)
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is dropped when its registration was deleted, paused or disabled', async () => {
+    it('is dropped when its webhook was deleted, paused or disabled', async () => {
       for (const status of ['deleted', 'paused', 'disabled'] as const) {
         const the = await one(delivered)
         const change = (tx: Database['read']) =>
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('that the service cannot make is none: told to the operator, and made a minute later', async () => {
+    it('that the service cannot make does not count: logged for the operator, and made a minute later', async () => {
       const told: unknown[] = []
       const the = await one(delivered, { onError: (error) => told.push(error), limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, told.length, (await the.row()).status], [2, 1, 'delivered'])
     })
 
-    it('that meets 410 ends the other deliveries of the registration too', async () => {
+    it('that gets 410 ends the other deliveries of the webhook, too', async () => {
       const the = await one(gone, { limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
       await fan(batch([{ eventId: other.id }]))
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('and deleting its registration at the same time end in peace, whoever is first (T-WH-07)', async () => {
+    it('and deleting its webhook at the same time both succeed in either order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is made for a delivery that was made due by hand, with all tries of the schedule anew', async () => {
+    it('is made for a delivery that was redelivered manually, with the full schedule again', async () => {
       const the = await one(failed, { schedule: [0] })
       await the.run()
       assert.equal((await the.row()).status, 'failed')
@@ -229,7 +229,7 @@ forEachEngine((engine) => {
       assert.deepEqual([told, the.sent.length, status, attempts], [1, 2, 'failed', 2])
     })
 
-    it('counts as one of a delivery that is redelivered meanwhile, which goes on by itself', async () => {
+    it('counts for a delivery that is redelivered meanwhile, which continues on its own schedule', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
       const sender = await dispatch(the.post)
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
     })
 
-    it('of a test is the only one, and is made although the registration is paused', async () => {
+    it('of a test is the only one, and is made although the webhook is paused', async () => {
       const the = await one(failed)
       await db.write((tx) =>
         tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),

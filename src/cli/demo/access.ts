@@ -3,7 +3,7 @@ import { createClient } from '../../oauth/clients/clients.ts'
 import { type Call, caller, jsonOf } from './api.ts'
 import type { OwnService } from './start-own.ts'
 
-/** A client and what it may do with its token. */
+/** A client and its access token. */
 export interface Access {
   clientId: string
   expiresInSeconds: number

@@ -2,12 +2,12 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, buildConnector } from 'undici'
 
-/** Where the service listens, and under which origin it is known. */
+/** The service's listener and its public origin. */
 export interface Address {
   origin: string
   host: string
   port: number
-  /** PEM of further authorities to trust. */
+  /** PEM of additional authorities to trust. */
   ca?: string[]
 }
 
@@ -21,19 +21,19 @@ export interface CallOptions {
   json?: unknown
   form?: Record<string, string>
   headers?: Record<string, string>
-  /** Milliseconds until the answer must have begun. */
+  /** Milliseconds until the response headers must arrive. */
   withinMs?: number
 }
 
-/** Sends one request; rejects on a broken connection, resolves with whatever status is answered. */
+/** Sends one request; rejects on a connection error, resolves with a response of any status. */
 export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<Answer>
 
-/** A client of the service that checks its certificate, and the end of its connections. */
+/** A client of the service that verifies its certificate, and a function that closes its connections. */
 export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {
   const connect = buildConnector({ timeout: 5_000, ...(ca && { ca }) })
   const agent = new Agent({
     connections: 16,
-    // The origin may be that of a proxy, or a name that does not lead here: what listens here is meant.
+    // The origin may be that of a proxy, or not resolve to this machine: connect to the listener itself.
     connect: (target, done) => connect({ ...target, hostname: host, port: String(port) }, done),
   })
   const send: Send = async (method, path, { json, form, headers, withinMs = 30_000 } = {}) => {
@@ -53,12 +53,12 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
   return { send, close: () => void agent.destroy() }
 }
 
-/** Sends one request that must succeed, waiting as told where the service asks for patience. */
+/** Sends one request that must succeed; waits and retries when the service asks it to. */
 export type Call = Send
 
 const maxTries = 8
 
-/** The same client with headers of its own, which waits out 429 and 503 and throws on every other refusal. */
+/** The same client with common headers; retries after 429 and 503, and throws on any other error response. */
 export function caller(send: Send, signal: AbortSignal, common: Record<string, string>): Call {
   return async (method, path, options = {}) => {
     for (let tried = 1; ; tried++) {
@@ -72,18 +72,18 @@ export function caller(send: Send, signal: AbortSignal, common: Record<string, s
   }
 }
 
-/** The delay that an answer asks for (RFC 9110 §10.2.3), seconds only. */
+/** The delay from Retry-After (RFC 9110 §10.2.3), seconds only. */
 export function retryAfterMs({ headers }: Answer): number | undefined {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) ? Math.max(seconds, 0) * 1_000 : undefined
 }
 
-/** The JSON of an answer. */
+/** The JSON body of a response. */
 export async function jsonOf<T>({ body }: Answer): Promise<T> {
   return JSON.parse(Buffer.concat(await body.toArray()).toString()) as T
 }
 
-/** What the forms of an error say of it. */
+/** The members of the service's error formats. */
 interface Refusal {
   detail?: string
   message?: string

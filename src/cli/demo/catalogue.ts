@@ -2,14 +2,14 @@ import { domains, familyNames, givenNames, streets, towns } from './names.ts'
 import { genres, slots } from './titles.ts'
 import { departments, lines, makers } from './words.ts'
 
-/** The sample data, each list in the form that a POST of its resource takes; `name`, `title` and `email` are unique. */
+/** The sample data, in the form that a POST to each resource takes; `name`, `title` and `email` are unique. */
 export interface Catalogue {
   products: { name: string; price: number }[]
   books: { title: string; author: string; genre: string }[]
   users: { name: string; email: string; address: string; phone: string }[]
 }
 
-/** The seed of the catalogue that `plinth demo` loads; another release must not change what it gives. */
+/** The seed of the catalogue that `plinth demo` loads; its data must not change between releases. */
 export const demoSeed = 20_261_121
 
 const counts = { products: 2_000, books: 500, users: 500 }
@@ -42,7 +42,7 @@ export function generator(seed: number): Random {
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
 const between = (random: Random, least: number, most: number) => least + Math.floor(random() * (most - least + 1))
 
-/** Draws until there are `count` with different keys. */
+/** Draws until there are `count` items with distinct keys. */
 function distinct<T>(count: number, keyOf: (item: T) => string, draw: () => T): T[] {
   const found = new Map<string, T>()
   while (found.size < count) {
@@ -62,7 +62,7 @@ const product = (random: Random) => () => {
 
 const endings = [0.99, 0.99, 0.95, 0.95, 0.9, 0.5, 0.49, 0]
 
-/** About `usual`, with the cents that shops like; two decimals, so that the sum is rounded like the schema wants it. */
+/** A price near `usual` with typical cents; rounded to two decimals, as the schema requires. */
 function priced(random: Random, usual: number): number {
   const whole = Math.max(Math.floor(usual * (0.85 + 0.3 * random())), 1)
   return Number((whole + pick(random, endings)).toFixed(2))
@@ -70,7 +70,7 @@ function priced(random: Random, usual: number): number {
 
 const person = (random: Random) => ({ given: pick(random, givenNames), family: pick(random, familyNames) })
 
-/** Authors keep to one genre, so that the books of an author belong together. */
+/** Each author stays with one genre, so that their books belong together. */
 const writer = (random: Random) => () => {
   const { given, family } = person(random)
   const initial = random() < 0.2 ? ` ${pick(random, [...'ABCDEGHJKLMRST'])}.` : ''
@@ -96,7 +96,7 @@ const user = (random: Random) => () => {
   }
 }
 
-/** A name as it stands in an e-mail address. */
+/** A name as used in an e-mail address. */
 const plain = (name: string) =>
   name
     .normalize('NFKD')

@@ -12,7 +12,7 @@ import { ownService } from './start-own.ts'
 const webhookWaitMs = 20_000
 const number = new Intl.NumberFormat('en')
 
-/** What the steps of the demo share. */
+/** The context that the steps of the demo share. */
 interface Stage {
   version: string
   out: Screen
@@ -21,7 +21,7 @@ interface Stage {
   defer: Defer
 }
 
-/** Shows the main flow on a service of its own; throws when a step fails. In the end all is stopped, and its data removed. */
+/** Runs the main flow on its own service; throws when a step fails. Always stops everything and removes its data. */
 export async function demo(version: string): Promise<void> {
   const { defer, close } = closing()
   const interruption = interruptible()
@@ -58,7 +58,7 @@ async function play(stage: Stage): Promise<void> {
   next(stage, await report(stage, call, own.service.dataDir))
 }
 
-/** Asks for a report, watches it, hears that it is done, and fetches it. */
+/** Requests a report, follows it, receives its webhook, and downloads it. */
 async function report({ out, signal, defer }: Stage, call: Call, folder: string): Promise<Download> {
   const { secret } = await jsonOf<{ secret: string }>(await call('GET', '/api/webhooks/secret'))
   const hook = await receiver(secret)

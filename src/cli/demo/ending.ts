@@ -1,7 +1,7 @@
-/** Has something closed at the end; what was opened last is closed first. */
+/** Registers a closer; closers run in reverse order. */
 export type Defer = (close: () => unknown) => void
 
-/** Collects what is to be closed, and closes it all even where closing one thing fails; then throws that failure. */
+/** Collects closers; `close` runs all of them even if one fails, then throws the first error. */
 export function closing(): { defer: Defer; close: () => Promise<void> } {
   const closers: (() => unknown)[] = []
   const close = async (): Promise<void> => {
@@ -19,8 +19,8 @@ export function closing(): { defer: Defer; close: () => Promise<void> } {
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGPIPE: 141 }
 
 /**
- * A signal that Ctrl-C, SIGTERM and a reader who left abort, with the exit code for it as the reason; a second Ctrl-C
- * ends the process at once.
+ * A signal that Ctrl-C, SIGTERM and a closed output abort, with the exit code as the reason; a second Ctrl-C ends the
+ * process at once.
  */
 export function interruptible(): { signal: AbortSignal; release: () => void } {
   const controller = new AbortController()
@@ -29,7 +29,7 @@ export function interruptible(): { signal: AbortSignal; release: () => void } {
     controller.abort(exitCodes[name])
   }
   process.on('SIGINT', stop).on('SIGTERM', stop)
-  // Stays for good: every later line fails the same way.
+  // Stays registered: every later write fails the same way.
   process.stdout.on('error', () => controller.abort(exitCodes.SIGPIPE))
   return { signal: controller.signal, release: () => void process.off('SIGINT', stop).off('SIGTERM', stop) }
 }

@@ -6,7 +6,7 @@ type Item = Record<string, unknown>
 
 const width = 32
 
-/** Creates every item of the catalogue over the API; returns how many there are. */
+/** Creates every item of the catalogue over the API; returns their number. */
 export async function load(call: Call, catalogue: Catalogue, tell: Tell): Promise<number> {
   const items = Object.entries<Item[]>({ ...catalogue }).flatMap(([resource, list]) =>
     list.map((item) => [resource, item] as const),
@@ -21,7 +21,7 @@ export async function load(call: Call, catalogue: Catalogue, tell: Tell): Promis
   return items.length
 }
 
-/** Works on all items, a bounded number of them at a time; the first failure rejects. */
+/** Processes all items with bounded concurrency; rejects on the first failure. */
 async function sideBySide<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const waiting = items.values()
   const hand = async () => {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A webhook call whose signature was right. */
+/** A webhook call with a valid signature. */
 export interface Received {
   event: string
   body: { taskId: string; status: string; resultUrl?: string }
@@ -11,14 +11,14 @@ export interface Received {
 
 export interface Receiver {
   url: string
-  /** Rejects when a call comes with a wrong signature. */
+  /** Rejects when a call has an invalid signature. */
   received: Promise<Received>
   close: () => void
 }
 
-/** Listens on a free loopback port for the one call that the demo waits for; `secret` starts with `whsec_`. */
+/** Listens on a free loopback port for the one call the demo expects; `secret` starts with `whsec_`. */
 export async function receiver(secret: string): Promise<Receiver> {
-  // Nobody else can guess the path, so whatever comes there claims to be the service.
+  // The path is unguessable, so any request to it claims to be from the service.
   const path = `/${randomUUID()}`
   const { promise, resolve, reject } = Promise.withResolvers<Received>()
   promise.catch(() => {})
@@ -45,7 +45,7 @@ async function judge(request: IncomingMessage, secret: string, accept: (call: Re
 
 const toleranceSeconds = 300
 
-/** What is wrong with a signed call by the Standard Webhooks specification 1.0, or null: all that a receiver checks. */
+/** Why a signed call is invalid by Standard Webhooks 1.0, or null: all checks of a receiver. */
 export function mistake(secret: string, headers: IncomingHttpHeaders, body: Buffer, nowMs: number): string | null {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   if (!id || !timestamp || !signatures) return 'a webhook header is missing'

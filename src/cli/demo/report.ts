@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Answer, type Call, jsonOf, retryAfterMs } from './api.ts'
 import type { Tell } from './screen.ts'
 
-/** A report task as its status path shows it. */
+/** The representation of a report task. */
 export interface Task {
   taskId: string
   status: 'pending' | 'in_progress' | 'completed' | 'failed'
@@ -16,7 +16,7 @@ export interface Task {
   error?: { errorCode: string; message: string }
 }
 
-/** Asks for a CSV of all products; returns the path that tells its status. */
+/** Requests a CSV of all products; returns the path of its status. */
 export async function askForReport(call: Call, webhookUrl: string): Promise<string> {
   const json = { reportType: 'products', format: 'csv', webhookUrl }
   const answer = await call('POST', '/api/reports', { json })
@@ -24,7 +24,7 @@ export async function askForReport(call: Call, webhookUrl: string): Promise<stri
   return String(answer.headers.location)
 }
 
-/** Polls until the task is completed: as often as the service asks for, and at once when `told` that it has ended. */
+/** Polls until the task is completed: at the interval the service asks for, and at once when `told` resolves. */
 export async function follow(
   call: Call,
   statusPath: string,
@@ -48,7 +48,7 @@ export interface Download {
   firstLines: string[]
 }
 
-/** Saves the result of a task in `folder`; throws, and leaves no file, when it is not what Repr-Digest says (RFC 9530). */
+/** Saves the result of a task in `folder`; throws, and leaves no file, if it does not match Repr-Digest (RFC 9530). */
 export async function download(call: Call, { taskId, resultUrl }: Task, folder: string): Promise<Download> {
   const file = join(folder, `report-products-${taskId.replace(/[^\w-]/g, '')}.csv`)
   const part = `${file}.part`

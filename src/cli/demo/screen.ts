@@ -1,14 +1,14 @@
 import { type Output, terminalOf } from '../../logging/terminal.ts'
 
-/** Tells what a step is doing right now: words, and its share from 0 to 1 where one is known. */
+/** Shows the current progress of a step: a text, and a share from 0 to 1 if known. */
 export type Tell = (words: string, share?: number) => void
 
-/** Where the demo shows its steps. */
+/** Output of the demo's steps. */
 export interface Screen {
-  /** Runs one step and shows how it goes and what came of it; the words may depend on the result. */
+  /** Runs one step and shows its progress and outcome; the outcome text may depend on the result. */
   step: <T>(label: string, work: (tell: Tell) => Promise<T>, outcome: (result: T) => string) => Promise<T>
   heading: (text: string) => void
-  /** One line as it is; `dim` where it matters less. */
+  /** One line; `dim` for less important ones. */
   line: (text?: string, dim?: boolean) => void
 }
 
@@ -17,7 +17,7 @@ const barWidth = 24
 const redrawMs = 80
 const spinner = [...'⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏']
 
-/** Steps with check marks and a bar redrawn in place on a terminal; elsewhere plain lines, one for each finished step. */
+/** On a terminal, check marks and a progress bar redrawn in place; otherwise one plain line per finished step. */
 export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
   const { live, paint } = terminalOf(out, env)
   const print = (text: string) => void out.write(`${text}\n`)
@@ -45,7 +45,7 @@ export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
 
 const quietLine: { tell: Tell; end: () => void } = { tell: () => {}, end: () => {} }
 
-/** One line that is drawn over itself, until its end wipes it out. */
+/** One line that is redrawn in place and cleared at the end. */
 function liveLine(out: Output, format: (sign: string, text: string) => string): typeof quietLine {
   let text = ''
   let turn = 0
@@ -56,7 +56,7 @@ function liveLine(out: Output, format: (sign: string, text: string) => string): 
   return {
     tell: (words, share) => {
       const shown = share === undefined ? words : `${bar(share)} ${words}`
-      // A line that wraps could not be wiped out.
+      // A line that wraps could not be cleared.
       text = shown.slice(0, Math.max((out.columns ?? 80) - labelWidth - 6, 0))
     },
     end: () => {

@@ -10,7 +10,7 @@ import { client, type Send } from './api.ts'
 import type { Defer } from './ending.ts'
 import type { Tell } from './screen.ts'
 
-/** The service that the demo shows. */
+/** The demo's service. */
 export interface OwnService {
   service: Service
   send: Send
@@ -19,8 +19,8 @@ export interface OwnService {
 const host = '127.0.0.1'
 
 /**
- * Starts a service on a free port with a data folder of its own, which is removed at the end. It reads no settings, so that
- * whatever is configured here stays untouched.
+ * Starts a service on a free port with a temporary data folder. It reads no settings, so that the local configuration stays
+ * untouched.
  */
 export async function ownService(version: string, tell: Tell, signal: AbortSignal, defer: Defer): Promise<OwnService> {
   tell('starting')
@@ -35,7 +35,7 @@ export async function ownService(version: string, tell: Tell, signal: AbortSigna
   return { service, send }
 }
 
-/** Quiet, quick to stop, and open to a client that sends the whole catalogue at once. */
+/** Quiet, quick to stop, and without the limits that loading the whole catalogue would exceed. */
 const settings = (dataDir: string, port: number) => ({
   PLINTH_PROFILE: 'development',
   PLINTH_DATA_DIR: dataDir,

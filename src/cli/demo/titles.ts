@@ -1,4 +1,4 @@
-/** The words of made-up book titles: a pattern's `{slot}` is filled from the list of that name. */
+/** Words for made-up book titles: a pattern's `{slot}` is filled from the list of that name. */
 export const slots: Readonly<Record<string, readonly string[]>> = {
   adjective: [
     ...['Silent', 'Borrowed', 'Glass', 'Forgotten', 'Crimson', 'Distant', 'Hollow', 'Patient', 'Second', 'Unwritten'],
@@ -101,7 +101,7 @@ const about = (slot: string) => [
   ...[`In Praise of {${slot}}`, `A Field Guide to {${slot}}`, `{${slot}}: An Introduction`, `Understanding {${slot}}`],
 ]
 
-/** Each genre with the patterns of its titles. */
+/** Genres with their title patterns. */
 export const genres: readonly (readonly [genre: string, patterns: readonly string[]])[] = [
   ['Literary Fiction', novel],
   ['Mystery', [...novel, 'Murder at the {thing}', 'Death of a {role}', 'The {place} Inheritance']],

@@ -1,4 +1,4 @@
-/** What a shop of the sample catalogue sells: things with a usual price, and the finishes they come in. */
+/** A department of the sample shop: its products with a usual price, and the finishes they come in. */
 export interface Department {
   things: readonly (readonly [name: string, usualPrice: number])[]
   finishes: readonly string[]
@@ -92,7 +92,7 @@ const home: Department = {
 
 export const departments: readonly Department[] = [kitchen, office, outdoors, electronics, home]
 
-/** Invented makers. */
+/** Invented brands. */
 export const makers: readonly string[] = [
   ...[
     'Alder & Finch',
@@ -108,7 +108,7 @@ export const makers: readonly string[] = [
   ...['Rosendal', 'Saltmarsh', 'Thornbury', 'Ullswater', 'Værk', 'Westray', 'Yarrow & Sons'],
 ]
 
-/** Lines of a maker, each with its share of the usual price. */
+/** Product lines of a brand, each with its price as a share of the usual one. */
 export const lines: readonly (readonly [name: string, share: number])[] = [
   ['Classic', 1],
   ['Everyday', 0.75],

@@ -11,7 +11,7 @@ import { firstRevision, nextRevision } from '../../storage/rows/revision.ts'
 import type { ApiKey } from '../../storage/tables/administration.ts'
 import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
 
-/** What can be set of a key; null is the service's own limit, and no end. */
+/** Writable fields of a key; null means the default limit, or no expiry. */
 export interface ApiKeySettings {
   name: string
   /** `calls/seconds`, such as `600/60`. */
@@ -22,7 +22,7 @@ export interface ApiKeySettings {
   expiresAt: string | null
 }
 
-/** Where keys are kept, and who changes them. */
+/** Storage of keys, and the actor for the audit log. */
 export interface ApiKeyStore {
   db: Database
   sealer: Sealer
@@ -36,10 +36,12 @@ const maxWindowSeconds = 86_400
 const maxQuota = 1_000_000_000
 const namePattern = /^\P{C}{1,200}$/u
 
-/** An instant in the form that the API takes: no day alone, whichever zone that would end in. */
+/**
+ * An instant in the form that the API accepts; a date without a time is rejected, because its end depends on the time zone.
+ */
 const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : undefined)
 
-/** Throws VALIDATION_ERROR that names every field which breaks a rule, and the rule. */
+/** Throws VALIDATION_ERROR naming every invalid field and its rule. */
 function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
   const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
   const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(endOf(expiresAt) ?? '')
@@ -62,22 +64,22 @@ function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: numb
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
 }
 
-/** Instants are kept in one form; what cannot be read stays, to be refused. */
+/** Trims the name and normalizes `expiresAt`; leaves an unreadable one as it is, for validation to reject. */
 const settled = (settings: ApiKeySettings): ApiKeySettings => {
   const expiresAt = endOf(settings.expiresAt ?? '') ?? settings.expiresAt
   return { ...settings, name: settings.name.trim(), expiresAt }
 }
 
-/** Settings that break no rule. */
+/** Valid settings without any limit. */
 const unlimited: ApiKeySettings = { name: 'unchanged', rate: null, quota: null, expiresAt: null }
 
-/** A key that is not kept yet, with its text, of which the row holds a digest only. */
+/** A key that is not stored yet, with its text; the row contains only a digest. */
 export interface DraftApiKey {
   apiKey: ApiKey
   key: string
 }
 
-/** Makes a key. Throws VALIDATION_ERROR naming each wrong field. */
+/** Creates a key without storing it. Throws VALIDATION_ERROR naming each invalid field. */
 export function draftApiKey(
   { now, random }: ApiKeyStore,
   { name, rate = null, quota = null, expiresAt = null }: Partial<ApiKeySettings> & { name: string },
@@ -97,7 +99,7 @@ export function draftApiKey(
   return { apiKey, key }
 }
 
-/** Adds a key, and tells the audit log who did. */
+/** Stores a key and an audit entry. */
 export async function addApiKey(tx: Queryable, { sealer, now, actor }: ApiKeyStore, { apiKey }: DraftApiKey) {
   await tx.insertInto('apiKeys').values(apiKey).execute()
   const { id, name, rate, quota, expiresAt } = apiKey
@@ -105,7 +107,7 @@ export async function addApiKey(tx: Queryable, { sealer, now, actor }: ApiKeySto
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'key.created', target: id, details })
 }
 
-/** Makes and keeps a key in a transaction of its own. Throws as `draftApiKey`. */
+/** Creates and stores a key in its own transaction. Throws like `draftApiKey`. */
 export async function createApiKey(
   store: ApiKeyStore,
   settings: Partial<ApiKeySettings> & { name: string },
@@ -118,26 +120,26 @@ export async function createApiKey(
 const told = (settings: ApiKeySettings): Record<string, string | number> =>
   Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))
 
-/** The key of that id, unless there is none or it was revoked. */
+/** The key with this id, unless it is revoked. */
 export function findApiKey({ read }: Database, id: string): Promise<ApiKey | undefined> {
   const find = read.selectFrom('apiKeys').selectAll().where('id', '=', id).where('revokedAt', 'is', null)
   return find.executeTakeFirst()
 }
 
-/** All keys that were not revoked, oldest first. */
+/** All keys that are not revoked, oldest first. */
 export function listApiKeys({ read }: Database): Promise<ApiKey[]> {
   const keys = read.selectFrom('apiKeys').selectAll().where('revokedAt', 'is', null)
   return keys.orderBy('createdAt').orderBy('id').execute()
 }
 
-/** Changes what is named. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or VALIDATION_ERROR. */
+/** Changes the fields given. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or VALIDATION_ERROR. */
 export async function updateApiKey(
   store: ApiKeyStore,
   id: string,
   settings: Partial<ApiKeySettings>,
   demands: Precondition = {},
 ): Promise<ApiKey> {
-  // What the change breaks by itself is told before the state of the key.
+  // Validation errors of the change itself precede those of the key's state.
   refuseWrong(settled({ ...unlimited, ...settings }), store.now())
   return change(store, id, demands, 'key.updated', (row) => {
     const { name, rate, quota, expiresAt } = settled({ ...row, ...settings })
@@ -145,7 +147,7 @@ export async function updateApiKey(
   })
 }
 
-/** Ends a key for good: it identifies nobody after 30 seconds at the latest. Throws as `updateApiKey`. */
+/** Revokes a key for good: after at most 30 seconds it is no longer recognized. Throws like `updateApiKey`. */
 export async function revokeApiKey(store: ApiKeyStore, id: string, demands: Precondition = {}): Promise<void> {
   const revokedAt = new Date(store.now()).toISOString()
   await change(store, id, demands, 'key.revoked', () => ({ revokedAt }))
@@ -172,7 +174,7 @@ async function change(
   })
 }
 
-/** Writing a row, even to the value it has, makes all others who want to change it wait for the end of this transaction. */
+/** Updating a row, even to the value it has, locks it until the end of this transaction. */
 async function locked(tx: Queryable, id: string): Promise<ApiKey | undefined> {
   const touch = tx.updateTable('apiKeys').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

@@ -6,21 +6,21 @@ export interface ApiKeyReaderOptions {
   db: Database
   /** Milliseconds since the epoch. */
   now: () => number
-  /** How many keys are remembered at most. */
+  /** Maximum keys in the cache. */
   cacheSize?: number
   onError: (error: unknown) => void
 }
 
-/** Knows keys by their text, and notes when each was used last. */
+/** Looks up keys by their text and records when each was last used. */
 export interface ApiKeyReader {
   read: ReadApiKey
-  /** Writes down the last uses that were not yet; part of an orderly stop. */
+  /** Flushes pending last-use timestamps; call on shutdown. */
   flush: () => Promise<void>
 }
 
 interface Known {
   identity: ApiKeyIdentity | null
-  /** Until then, in milliseconds, it is believed without another look. */
+  /** Milliseconds until which the cached entry is valid. */
   freshUntil: number
 }
 
@@ -28,14 +28,14 @@ const recheckMs = 30_000
 const useGrainMs = 60_000
 
 /**
- * Makes the reader of `X-API-Key`. A key says whose limits count and proves nothing, so one that is unknown, ended or
- * revoked is as good as none. Answers at once for a key it remembers; the last use is noted to the minute.
+ * Creates the lookup for `X-API-Key`. A key selects whose limits apply and authenticates nothing, so an unknown, expired or
+ * revoked key is treated like none. Returns synchronously for a cached key; the last use is recorded to the minute.
  */
 export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyReaderOptions): ApiKeyReader {
   const known = new Map<string, Known>()
   const used = new Map<string, number>()
   const live = db.read.selectFrom('apiKeys').where('revokedAt', 'is', null)
-  // Prepared statements name columns as the database does; one word is the same in both.
+  // Prepared statements return snake_case columns: a one-word alias is the same in both cases.
   const find = db.prepare(live.select(['id', 'rate', 'quota', 'expiresAt as ends']).where('keyHash', '=', ''))
   let timer: NodeJS.Timeout | undefined
 

@@ -21,7 +21,9 @@ const tags = ['administration']
 const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
-/** API keys: they say whose limits a request counts against, and open nothing; one implementation with `plinth keys`. */
+/**
+ * API keys: they select whose limits a request counts against and grant no access. `plinth keys` calls the same functions.
+ */
 export const apiKeyRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, removing]) await routes(app, options)
 }
@@ -31,7 +33,7 @@ const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest):
   actor: auditActor(request),
 })
 
-/** A key as administrators see it; the revision stays for the validators. */
+/** A key as administrators see it; keeps the revision, from which the validators are computed. */
 const shown = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
 
 const creating: Plugin = async (app, options) => {

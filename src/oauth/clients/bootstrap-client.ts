@@ -9,8 +9,8 @@ import { auditDetails, type ClientDeps, secretPlace } from './clients.ts'
 import { validateClient, withDefaults } from './validate.ts'
 
 /**
- * Makes sure that the client named in the settings exists as set: confidential, every scope, client_credentials.
- * Meant for each start; throws VALIDATION_ERROR when id or secret cannot be used.
+ * Ensures that the client named in the settings exists as configured: confidential, with every scope, client_credentials.
+ * Call on each start; throws VALIDATION_ERROR if the id or secret is invalid.
  */
 export async function ensureBootstrapClient(
   db: Database,

@@ -11,7 +11,7 @@ import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
 import { type ClientSettings, type NewClient, validateClient, withDefaults } from './validate.ts'
 
-/** Clock (milliseconds since the epoch) and randomness, for tests to drive; and whom the audit log names. */
+/** Clock (epoch ms) and randomness, injectable for tests, and the actor for the audit log. */
 export interface ClientDeps {
   now?: () => number
   random?: (size: number) => Uint8Array
@@ -21,17 +21,19 @@ export interface ClientDeps {
 export const randomToken = (random: (size: number) => Uint8Array, bytes: number) =>
   Buffer.from(random(bytes)).toString('base64url')
 
-/** Where a client's secret is digested for (`sealer.digest`). */
+/** The context that a client secret's digest is bound to (`sealer.digest`). */
 export const secretPlace = (id: string) => `client:${id}`
 
-/** A client that is not registered yet, with its secret, of which the row holds a digest only. */
+/** A client that is not registered yet, with its secret; the row contains only a digest. */
 export interface DraftClient {
   row: Client
   settings: ClientSettings
   secret: string | null
 }
 
-/** Makes a client of what is wanted. Throws VALIDATION_ERROR naming each wrong field, a scope that is not `known` included. */
+/**
+ * Creates a client without storing it. Throws VALIDATION_ERROR naming each invalid field, including scopes not in `known`.
+ */
 export function draftClient(
   sealer: Sealer,
   known: Scopes,
@@ -48,7 +50,7 @@ export function draftClient(
   return { row, settings, secret }
 }
 
-/** Registers a client, and tells the audit log who did. */
+/** Stores a client and an audit entry. */
 export async function addClient(
   tx: Queryable,
   sealer: Sealer,
@@ -61,8 +63,8 @@ export async function addClient(
 }
 
 /**
- * Registers a client and returns it with its secret, which is kept only as a digest and so never shown again.
- * Throws as `draftClient`, and DUPLICATE_RESOURCE when the id is taken.
+ * Registers a client and returns it with its secret, which cannot be shown again: only a digest is stored. Throws like
+ * `draftClient`, and DUPLICATE_RESOURCE if the id is taken.
  */
 export async function createClient(
   db: Database,
@@ -77,20 +79,20 @@ export async function createClient(
   return { client: fromRow(draft.row), secret: draft.secret }
 }
 
-/** What a failed registration means: DUPLICATE_RESOURCE, or the error itself. */
+/** Translates a failed registration: throws DUPLICATE_RESOURCE, or the error itself. */
 export function refuseDuplicate(db: Database, id: string, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   const errors = [{ field: 'id', message: 'is in use already' }]
   throw new Problem('DUPLICATE_RESOURCE', `There is a client "${id}" already`, { errors, cause: error })
 }
 
-/** What the audit log says of a client's settings. */
+/** A client's settings as the audit log records them. */
 export const auditDetails = (settings: ClientSettings) => {
   const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
   return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers }
 }
 
-/** All clients, oldest first, the revoked ones included. */
+/** All clients, oldest first, including revoked ones. */
 export async function listClients(db: Database): Promise<RegisteredClient[]> {
   const rows = await db.read.selectFrom('clients').selectAll().orderBy('createdAt').orderBy('id').execute()
   return rows.map(fromRow)
@@ -102,7 +104,7 @@ const columns: (keyof Client)[] = [
   ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
 ]
 
-/** Finds the client of an id, unless there is none or it was revoked; compiled once, as every token asks for it. */
+/** Finds a client by its id, unless it is revoked; the query is compiled once, as every token request needs it. */
 export function clientFinder({ read, prepare }: Database): (id: string) => Promise<RegisteredClient | undefined> {
   const shown = columns.map((name) => sql<never>`${sql.ref(snake(name))}`.as(name))
   const alive = sql<boolean>`revoked_at is null`
@@ -115,5 +117,5 @@ export function clientFinder({ read, prepare }: Database): (id: string) => Promi
   }
 }
 
-/** The client of that id, unless there is none or it was revoked. */
+/** The client with this id, unless it is revoked. */
 export const findClient = (db: Database, id: string) => clientFinder(db)(id)

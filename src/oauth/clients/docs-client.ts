@@ -8,26 +8,26 @@ import { createClient, findClient } from './clients.ts'
 import { isRedirectUri } from './redirect-uris.ts'
 import { revokeClient, updateClient } from './update.ts'
 
-/** The client as which people log in from the API reference. */
+/** The client used to log in from the API reference. */
 export const docsClientId = 'docs'
 
 export interface DocsClientOptions {
   db: Database
   sealer: Sealer
-  /** Every scope of the service: the client may have all of them, a person gives it what its role can. */
+  /** All scopes of the service: the client may have all of them, limited by the user's role. */
   scopes: Scopes
   baseUrl: string
-  /** Whether people log in from the reference at all. */
+  /** Whether users can log in from the reference at all. */
   isWanted: boolean
 }
 
 /**
- * Keeps the client of the API reference as it should be: public, and led back to `/docs` of this origin alone; one that
- * is not wanted, as in production, is revoked. Returns its id, or null where there is none. Meant for each start.
+ * Keeps the API reference's client up to date: public, with redirects only to `/docs` of this origin. If it is not wanted,
+ * as in production, it is revoked. Returns its id, or null if there is none. Call on each start.
  */
 export async function keepDocsClient(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
-  // A host that no client may register, such as one with an underscore, has a reference without a login.
+  // If clients may not register this host, such as one with an underscore, the reference has no login.
   const isWanted = options.isWanted && isRedirectUri(redirectUri(baseUrl))
   const found = await findClient(db, docsClientId)
   const change = { db, sealer, actor: theService }
@@ -56,7 +56,7 @@ type Wanted = ReturnType<typeof wantedOf>
 const isAsWanted = (client: RegisteredClient, wanted: Wanted): boolean =>
   Object.entries(wanted).every(([name, value]) => String(client[name as keyof Wanted]) === String(value))
 
-/** Null where an administrator has revoked it: an id is never registered twice. */
+/** Null if an administrator revoked it: an id is never registered twice. */
 async function register(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, scopes } = options
   try {
@@ -64,7 +64,7 @@ async function register(options: DocsClientOptions): Promise<string | null> {
     return docsClientId
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'DUPLICATE_RESOURCE')) throw error
-    // Another node has made it meanwhile, or it is revoked.
+    // Another node registered it meanwhile, or it is revoked.
     return (await findClient(db, docsClientId)) ? docsClientId : null
   }
 }

@@ -21,14 +21,14 @@ import { addClient, draftClient, findClient, refuseDuplicate } from './clients.t
 import { type ClientChange, revokeClient, rotateSecret, updateClient } from './update.ts'
 import type { ClientSettings } from './validate.ts'
 
-/** What the routes of administrators work with. */
+/** Options of the administration routes. */
 export interface AdminOptions {
   db: Database
   sealer: Sealer
   now: () => number
   random: RandomBytes
   requireIfMatch: boolean
-  /** Every scope of the service. */
+  /** All scopes of the service. */
   scopes: Scopes
 }
 
@@ -39,7 +39,7 @@ const tags = ['administration']
 const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
-/** OAuth clients: registered, changed, given a new secret, revoked; one implementation with `plinth clients`. */
+/** OAuth clients: register, change, rotate the secret, revoke. `plinth clients` calls the same functions. */
 export const clientRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, rotating, removing]) await routes(app, options)
 }
@@ -51,7 +51,7 @@ const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest):
 
 const demandsOf = (request: FastifyRequest, { requireIfMatch }: AdminOptions) => preconditionOf(request, requireIfMatch)
 
-/** A client as administrators see it; the revision stays for the validators. */
+/** A client as administrators see it; keeps the revision, from which the validators are computed. */
 function shown({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
   const type = secretHash === null ? ('public' as const) : ('confidential' as const)
   return { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
@@ -123,7 +123,7 @@ const defaults: Partial<ClientSettings> = {
   introspectsOthers: false,
 }
 
-/** Merge patch (RFC 7396): null removes a value, which leaves its default. */
+/** Merge patch (RFC 7396): null removes a value and restores its default. */
 function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<ClientSettings> {
   const known = Object.keys(schemas.ClientPatch.properties).filter((name) => name in patch)
   const values = known.map((name) => [

@@ -12,7 +12,7 @@ import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
 import { auditDetails, type ClientDeps, randomToken, secretPlace } from './clients.ts'
 import { type ClientSettings, refuseWrongSettings } from './validate.ts'
 
-/** Where clients are kept, and who changes them. */
+/** Storage of clients, and the actor for the audit log. */
 export interface ClientChange extends ClientDeps {
   db: Database
   sealer: Sealer
@@ -20,8 +20,8 @@ export interface ClientChange extends ClientDeps {
 }
 
 /**
- * Changes settings of a client; what is not named stays. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or
- * VALIDATION_ERROR naming each wrong field. New tokens follow the new settings; those issued before end by themselves.
+ * Changes the settings given. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or VALIDATION_ERROR naming each invalid field.
+ * New tokens follow the new settings; existing tokens stay valid until they expire.
  */
 export async function updateClient(
   options: ClientChange,
@@ -37,7 +37,10 @@ export async function updateClient(
   })
 }
 
-/** Gives a confidential client a new secret; the old one ends at once. Throws as `updateClient`. Runs where `write` says. */
+/**
+ * Gives a confidential client a new secret; the old one ends at once. Throws like `updateClient`. Runs in the transaction of
+ * `write`.
+ */
 export async function rotateSecret(
   options: ClientChange,
   id: string,
@@ -58,7 +61,10 @@ export async function rotateSecret(
   return { client, secret }
 }
 
-/** Revokes a client for good: no new tokens, and those it holds are refused soon after. Throws as `updateClient`. */
+/**
+ * Revokes a client for good: it gets no new tokens, and its existing ones are refused soon after. Throws like
+ * `updateClient`.
+ */
 export async function revokeClient(options: ClientChange, id: string, demands: Precondition = {}): Promise<void> {
   const revokedAt = instant(options)
   await change(options.db.write, options, id, demands, () => ({
@@ -69,7 +75,7 @@ export async function revokeClient(options: ClientChange, id: string, demands: P
 
 const instant = ({ now = Date.now }: ClientDeps) => new Date(now()).toISOString()
 
-/** A transaction: of its own, or one that does something besides. */
+/** The caller's transaction, or a new one. */
 type Write = Database['write']
 
 interface Changed {
@@ -77,7 +83,7 @@ interface Changed {
   entry: Pick<AuditEntry, 'event' | 'details'>
 }
 
-/** Locks the row, judges it, changes it and records that: nobody comes between. */
+/** Locks, validates and changes the row and adds the audit entry, all in one transaction. */
 async function change(
   write: Write,
   options: ClientChange,
@@ -100,7 +106,7 @@ async function change(
   })
 }
 
-/** Writing a row, even to the value it has, makes all others who want to change it wait for the end of this transaction. */
+/** Updating a row, even to the value it has, locks it until the end of this transaction. */
 async function locked(tx: Queryable, id: string): Promise<Client | undefined> {
   const touch = tx.updateTable('clients').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

@@ -1,16 +1,16 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import type { JWK } from 'jose'
 
-/** Public keys that change while the service runs. */
+/** Public keys that may change while the service runs. */
 export interface PublicKeys {
   readonly publicKeys: ReadonlyMap<string, KeyObject>
-  /** Looks for keys newer than those known, as a token names one that is not; at most every 30 seconds. */
+  /** Fetches newer keys, when a token names an unknown one; at most every 30 seconds. */
   refresh?: () => Promise<void>
 }
 
 const minModulusBits = 2_048
 
-/** The one algorithm a key is good for (RFC 8725 §3.1), undefined for a key that is good for none of ours. */
+/** The only algorithm a key may be used with (RFC 8725 §3.1); undefined if none is supported. */
 export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
   if (type !== 'public') return undefined
   if (asymmetricKeyType === 'ed25519') return 'EdDSA'
@@ -19,7 +19,7 @@ export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: K
   return bits >= minModulusBits ? 'RS256' : undefined
 }
 
-/** The usable keys of a JWK set (RFC 7517 §5) by `kid`: those for signatures, of a kind and size we accept. */
+/** The usable keys of a JWK set (RFC 7517 §5) by `kid`: signature keys of a supported type and size. */
 export function usableKeys(set: unknown): Map<string, KeyObject> {
   const keys = (set as { keys?: unknown } | null)?.keys
   if (!Array.isArray(keys)) throw new Error('There is no JWK set')
@@ -34,7 +34,7 @@ function usable(jwk: JWK | null): [string, KeyObject][] {
   return algorithm !== undefined && (jwk.alg ?? algorithm) === algorithm ? [[jwk.kid, key as KeyObject]] : []
 }
 
-/** A set may hold keys of kinds we do not know: they are passed over, as RFC 7517 §5 says. */
+/** Ignores keys of unknown types, as RFC 7517 §5 says. */
 function imported({ kty, n, e, crv, x, y }: JWK): KeyObject | undefined {
   try {
     return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })

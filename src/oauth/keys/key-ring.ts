@@ -8,17 +8,17 @@ import { type KeySources, type SigningKeys, signingKeys } from './signing-keys.t
 
 /** The signing keys of a running service. */
 export interface KeyRing extends PublicKeys {
-  /** The keys of the moment: the same object until they change. */
+  /** The current keys: the same object until they change. */
   readonly current: SigningKeys
   refresh: () => Promise<void>
-  /** Reads the keys anew. */
+  /** Reads the keys again. */
   reload: () => Promise<void>
 }
 
 const refreshMs = 30_000
 const careMs = 15_000
 
-/** Opens the keys, made on the first run. */
+/** Loads the keys, creating them on the first run. */
 export async function keyRing(sources: KeySources): Promise<KeyRing> {
   let keys = await signingKeys(sources)
   let refreshedAt = Number.NEGATIVE_INFINITY
@@ -43,15 +43,15 @@ export async function keyRing(sources: KeySources): Promise<KeyRing> {
           refreshing = undefined
         })
       }
-      // Tokens that come while the keys are read wait for them.
+      // Tokens verified while the keys are read wait for them.
       await refreshing
     },
   }
 }
 
 /**
- * Every 15 seconds: rotates the keys when their time has come by `time`, as that ends old ones, and follows what other
- * processes did. Returns how to stop.
+ * Every 15 seconds, rotates the keys that are due by `time` and loads changes made by other processes. Returns a function
+ * that stops it.
  */
 export function tendKeys(
   ring: KeyRing,
@@ -68,12 +68,14 @@ export function tendKeys(
   return () => clearInterval(timer)
 }
 
-/** The authorization server of the current keys: they are fixed in each oidc-provider, so another set makes another one. */
+/**
+ * The authorization server for the current keys: oidc-provider fixes them at construction, so new keys need a new instance.
+ */
 export interface CurrentServer {
   readonly current: Provider
 }
 
-/** Makes the server, and makes it anew when the ring has turned. */
+/** Creates the server, and replaces it whenever the keys change. */
 export function currentServer(
   ring: Pick<KeyRing, 'current'>,
   options: Omit<AuthorizationServerOptions, 'keys'>,

@@ -19,9 +19,9 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 /** How long a key signs. */
 const lifeMs = 90 * dayMs
-/** How long a key is in the JWKS before it signs: longer than anybody keeps a JWKS, and than any token lives. */
+/** How long a key is in the JWKS before it signs: longer than clients cache a JWKS, and than any token lives. */
 const publishedAheadMs = dayMs
-/** How long a key verifies after it signed for the last time: the longest life a token can be set to, and an hour. */
+/** How long a key verifies after it last signed: the longest configurable token lifetime plus an hour. */
 const keptAfterMs = dayMs + hourMs
 
 export interface RotationSources {
@@ -33,28 +33,28 @@ export interface RotationSources {
   actor: AuditActor
 }
 
-/** How a rotation goes that somebody asks for. */
+/** Options of a requested rotation. */
 export interface RotationWish {
-  /** Sign with a new key at once, though nobody has seen it yet; without it, in a day. */
+  /** Sign with a new key at once, although no client has fetched it yet; by default, in a day. */
   immediately: boolean
-  /** Drop all other keys, so that every token they signed is refused: for a key that leaked. */
+  /** Remove all other keys, so that every token they signed is refused: for a leaked key. */
   discard: boolean
 }
 
-/** What is to be done with the keys, and no more than that. */
+/** The changes to make to the keys. */
 interface Plan {
-  /** When a new key begins to sign; undefined where none is needed. */
+  /** When a new key begins to sign; undefined if none is needed. */
   activeFrom?: string
   retired: StoredKey[]
 }
 
-/** The state of the keys, and what was done. */
+/** The resulting keys, and what was done. */
 export interface Rotated {
   published: { kid: string; activeFrom: string } | undefined
   retired: string[]
 }
 
-/** What time asks for: a successor a day before its turn, and the end of keys whose last token has ended. */
+/** Scheduled changes: publish a successor a day before it signs, and remove keys whose last token has expired. */
 export function planByTime(keys: readonly StoredKey[], now: number): Plan {
   const at = iso(now)
   const current = keys.find(({ activeFrom }) => activeFrom <= at)
@@ -68,7 +68,7 @@ export function planByTime(keys: readonly StoredKey[], now: number): Plan {
   return { activeFrom: iso(Math.max(turn, now + publishedAheadMs)), retired }
 }
 
-/** What somebody asks for. A key that waits for its turn has signed nothing: a new one at once takes its place. */
+/** Requested changes. A key that has not signed yet is replaced by an immediate new one. */
 export function planByWish(keys: readonly StoredKey[], now: number, { immediately, discard }: RotationWish): Plan {
   const at = iso(now)
   const waiting = keys.filter(({ activeFrom }) => activeFrom > at)
@@ -77,7 +77,7 @@ export function planByWish(keys: readonly StoredKey[], now: number, { immediatel
   return { activeFrom: at, retired: discard ? [...keys] : waiting }
 }
 
-/** Does what time asks for; of any number of processes one. Nearly always there is nothing, which costs one read. */
+/** Applies the scheduled changes; one of several processes does it. Usually there are none, which costs one read. */
 export async function rotateByTime(sources: RotationSources): Promise<Rotated> {
   const { db, now } = sources
   const { activeFrom, retired } = planByTime(await storedKeys(db.read), now())
@@ -85,7 +85,7 @@ export async function rotateByTime(sources: RotationSources): Promise<Rotated> {
   return rotate(sources, (keys) => planByTime(keys, now()))
 }
 
-/** Does what somebody asks for; running services follow within 15 seconds. */
+/** Applies a requested rotation; running services follow within 15 seconds. */
 export function rotateByWish(sources: RotationSources, wish: RotationWish): Promise<Rotated> {
   return rotate(sources, (keys) => planByWish(keys, sources.now(), wish))
 }
@@ -94,7 +94,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
   const { db, sealer, now } = sources
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined) throw new Error('There are no keys yet: the first start makes them')
-  // Made before the transaction, in which nothing but the database may be waited for; in vain when nothing is due.
+  // Created before the transaction, which may wait only for the database; wasted if no rotation is due.
   const spare = await makeKey(sealer, iso(now()), '')
   return db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)
@@ -110,7 +110,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
   })
 }
 
-/** Cookie keys come and go with the signing keys, in whose order they are kept. */
+/** Adds and removes cookie keys with the signing keys, in the same order. */
 async function turnCookieKeys(
   tx: Queryable,
   { sealer, random = randomBytes }: RotationSources,

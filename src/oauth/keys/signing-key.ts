@@ -6,15 +6,15 @@ import { ExternalSigningKey } from 'oidc-provider'
 const signed = promisify(sign)
 
 /**
- * A private key as the provider may use it: it hands over what is to be signed, and never sees the key. Signs with
- * RS256 (RFC 7518 §3.3) in the thread pool, at half of what Web Crypto costs the event loop.
+ * A private key for oidc-provider that never exposes its private JWK: the provider passes in the data to sign. Signs with
+ * RS256 (RFC 7518 §3.3) in the thread pool, at half the event-loop cost of Web Crypto.
  */
 export class SigningKey extends ExternalSigningKey {
   readonly #jwk: Pick<JWK, 'kid' | 'alg'>
   readonly #privateKey: KeyObject
   readonly #publicKey: KeyObject
 
-  /** Throws when the key is not a private one. */
+  /** Throws if the key is not private. */
   constructor(jwk: JWK) {
     super()
     this.#privateKey = createPrivateKey({ key: jwk, format: 'jwk' } as JsonWebKeyInput)

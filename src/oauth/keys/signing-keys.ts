@@ -13,11 +13,11 @@ import {
   storedKeys,
 } from './stored-keys.ts'
 
-/** What the authorization server signs with at one moment, the same on all nodes. */
+/** The keys of the authorization server at one moment, the same on all nodes. */
 export interface SigningKeys {
-  /** The private keys: first the one that signs, then those that are published ahead or still verify. */
+  /** The private keys: first the one that signs, then those published ahead or still verifying. */
   jwks: { keys: JWK[] }
-  /** What cookies are signed with, in the same order: each goes with a signing key. */
+  /** Cookie signing keys, in the same order: one per signing key. */
   cookieKeys: string[]
   /** The public keys by `kid`. */
   publicKeys: ReadonlyMap<string, KeyObject>
@@ -32,8 +32,8 @@ export interface KeySources {
 }
 
 /**
- * Reads the signing and cookie keys, and makes them on the first run: once, however many processes start together.
- * Throws when they were sealed under another master key.
+ * Reads the signing and cookie keys and creates them on the first run, once even if several processes start together. Throws
+ * if they were encrypted under another master key.
  */
 export async function signingKeys(sources: KeySources): Promise<SigningKeys> {
   const found = await stored(sources.db)
@@ -76,20 +76,20 @@ function opened({ keys, cookieKeys }: Stored, { sealer, now }: KeySources): Sign
   }
 }
 
-/** The place of the key that signs: the newest of those whose time has come. */
+/** Index of the key that signs: the newest one already active. */
 function signer(keys: StoredKey[], now: string): number {
   const found = keys.findIndex(({ activeFrom }) => activeFrom <= now)
   return found < 0 ? keys.length - 1 : found
 }
 
-/** The same with one of them first: the authorization server signs with the first it finds. */
+/** Moves one element to the front: the authorization server signs with the first key. */
 const firstOf = <T>(list: T[], at: number): T[] => [
   ...list.slice(at, at + 1),
   ...list.slice(0, at),
   ...list.slice(at + 1),
 ]
 
-/** Throws, and names the place, when the text was sealed under another master key. */
+/** Decrypts a text. Throws, naming its AAD, if it was encrypted under another master key. */
 export const unsealed = <T>(sealer: Sealer, sealed: string, place: string): T =>
   JSON.parse(sealer.open(sealed, place)) as T
 

@@ -4,13 +4,13 @@ import { calculateJwkThumbprint, type JWK } from 'jose'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 
-/** A signing key as it is kept; the private half is sealed. */
+/** A stored signing key; the private half is encrypted. */
 export interface StoredKey {
   kid: string
   alg: string
   privateSealed: string
   createdAt: string
-  /** From when on it signs, as fixed-width ISO text. */
+  /** When it begins to sign, as fixed-width ISO text. */
   activeFrom: string
 }
 
@@ -18,7 +18,7 @@ export const cookieKeysName = 'cookie_keys'
 export const cookieKeysPlace = `settings:${cookieKeysName}`
 export const keyPlace = (kid: string) => `signing_keys:${kid}`
 
-/** Makes a key: RSA 2048 for RS256, which every client can verify. Takes some 100 ms off the main thread. */
+/** Creates a key: RSA 2048 for RS256, which every client can verify. Takes about 100 ms off the main thread. */
 export async function makeKey(sealer: Sealer, createdAt: string, activeFrom: string): Promise<StoredKey> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
   const key = privateKey.export({ format: 'jwk' }) as JWK
@@ -29,24 +29,24 @@ export async function makeKey(sealer: Sealer, createdAt: string, activeFrom: str
 
 const cookieKeyBytes = 32
 
-/** A key that cookies are signed with. */
+/** Creates a key for signing cookies. */
 export const newCookieKey = (random: (size: number) => Uint8Array) =>
   Buffer.from(random(cookieKeyBytes)).toString('base64url')
 
-/** All keys, the one that begins to sign last first. */
+/** All keys, latest `activeFrom` first. */
 export function storedKeys(db: Queryable): Promise<StoredKey[]> {
   return db.selectFrom('signingKeys').selectAll().orderBy('activeFrom', 'desc').orderBy('kid').execute()
 }
 
-/** The sealed cookie keys. */
+/** The encrypted cookie keys. */
 export async function storedCookieKeys({ read }: Database): Promise<string | undefined> {
   const setting = read.selectFrom('settings').select('value').where('name', '=', cookieKeysName)
   return (await setting.executeTakeFirst())?.value
 }
 
 /**
- * Makes every other process that wants to change keys wait for the end of this transaction: writing the row, even to the
- * value it has, locks it. The first to come leaves the cookie keys given.
+ * Locks the keys until the end of this transaction by updating their row, even to the value it has. The first caller inserts
+ * the given cookie keys.
  */
 export async function lockKeys(tx: Queryable, cookieKeys: string): Promise<void> {
   await tx

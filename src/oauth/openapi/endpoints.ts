@@ -5,7 +5,7 @@ import type { Schema } from '../../openapi/schemas.ts'
 import { failed, failure, ofJson, ref, tags } from './parts.ts'
 import { aToken, oauthSchemas, tokenRequest } from './schemas.ts'
 
-/** The paths of an authorization server that programs call; browsers are sent to the others. */
+/** The paths of an authorization server that clients call directly; browsers are redirected to the others. */
 export interface OauthPaths {
   token: string
   revocation: string
@@ -14,7 +14,7 @@ export interface OauthPaths {
   jwks: string
 }
 
-/** The operations of an authorization server, whose routes declare no schemas. */
+/** The OpenAPI operations of an authorization server, whose routes declare no schemas. */
 export function oauthOperations(at: OauthPaths): Written {
   return {
     schemas: oauthSchemas,
@@ -34,7 +34,7 @@ export function oauthOperations(at: OauthPaths): Written {
   }
 }
 
-/** An endpoint that reads a form from a client that says who it is, in the form or by HTTP Basic. */
+/** An endpoint that reads a form from a client, which authenticates in the form or by HTTP Basic. */
 function form(
   operationId: string,
   summary: string,

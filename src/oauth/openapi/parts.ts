@@ -7,14 +7,14 @@ export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${na
 
 export const ofJson = (schema: Schema): { content: Content } => ({ content: { 'application/json': { schema } } })
 
-/** An error of the authorization server (RFC 6749 §5.2). */
+/** An error response of the authorization server (RFC 6749 §5.2). */
 export const failed = (description: string, headers: readonly HeaderName[] = []): Response => ({
   description,
   ...(headers.length > 0 && { headers: headerReferences(headers) }),
   ...ofJson(ref('OauthError')),
 })
 
-/** A failure of the authorization server, or what the service refuses before the server sees the request. */
+/** An error of the authorization server, or one that the service returns before the server sees the request. */
 export const failure: Response = {
   description: 'The server failed (500) or cannot take the request now (503), or the request is malformed as HTTP',
   headers: headerReferences(['Retry-After']),

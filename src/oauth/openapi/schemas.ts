@@ -15,7 +15,7 @@ const client = {
   client_secret: { type: 'string', description: 'Of a confidential client' },
 }
 
-/** The form that the token endpoint reads. */
+/** The form of a token request. */
 export const tokenRequest: Schema = {
   ...object(
     {
@@ -34,7 +34,7 @@ export const tokenRequest: Schema = {
   examples: [{ grant_type: 'client_credentials' }],
 }
 
-/** The form that names a token. */
+/** The form of a request that passes a token. */
 export const aToken: Schema = {
   ...object(
     {
@@ -76,7 +76,7 @@ const serverMetadata = object(
 
 const jsonWebKey = object({ kty: text, kid: text, use: text, alg: text, n: text, e: text }, ['kty', 'kid'])
 
-/** What an authorization server answers with. */
+/** The response schemas of an authorization server. */
 export const oauthSchemas: Record<string, Schema> = {
   Token: {
     ...object(

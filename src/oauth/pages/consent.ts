@@ -4,17 +4,17 @@ import { interactionPath } from '../provider/http/endpoints.ts'
 export interface ConsentView {
   uid: string
   clientName: string
-  /** Where the person is sent back to. */
+  /** Where the user is redirected. */
   redirectUri: string
   name: string
   email: string
-  /** What is asked for, in plain words. */
+  /** The requested scopes, in plain words. */
   asks: readonly string[]
 }
 
 export const consentTitle = ({ clientName }: ConsentView) => `Allow ${clientName}?`
 
-/** Who asks, for whom, for what in plain words, and where the answer goes. */
+/** Shows which client requests access, for which user, the scopes in plain words, and where the response goes. */
 export function consentBody({ uid, clientName, redirectUri, name, email, asks }: ConsentView): Markup {
   const lines = asks.map((text) => html`<li>${text}</li>`)
   const { host, protocol } = new URL(redirectUri)

@@ -2,7 +2,7 @@ import { html, type Markup } from '../../http/pages/html.ts'
 
 export const errorTitle = 'This did not work'
 
-/** What a person can do about an error, by its code. */
+/** What a user can do about an error, by its code. */
 const advice: Record<string, string> = {
   invalid_client: 'The app that sent you here is not registered with this service, or not any more.',
   invalid_redirect_uri: 'The app asks to send you to an address that is not registered for it, so nothing was sent.',
@@ -12,12 +12,12 @@ const advice: Record<string, string> = {
 
 const otherwise = 'Go back to the app and start again. If it happens once more, tell its makers what stands below.'
 
-/** An error of an authorization request (RFC 6749 §4.1.2.1), in plain words and then as it is called. */
+/** An error of an authorization request (RFC 6749 §4.1.2.1): a plain sentence, then the error code. */
 export function errorBody(error: Record<string, unknown>): Markup {
   const lines = Object.entries(error).map(([name, value]) => html`<dt>${name}</dt><dd>${String(value)}</dd>`)
   return html`<p class="lead">${advice[String(error.error)] ?? otherwise}</p>
 <dl>${lines}</dl>`
 }
 
-/** An error that is told in one sentence. */
+/** An error in one sentence. */
 export const plainErrorBody = (detail: string): Markup => html`<p class="lead">${detail}</p>`

@@ -5,7 +5,7 @@ import { toProblem } from '../../http/problems/error-handler.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { errorTitle, plainErrorBody } from './error.ts'
 
-/** What a form sent: the first value of each name. */
+/** The fields of a form: the first value of each name. */
 export type Form = Record<string, string>
 export type FormRequest = FastifyRequest<{ Body: Form | undefined; Params: { uid: string } }>
 
@@ -15,11 +15,11 @@ const form = 'application/x-www-form-urlencoded'
 export interface PageFailures {
   frame: Frame
   isUnavailable: (error: unknown) => boolean
-  /** Is told of each failure that is not the visitor's. */
+  /** Called with each error that the visitor did not cause. */
   report: (error: unknown, requestId: string) => void
 }
 
-/** Answers with a page that nobody keeps; that it tells the next site nothing is said of every answer. */
+/** Sends a page that is never cached. Referrer-Policy is part of every response already. */
 export function sendPage(reply: FastifyReply, status: number, { html, policy }: Page): FastifyReply {
   return reply
     .code(status)
@@ -30,8 +30,8 @@ export function sendPage(reply: FastifyReply, status: number, { html, policy }: 
 }
 
 /**
- * Makes the routes of this scope pages for people: they read forms only, refuse what other sites send (RFC 6749 §10.12),
- * and show every error as a page.
+ * Turns the routes of this scope into pages for users: they accept only forms, reject cross-site requests (RFC 6749 §10.12),
+ * and render every error as a page.
  */
 export function servePages(app: FastifyInstance, { frame, isUnavailable, report }: PageFailures): void {
   app.removeAllContentTypeParsers()

@@ -20,12 +20,12 @@ import { loginBody, loginTitle } from './login.ts'
 export interface InteractionOptions extends PageFailures {
   provider: CurrentServer
   db: Database
-  /** Every scope there is, in plain words. */
+  /** All scopes, with descriptions in plain words. */
   scopes: Scopes
   login: Login
   sealer: Sealer
   now: () => number
-  /** Is told of what was not allowed. */
+  /** Counts what was denied. */
   audit?: Pick<Audit, 'tally'>
 }
 
@@ -37,8 +37,8 @@ const wrong = 'The e-mail address or the password is wrong.'
 const denied = { error: 'access_denied', error_description: 'the user did not allow it' }
 
 /**
- * The pages between an authorization request and its answer: login and consent. Each belongs to one interaction, whose
- * signed cookie only the browser has that made the request; every form leads on by 303 (RFC 9700 §4.11).
+ * The pages between an authorization request and its response: login and consent. Each belongs to one interaction, whose
+ * signed cookie only the requesting browser has; every form redirects with 303 (RFC 9700 §4.11).
  */
 export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, options) => {
   servePages(app, options)
@@ -54,7 +54,7 @@ export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, 
   })
 }
 
-/** The interaction of the browser that asks; its path must be the one of its cookie. */
+/** The interaction of this browser; the path must match its cookie. */
 async function current({ provider }: InteractionOptions, { raw, params }: FormRequest, reply: FastifyReply) {
   const interaction = await provider.current.interactionDetails(raw, reply.raw)
   if (interaction.uid !== params.uid) throw new errors.SessionNotFound('the interaction is of another browser')
@@ -126,12 +126,12 @@ async function logIn(options: InteractionOptions, request: FormRequest, reply: F
   return showLogin(options, interaction, reply, 429, email, `There were too many tries. Wait ${wait}, then try again.`)
 }
 
-/** Who fills in a form, as the audit log names them before anybody has logged in. */
+/** The submitter of a form, as the audit log records it before any login. */
 const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
   ...{ clientId: String(params.client_id), address: ip, requestId: id },
 })
 
-/** What is asked of whom: the scopes that the person can give, whatever else was requested. */
+/** The client, the user, and the requested scopes that the user's role can grant. */
 async function asked({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))
   if (prompt.name !== 'consent' || !account) throw new errors.SessionNotFound('nothing is asked of anybody')
@@ -152,7 +152,7 @@ async function decide(options: InteractionOptions, request: FormRequest, reply: 
   return finish(options, request, reply, { consent: { grantId } }, true)
 }
 
-/** Only what was shown is remembered; what the role cannot give is asked for once it can. */
+/** Stores only the scopes that were shown; those the role cannot grant are requested once it can. */
 async function consent(
   options: InteractionOptions,
   interaction: Interaction,

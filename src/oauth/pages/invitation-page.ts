@@ -14,7 +14,7 @@ const config = { scope: 'own' }
 const worthless = 'This link was used already, or is older than half an hour. Ask for a new one.'
 const different = 'The two passwords are not the same.'
 
-/** Where an invited person sets a password; the link alone proves who it is, so it works without any cookie. */
+/** The page where an invited user sets a password; the link alone authenticates, so it needs no cookie. */
 export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (app, options) => {
   servePages(app, options)
   app.get<{ Querystring: Record<string, unknown> }>(invitationPath, { config }, async ({ query }, reply) =>

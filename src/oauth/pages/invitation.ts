@@ -10,7 +10,7 @@ export interface InvitationView {
 
 export const invitationTitle = 'Choose a password'
 
-/** The form to set a password by; the address stands in it for password managers, and cannot be changed. */
+/** The form to set a password; it shows the e-mail address, read-only, for password managers. */
 export function invitationBody({ action, token, name, email, mistake }: InvitationView): Markup {
   const invalid = mistake !== undefined && html` aria-invalid="true"`
   const described = mistake === undefined ? 'hint' : 'mistake hint'

@@ -5,13 +5,13 @@ export interface LoginView {
   uid: string
   clientName: string
   email: string
-  /** Why the last try failed. */
+  /** Why the last attempt failed. */
   mistake?: string | undefined
 }
 
 export const loginTitle = 'Sign in'
 
-/** The form for e-mail address and password; after a failure the focus is where it is to be mended. */
+/** The form for e-mail address and password; after a failure, focuses the field to correct. */
 export function loginBody({ uid, clientName, email, mistake }: LoginView): Markup {
   const onPassword = email !== ''
   const invalid = mistake !== undefined && html` aria-invalid="true" aria-describedby="mistake"`

@@ -10,34 +10,34 @@ export interface RecordSources {
   db: Database
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Counts the tokens and grants that are ended. */
+  /** Counts revocations of tokens and grants. */
   endings?: Endings
 }
 
-/** Access tokens are judged by their signature; to revoke one marks its record, which stays until the token ends. */
+/** Access tokens are verified by their signature; revoking one marks its record, which stays until the token expires. */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
-/** Whose id alone is worth something to a thief: it is not kept, only its SHA-256. */
+/** Kinds whose id alone is a credential: only its SHA-256 is stored. */
 const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
 
 const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
-/** A client that lost the answer to a refresh may ask once more this long, and gets the same successor. */
+/** For this long, a client that lost the response to a refresh may repeat the request and gets the same successor. */
 const refreshGraceMs = 10_000
 const sweepBatch = 1_000
 /**
- * The mark of a revoked token must outlast the token on every node: it is accepted 30 s after its end, by a clock that may be
- * 30 s behind on a node that is ready, and for five more seconds on one whose clock has just been moved.
+ * A revocation must outlast the token on every node: it is accepted 30 s after its expiry, by a clock that may be 30 s
+ * behind on a ready node, and for five more seconds on a node whose clock was just changed.
  */
 const sweepDelayMs = 5 * 60_000
 /** Later than every instant. */
 const never = '9999'
 
-/** What oidc-provider remembers, in `auth_records`; its clients come from `clients` and are read only. */
+/** The oidc-provider adapter: stores its models in `auth_records`; clients come from `clients` and are read-only. */
 export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
 }
 
-/** Deletes what expired five minutes ago or more, in batches so that nobody waits long, and returns how many there were. */
+/** Deletes records that expired at least five minutes ago, in batches to keep transactions short; returns how many. */
 export async function sweepExpired(db: Database, now: () => number): Promise<number> {
   const before = iso(now() - sweepDelayMs)
   for (let swept = 0; ; ) {
@@ -81,10 +81,10 @@ function recordsOf(kind: string, { db, now, endings = { count: 0 } }: RecordSour
   }
 }
 
-/** What a record is found by. */
+/** The key under which a record is stored. */
 const keyOf = (kind: string, id: string) => (secretKinds.includes(kind) ? hash('sha256', id, 'base64url') : id)
 
-/** A record as it was put, with the id it was asked for by in the place of its key. */
+/** The stored payload, with the requested id instead of its hashed key. */
 function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPayload | undefined {
   const { kind, consumedAt } = row
   const payload: AdapterPayload = JSON.parse(row.id === id ? row.payload : row.payload.replaceAll(row.id, id))
@@ -93,7 +93,7 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
   return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
 
-/** From then on a use of the token forgives a use before it; never, where none is forgiven. */
+/** A refresh token consumed at or after this instant may be used again; `never` allows no reuse for other kinds. */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
@@ -116,14 +116,14 @@ async function upsert(
         kind,
         id: key,
         consumedAt: null,
-        // Nobody's, should the user be gone meanwhile.
+        // Inserts nothing if the user was deleted meanwhile.
         userId: userId && eb.selectFrom('users').select('users.id').where('users.id', '=', userId),
         expiresAt: expires || null,
         ...values,
       }))
       .onConflict((conflict) => {
         const same = conflict.columns(['kind', 'id'])
-        // A refresh token is made once: who makes it again, within the grace, wants the one that is there.
+        // A refresh token is created once: repeating a refresh within the grace period returns the existing one.
         if (kind === 'RefreshToken') return same.doNothing()
         return same.doUpdateSet({ ...values, expiresAt: expires || null, userId: (eb) => eb.ref('excluded.userId') })
       })
@@ -131,7 +131,7 @@ async function upsert(
   )
 }
 
-/** An interaction repeats the id of the session it began in; nobody reads it there. */
+/** Drops the session that an interaction copies from its start, since nothing reads it there. */
 function storedText({ session, ...payload }: AdapterPayload): string {
   return JSON.stringify(session ? { ...payload, session: { ...session, cookie: undefined } } : payload)
 }
@@ -142,8 +142,8 @@ function userIdOf(accountId: string | undefined): number | null {
 }
 
 /**
- * Of any number of callers at once exactly one succeeds, the others get `invalid_grant` (RFC 6749 §4.1.2); a refresh
- * token may be used again within its grace, as each use leads to the same successor.
+ * Of several concurrent callers exactly one succeeds, the others get `invalid_grant` (RFC 6749 §4.1.2). A refresh token may
+ * be used again within its grace period, as each use leads to the same successor.
  */
 async function consume(db: Database, kind: string, id: string, nowMs: number): Promise<void> {
   if (!(await mark(db, kind, id, nowMs, graceStart(kind, nowMs))))
@@ -177,7 +177,7 @@ async function revokeByGrantId(db: Database, grantId: string, consumedAt: string
   })
 }
 
-/** Ends every login of a user, and every access that was given in the user's name. */
+/** Ends all logins of a user and all access granted in the user's name. */
 export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
   await own.where('kind', 'not in', accessTokenKinds).execute()

@@ -3,7 +3,7 @@ import type { KoaContextWithOIDC } from 'oidc-provider'
 import type { Audit } from '../../audit/buffer.ts'
 import { requestIdOf } from './http/http-bodies.ts'
 
-/** What the provider tells of a token that ends before its time. */
+/** A token that the provider reports as revoked. */
 interface EndedToken {
   kind: string
   jti?: string
@@ -11,7 +11,10 @@ interface EndedToken {
   accountId?: string | undefined
 }
 
-/** Tokens granted and revoked, each; those a client gets for itself, and those refused, which anybody can cause, as counts. */
+/**
+ * Audits each grant and revocation; client-credentials grants and rejected requests are only counted, because anyone can
+ * trigger them.
+ */
 export function auditTokens(
   provider: Provider,
   audit: Pick<Audit, 'note' | 'repeated' | 'tally'>,
@@ -49,7 +52,7 @@ export function auditTokens(
   provider.on('refresh_token.destroyed', (token) => ended(token))
 }
 
-/** Which client asks, and with which request. */
+/** The requesting client and the request, for audit entries. */
 export function requestOf(ctx: KoaContextWithOIDC) {
   return { clientId: ctx.oidc?.client?.clientId ?? null, requestId: requestIdOf(ctx.res) }
 }

@@ -4,13 +4,13 @@ import { auditActor } from '../../http/policies/authenticate.ts'
 import type { Plaintext } from '../../http/policies/https.ts'
 import type { Problem } from '../../http/problems/problem.ts'
 
-/** Puts a credential that travelled in the clear into the audit log. */
+/** Audits a credential that was sent over plain HTTP. */
 export const plaintextTold =
   (audit: Pick<Audit, 'tally'>) =>
   ({ address, header }: Plaintext): void =>
     audit.tally({ event: 'credential.plaintext', address, details: { header } })
 
-/** What of a request that was refused goes into the audit log. */
+/** Audits rejected requests. */
 export function refusals(audit: Pick<Audit, 'tally'> | undefined) {
   const onDenied = (request: FastifyRequest, { code }: Problem) => {
     const target = `${request.method} ${request.routeOptions.url}`

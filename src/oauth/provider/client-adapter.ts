@@ -6,7 +6,7 @@ import { isNativeUri } from '../clients/redirect-uris.ts'
 
 const clientsKept = 1_000
 
-/** The clients as oidc-provider reads them; it may not change them. */
+/** The read-only client adapter of oidc-provider. */
 export function clientRecords(db: Database): Adapter {
   const none = async () => undefined
   const readOnly = async () => {
@@ -35,10 +35,10 @@ export function clientRecords(db: Database): Adapter {
   }
 }
 
-/** What we know of a client besides the metadata that RFC 7591 names. */
+/** Client metadata beyond that of RFC 7591. */
 export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
 
-/** A client in the terms of RFC 7591 §2; the provider lets either way of sending a secret pass for the other. */
+/** Client metadata (RFC 7591 §2); the provider accepts a secret sent by either method. */
 function metadata(client: RegisteredClient): AdapterPayload {
   const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client
   return {
@@ -58,7 +58,7 @@ function metadata(client: RegisteredClient): AdapterPayload {
   }
 }
 
-/** The response types that the grants of a client stand for (OpenID Connect Dynamic Registration §2). */
+/** The response types that a client's grants imply (OpenID Connect Dynamic Registration §2). */
 export function responseTypesOf(grants: readonly string[]): ResponseType[] {
   const types: [grant: string, type: ResponseType][] = [
     ['authorization_code', 'code'],

@@ -6,15 +6,15 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { secretPlace } from '../clients/clients.ts'
 
 /**
- * The provider tells clients apart by a digest of all their metadata, made for each request: here a record that has not
- * been read anew since (`clientRecords`) is the client it was.
+ * Caches the provider's client objects. The provider recognizes a client by a digest of its whole metadata, computed on each
+ * request; this cache instead reuses the client as long as its record (`clientRecords`) has not been read again.
  */
 export function cacheClients({ Client: clients }: Provider, { generation }: Pick<Database, 'generation'>): void {
   const { adapter } = clients as unknown as { adapter: Adapter }
   const find = clients.find.bind(clients)
   const known = new WeakMap<object, Client>()
   clients.find = async (id) => {
-    // Without one each record is read anew.
+    // Without a generation each record is read again.
     if (generation() === null) return find(id)
     const record = await adapter.find(id)
     const before = record && known.get(record)
@@ -28,8 +28,8 @@ export function cacheClients({ Client: clients }: Provider, { generation }: Pick
 const secretsKept = 1_000
 
 /**
- * A client's secret is kept as a digest, so the one presented is digested before the two are compared. One that was right
- * is remembered for as long as the digest stays, and then only compared.
+ * A client's secret is stored as a digest, so the one presented is digested before both are compared. A correct secret is
+ * cached while the digest stays the same, and later only compared.
  */
 export function cacheSecretChecks({ Client: clients }: Provider, sealer: Sealer): void {
   const proven = new Map<string, { kept: string; secret: Buffer }>()

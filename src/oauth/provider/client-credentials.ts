@@ -1,19 +1,19 @@
 import { errors, type default as Provider, type ResourceServer, type TokenEndpointGrantContext } from 'oidc-provider'
 
-/** Our own API as the authorization server knows it (RFC 8707): the one thing its access tokens are for. */
+/** The service's own API as a resource server (RFC 8707): the only audience of its access tokens. */
 export interface Api extends ResourceServer {
   audience: string
 }
 
-/** Whether a `resource` parameter, when there is one, names our API and nothing else (RFC 8707 §2). */
+/** Whether `resource`, if present, names this API and nothing else (RFC 8707 §2). */
 export function namesApi(resource: unknown, { audience }: Api): boolean {
   if (resource === undefined) return true
   return typeof resource === 'string' && URL.parse(resource)?.href === URL.parse(audience)?.href
 }
 
 /**
- * The grant of RFC 6749 §4.4. In two things it says more than the provider's own: a request without `scope` gets all of the
- * client's scopes (§3.3), and one that names any other scope gets `invalid_scope` instead of a token without it.
+ * The grant of RFC 6749 §4.4. Differs from the provider's in two ways: a request without `scope` gets all of the client's
+ * scopes (§3.3), and one with any other scope gets `invalid_scope` instead of a token without it.
  */
 export function allowClientCredentials(provider: Provider, api: Api): void {
   const handle = async (ctx: TokenEndpointGrantContext): Promise<void> => {
@@ -28,7 +28,7 @@ export function allowClientCredentials(provider: Provider, api: Api): void {
   provider.registerGrantType('client_credentials', handle, ['scope', 'resource'], ['resource'])
 }
 
-/** What a client asks for, or all it may have; throws `invalid_scope` for more than that (RFC 6749 §3.3). */
+/** The requested scope, by default all of the client's; throws `invalid_scope` for any other (RFC 6749 §3.3). */
 export function requestedScope(requested: string | undefined, own: string): string {
   if (requested === undefined) return own
   const allowed = new Set(own.split(' '))

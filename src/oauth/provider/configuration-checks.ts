@@ -5,8 +5,8 @@ const minKeyLength = 32
 const minModulusBits = 2_048
 
 /**
- * Throws for the mistakes that make a server of oidc-provider unsafe: each of its defaults that is meant for trying it
- * out, and each part of ours that it silently does without.
+ * Throws on unsafe oidc-provider settings: defaults meant only for development, and parts of this service that the provider
+ * would silently run without.
  */
 export function refuseMistakes(settings: Configuration): void {
   const wrong = mistakes(settings)
@@ -37,7 +37,7 @@ interface PublicParts {
   n?: string
 }
 
-/** Ours are made of private keys only, and show nothing of them. */
+/** SigningKey never exposes its private JWK. */
 const isPrivate = (key: PublicParts): boolean => key instanceof SigningKey
 
 function isWhole(adapter: AdapterFactory): boolean {

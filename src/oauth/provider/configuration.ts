@@ -21,11 +21,11 @@ import { isPresented, storeIssuedToken } from './jwt-records.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 
 export interface AuthorizationServerOptions {
-  /** The origin it is reached at, such as `https://localhost:8443`: every URL it makes starts with it. */
+  /** The public origin, such as `https://localhost:8443`: the base of every URL it creates. */
   issuer: string
-  /** What access tokens are for: the origin of the API. */
+  /** The audience of access tokens: the origin of the API. */
   audience: string
-  /** Every scope of the service. */
+  /** All scopes of the service. */
   scopes: Scopes
   db: Database
   sealer: Sealer
@@ -33,7 +33,7 @@ export interface AuthorizationServerOptions {
   /** Milliseconds since the epoch. */
   now: () => number
   accessTokenSeconds: number
-  /** What HS256 tokens are verified with that others make; without it there are none. */
+  /** Verifies HS256 tokens created elsewhere; without it none are accepted. */
   sharedSecret?: KeyObject | null
   /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
   accessTokenType?: 'JWT' | 'at+jwt'
@@ -41,15 +41,15 @@ export interface AuthorizationServerOptions {
   address: PasswordGrantOptions['address']
   frame: Frame
   endings?: Endings
-  /** Is told of the tokens that were granted, refused and revoked. */
+  /** Audits tokens that were granted, refused and revoked. */
   audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
-  /** Is told of each failure that is not the caller's. */
+  /** Called with each error that the client did not cause. */
   report: (error: unknown) => void
 }
 
 const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
 
-/** All that oidc-provider is told; where it prints a notice about a default of its own, ours stands here instead. */
+/** The oidc-provider configuration. Sets explicitly each default about which the provider prints a notice. */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
   const adapter = records(options)
@@ -59,15 +59,15 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     routes: endpoints,
     cookies: cookies(keys.cookieKeys, issuer),
     scopes: Object.keys(options.scopes),
-    // An ID token tells name and e-mail address to every app; see `accountFinder`.
+    // ID tokens contain name and e-mail address for every client; see `accountFinder`.
     claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
     responseTypes: ['code', 'id_token'],
     clientAuthMethods,
     extraClientMetadata: { properties: ownMetadata },
-    // The kept secret is a digest, no key: nothing may be signed or encrypted with it.
+    // The stored secret is a digest, not a key: it must not sign or encrypt anything.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
-    // Otherwise a code could be redeemed without the address that it was sent to (RFC 6749 §4.1.3).
+    // Otherwise a code could be redeemed without its redirect_uri (RFC 6749 §4.1.3).
     allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: storeIssuedToken(adapter, accessTokenType) } },
@@ -75,14 +75,14 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     discovery: {
       userinfo_endpoint: issuer + endpoints.userinfo,
       ui_locales_supported: ['en'],
-      // Without a word, client_secret_basic alone would be meant (RFC 8414 §2).
+      // If omitted, only client_secret_basic would be assumed (RFC 8414 §2).
       revocation_endpoint_auth_methods_supported: clientAuthMethods,
       introspection_endpoint_auth_methods_supported: clientAuthMethods,
     },
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    // A token without any scope left is refused before it is used up (`narrowScopes`).
+    // A token without any remaining scope is refused before it is consumed (`narrowScopes`).
     rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
@@ -92,8 +92,8 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
 }
 
 /**
- * Prefixes keep other hosts of a domain from planting cookies (RFC 6265bis §4.1.3); `__Host-` needs the path `/`. Over plain
- * HTTP, which is for this machine alone, browsers take neither prefixes nor `Secure`.
+ * Prefixes prevent other hosts of a domain from setting the cookies (RFC 6265bis §4.1.3); `__Host-` requires the path `/`.
+ * Over plain HTTP, meant for this machine only, browsers accept neither prefixes nor `Secure`.
  */
 function cookies(keys: string[], issuer: string): Configuration['cookies'] {
   const secure = issuer.startsWith('https:')
@@ -114,7 +114,7 @@ function features(api: Api, frame: Frame): Configuration['features'] {
     pushedAuthorizationRequests: { enabled: false },
     clientCredentials: { enabled: true },
     externalSigningSupport: { enabled: true, ack: 'experimental-01' },
-    // Ours takes the tokens of this service, which have an audience; the provider's refuses them.
+    // The service's own endpoint accepts its tokens, which have an audience; the provider's refuses them.
     userinfo: { enabled: false },
     introspection: { enabled: true, allowedPolicy: mayIntrospect },
     revocation: { enabled: true, allowedPolicy: mayRevoke },
@@ -143,8 +143,9 @@ function features(api: Api, frame: Frame): Configuration['features'] {
 type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
 /**
- * Tokens of its own, and those of others for a client that is marked for it; to all others they are not active (RFC 7662
- * §2.2). A token ends with its client, and has no scope that its client lost: the answer is what the API makes of it.
+ * A client may introspect its own tokens, and those of others if it is allowed to; to all other clients they are inactive
+ * (RFC 7662 §2.2). A token ends with its client and loses the scopes that its client lost, so the response matches what the
+ * API would accept.
  */
 async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
   const isOwn = token.clientId === client.clientId
@@ -154,7 +155,7 @@ async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Tok
   return owner !== undefined
 }
 
-/** Refuses, and says so, where the token is another client's (RFC 7009 §2.1). */
+/** Refuses with an error if the token belongs to another client (RFC 7009 §2.1). */
 function mayRevoke(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
   if (token.clientId === client.clientId) return isPresented(ctx, token)
   throw new errors.InvalidRequest('the token was not issued to this client')
@@ -169,8 +170,8 @@ const loginSeconds = 8 * hour
 const secondsNow = () => Math.floor(Date.now() / 1_000)
 
 /**
- * How long things live, in seconds. A refresh token may be used within 14 days, its successors until 90 days after the
- * login; a login lasts 8 hours and no longer. A grant outlives every refresh token that one login can lead to.
+ * Lifetimes in seconds. A refresh token may be used within 14 days, its successors until 90 days after the login; a login
+ * lasts 8 hours at most. A grant outlives every refresh token that one login can lead to.
  */
 export function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
   return {

@@ -5,7 +5,7 @@ import type { Role } from '../users/accounts.ts'
 
 type LoadGrant = NonNullable<Configuration['loadExistingGrant']>
 
-/** Puts into a grant what a person of that role can give of the scopes, and notes the others as refused. */
+/** Adds the scopes that a user of that role can grant, and marks the others as rejected. */
 export function fillGrant(grant: Grant, resources: readonly string[], scopes: readonly string[], role: Role): void {
   const given = scopes.filter((scope) => grantableScopes(role, scope))
   const refused = scopes.filter((scope) => !grantableScopes(role, scope))
@@ -18,9 +18,9 @@ export function fillGrant(grant: Grant, resources: readonly string[], scopes: re
 }
 
 /**
- * Finds the grant of an authorization request: the one of this consent or this login; else, where the client is the
- * operator's own or was allowed as much before, a new one without asking again. Nobody is asked for what nobody of that
- * role can give: the request is denied.
+ * Finds the grant of an authorization request: the one of this consent or login. Otherwise, if the client is first-party or
+ * the user consented to these scopes before, creates one without asking again. Never asks for scopes the role cannot grant:
+ * the request is denied.
  */
 export function grantLoader(db: Database): LoadGrant {
   return async (ctx) => {
@@ -65,7 +65,7 @@ async function isRemembered(db: Database, { userId, clientId, scopes }: Consent)
   return scopes.every((scope) => names.has(scope))
 }
 
-/** Remembers that a person allowed a client these scopes, besides those allowed before. */
+/** Stores that a user allowed a client these scopes, in addition to those allowed before. */
 export async function rememberConsent(tx: Queryable, { userId, clientId, scopes }: Consent, nowMs: number) {
   const updatedAt = new Date(nowMs).toISOString()
   const consents = tx.selectFrom('consents').select('scopes').where('userId', '=', userId)

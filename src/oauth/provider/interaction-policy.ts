@@ -3,7 +3,7 @@ import { type Configuration, errors, interactionPolicy, type KoaContextWithOIDC 
 
 type Policy = NonNullable<NonNullable<Configuration['interactions']>['policy']>
 
-/** When a person is asked: as the provider does it, except that the operator's own apps never ask for consent. */
+/** When to prompt a user: the provider's policy, except that first-party clients never ask for consent. */
 export function whenToAsk(): Policy {
   const prompts = interactionPolicy.base()
   const [login, consent] = [prompts.get('login'), prompts.get('consent')]
@@ -17,8 +17,8 @@ export function whenToAsk(): Policy {
 }
 
 /**
- * Refuses a request without a scope, as there is none to fall back to (RFC 6749 §3.3), and one with a scope that the
- * service does not have (§4.1.2.1), which the provider would leave out; both before anybody has to log in.
+ * Rejects a request without a scope, since there is no default (RFC 6749 §3.3), or with a scope unknown to the service
+ * (§4.1.2.1), which the provider would ignore; both before the login.
  */
 function refuseWrongScopes({ oidc }: KoaContextWithOIDC): false {
   const { requestParamScopes: named, requestParamOIDCScopes: known } = oidc
@@ -29,8 +29,8 @@ function refuseWrongScopes({ oidc }: KoaContextWithOIDC): false {
 }
 
 /**
- * A request with an ID token is for its person alone (OpenID Connect Core §3.1.2.1). The provider compares before it asks
- * for a login, when it has verified the token; this is for who came back from the pages.
+ * A request with an `id_token_hint` is only for that user (OpenID Connect Core §3.1.2.1). The provider compares before it
+ * prompts for a login, once it has verified the token; this covers returning from the pages.
  */
 function refuseAnother({ oidc }: KoaContextWithOIDC): false {
   const hint = oidc.params?.id_token_hint

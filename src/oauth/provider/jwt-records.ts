@@ -14,23 +14,23 @@ import { withBody } from './http/http-bodies.ts'
 
 type Middleware = Parameters<Provider['use']>[0]
 
-/** What judges and keeps the tokens that are presented. */
+/** Verifies presented tokens and stores their records. */
 interface Presented {
   read: ReadAccessToken
-  /** Undefined for a token that the API would not take any more. */
+  /** Undefined for a token that the API would no longer accept. */
   scopeNow: (claims: AccessTokenClaims) => Promise<string | undefined>
   adapter: AdapterFactory
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
-/** Stands for a token that is none of ours; no record has this id. */
+/** The id passed for a token of another issuer; no record has it. */
 const unknown = '-'
 
 /**
- * Completes each JWT access token as it is issued: its `typ`, and a record under its `jti`, with which it can be
- * introspected, revoked, and revoked together with its grant. A token that a client got for itself has no grant: it is
- * recorded when it is first presented, as hardly any ever is, and costs no write until then.
+ * Completes each JWT access token when it is issued: sets its `typ` and stores a record under its `jti`, which allows
+ * introspection, and revocation alone or with its grant. Client-credentials tokens have no grant: they are recorded when
+ * first presented, which hardly any ever is, and cost no write until then.
  */
 export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
   return async (
@@ -47,8 +47,8 @@ export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
 }
 
 /**
- * Lets JWT access tokens be introspected (RFC 7662) and revoked (RFC 7009), which the provider does for opaque ones only:
- * at these paths a JWT that is ours is replaced by its record's id, any other by an id that nothing has.
+ * Allows JWT access tokens to be introspected (RFC 7662) and revoked (RFC 7009); the provider supports only opaque ones. On
+ * these paths it replaces a valid JWT by its record's id, any other by an id without a record.
  */
 export function introspectJwt(paths: readonly string[], presented: Presented): Middleware {
   const replace: Middleware = async (ctx, next) => {
@@ -73,8 +73,8 @@ async function recordId(token: string, { read, scopeNow, adapter, now }: Present
 }
 
 /**
- * The record of a verified token that was not recorded as it was issued: one that a client got for itself, or one made
- * under the shared secret. That it was revoked stays said.
+ * Records a verified token that was not recorded when issued: a client-credentials token, or one signed with the shared
+ * secret. An earlier revocation stays in effect.
  */
 async function recordPresented(token: string, adapter: AdapterFactory, nowMs: number): Promise<void> {
   const { jti = '', exp = 0, iat, aud, scope, client_id: clientId, sub } = decodeJwt<{ client_id: string }>(token)
@@ -85,19 +85,19 @@ async function recordPresented(token: string, adapter: AdapterFactory, nowMs: nu
   await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
 }
 
-/** Whether a record was asked for by what its holder has: an access token by the JWT itself, never by its bare `jti`. */
+/** Whether a record was requested with the token itself: an access token by its JWT, never by its bare `jti`. */
 export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
   return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
 }
 
-/** What the types of oidc-provider leave out. */
+/** Missing from oidc-provider's types. */
 interface MakesId {
   generateTokenId: () => string
 }
 
 /**
- * Makes each refresh token follow from the one it replaces, by a keyed digest: whoever repeats a refresh within the grace
- * gets the very same successor, on every node, though no token is kept in a form that could be sent again.
+ * Derives each refresh token from the one it replaces by a keyed digest: repeating a refresh within the grace period returns
+ * the same successor, on every node, although no token is stored in a usable form.
  */
 export function deriveSuccessors(provider: Provider, sealer: Sealer): void {
   const model = provider.RefreshToken.prototype as typeof provider.RefreshToken.prototype & MakesId

@@ -10,15 +10,15 @@ import { fillGrant } from './consent.ts'
 export interface PasswordGrantOptions {
   db: Database
   login: Login
-  /** Where a request comes from. */
+  /** The client address of a request. */
   address: (message: TokenEndpointGrantContext['req']) => string
 }
 
 type Context = TokenEndpointGrantContext<{ username?: string; password?: string; scope?: string; resource?: unknown }>
 
 /**
- * The grant of RFC 6749 §4.3, deprecated by RFC 9700 §2.4: only for clients that are marked as trusted, under the same
- * limits as the login page.
+ * The grant of RFC 6749 §4.3, deprecated by RFC 9700 §2.4: only for clients marked as trusted, with the same limits as the
+ * login page.
  */
 export function allowPassword(provider: Provider, api: Api, { db, login, address }: PasswordGrantOptions): void {
   const handle = async (ctx: Context): Promise<void> => {

@@ -17,7 +17,7 @@ import { deriveSuccessors, introspectJwt } from './jwt-records.ts'
 import { allowPassword } from './password-grant.ts'
 import { narrowScopes } from './scope-narrowing.ts'
 
-/** Makes the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts no Host or forwarding header. */
+/** Creates the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts neither Host nor forwarding headers. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
   const { issuer, audience, db, sealer, now, report, frame } = options
   const scope = Object.keys(options.scopes).join(' ')
@@ -48,7 +48,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   return provider
 }
 
-/** Whatever a request says about its host and scheme: the server is reached at its issuer, and at nothing else. */
+/** Ignores the host and scheme of a request: the server's URL is always its issuer. */
 function answerAs(provider: Provider, { origin, protocol }: URL): void {
   Object.defineProperties(provider.request, {
     protocol: { get: () => protocol.slice(0, -1) },
@@ -60,12 +60,15 @@ function answerAs(provider: Provider, { origin, protocol }: URL): void {
   })
 }
 
-/** What the provider says where no client, or none by a method that it knows, was named. */
+/** The provider's messages when a request names no client, or uses an unknown authentication method. */
 const noClient = ['no client authentication mechanism provided', 'invalid authorization header value format']
 const programs = [endpoints.token, endpoints.introspection, endpoints.revocation]
 const notAllowed = 'requested grant type is not allowed for this client'
 
-/** Who did not say who it is, and what a client is not registered for, by the names of RFC 6749 §4.1.2.1 and §5.2. */
+/**
+ * Maps a missing client authentication, and grants a client is not registered for, to the errors of RFC 6749 §4.1.2.1 and
+ * §5.2.
+ */
 function nameRefusals(provider: Provider): void {
   provider.Client.prototype.responseTypeAllowed = function (type) {
     if (this.responseTypes?.includes(type)) return true
@@ -85,7 +88,7 @@ function nameRefusals(provider: Provider): void {
   })
 }
 
-/** Logging out ends what an app may do, unless the person let it go on while away (`offline_access`). */
+/** Logging out revokes a client's access, unless the user granted `offline_access`. */
 function endWithLogin(provider: Provider): void {
   provider.on('authorization.success', ({ oidc: { client, session, entities } }) => {
     const scopes = entities.AuthorizationCode?.scope?.split(' ')
@@ -95,7 +98,7 @@ function endWithLogin(provider: Provider): void {
   })
 }
 
-/** Where nobody is logged in nobody is asked either: the provider would send its own question by a script. */
+/** Skips the logout prompt if no user is logged in: the provider would submit its own form by a script. */
 function letGo(provider: Provider, frame: Frame): void {
   const { end_session } = endpoints
   provider.use(async (ctx, next) => {
@@ -103,7 +106,7 @@ function letGo(provider: Provider, frame: Frame): void {
     const { oidc } = ctx as KoaContextWithOIDC
     if (ctx.path !== end_session || ctx.status !== 200 || oidc.session?.accountId) return
     showPage(ctx as KoaContextWithOIDC, frame(loggedOutTitle, loggedOutBody))
-    // The provider has left of it what is registered.
+    // The provider has already removed unregistered URIs.
     const target = oidc.params?.post_logout_redirect_uri
     if (typeof target !== 'string') return
     const url = new URL(target)
@@ -113,7 +116,7 @@ function letGo(provider: Provider, frame: Frame): void {
   })
 }
 
-/** CORS is the service's own policy and was applied before; a header of that family makes the provider add none. */
+/** CORS is the service's own policy and was applied before; if such a header is set, the provider adds none. */
 function leaveCorsAlone(provider: Provider): void {
   const family = 'access-control-'
   const placeholder = `${family}max-age`
@@ -125,7 +128,7 @@ function leaveCorsAlone(provider: Provider): void {
   })
 }
 
-/** The provider's own pages send a form at once (`form_post`); it adds the hash of the script that does it. */
+/** The provider's own pages submit a form by a script (`form_post`); the provider adds the script's hash to the CSP. */
 function coverProviderPages(provider: Provider): void {
   const { authorization, end_session } = endpoints
   provider.use((ctx, next) => {

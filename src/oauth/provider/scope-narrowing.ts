@@ -2,8 +2,8 @@ import Provider, { errors } from 'oidc-provider'
 import { intersectScopes } from '../tokens/scopes.ts'
 
 /**
- * What follows from a code or a refresh token has no scope that the client lost since (RFC 6749 §5.1 tells the rest);
- * the scope that was granted stays in the record, as the client may get it back.
+ * Tokens from a code or a refresh token lose the scopes that the client lost since (the response lists the rest, RFC 6749
+ * §5.1). The record preserves the granted scope, as the client may get it back.
  */
 export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): void {
   for (const { prototype } of [AuthorizationCode, RefreshToken]) {

@@ -7,9 +7,8 @@ import { isForm, nameBodyErrors, takeRawBodies } from './http/http-bodies.ts'
 const config = { scope: 'own' }
 
 /**
- * GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for the access tokens of this service, which oidc-provider
- * itself refuses there because they name an audience. The token comes in the Authorization header and nowhere else;
- * refusals are those of RFC 6750 §3.1.
+ * GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider refuses
+ * there because they have an audience. Accepts the token only in the Authorization header; errors follow RFC 6750 §3.1.
  */
 export const userinfo: FastifyPluginAsync<{ db: Database }> = async (app, { db }) => {
   const answer = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
@@ -34,7 +33,7 @@ async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyRep
   return reply.send({ sub: subject, ...(scopes.has('profile') && { name }), ...(scopes.has('email') && { email }) })
 }
 
-/** A form may be sent, as OpenID Connect allows POST; nothing of it is needed, and a second token is one too many (RFC 6750 §2). */
+/** OpenID Connect allows a form by POST; its content is ignored, but a second token is an error (RFC 6750 §2). */
 function mistakeIn({ body, headers, query }: FastifyRequest): string | undefined {
   const sent = (body as Buffer | undefined)?.toString() ?? ''
   if (sent !== '' && !isForm(headers)) return 'send a form, or no body'
@@ -44,7 +43,7 @@ function mistakeIn({ body, headers, query }: FastifyRequest): string | undefined
 
 const realm = 'Bearer realm="plinth"'
 
-/** A request without any token is told of no error (RFC 6750 §3.1), but of what to send. */
+/** A request without any token gets a challenge without an error code (RFC 6750 §3.1). */
 function challenge(reply: FastifyReply): FastifyReply {
   const description = 'send an access token in the Authorization header: Bearer <ACCESS_TOKEN>'
   return reply.code(401).header('www-authenticate', realm).send({ error_description: description })

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose'
 import { algorithmOf, type PublicKeys } from '../keys/key-algorithms.ts'
 
-/** How far clocks may differ, in seconds. */
+/** Tolerated difference between clocks, in seconds. */
 export const clockSkewSeconds = 30
 
 const maxToken = 8_192
@@ -13,7 +13,7 @@ export interface AccessTokenClaims {
   sub: string
   client_id: string
   scope: string
-  /** Null where another issuer gave none. */
+  /** Null if another issuer set none. */
   jti: string | null
   /** Seconds since the epoch. */
   exp: number
@@ -25,20 +25,20 @@ export interface TokenRules {
   issuer: string
   audience: string
   keys: PublicKeys
-  /** What HS256 tokens are verified with; without it there are none. */
+  /** Verifies HS256 tokens; without it none are accepted. */
   sharedSecret?: KeyObject | null
 }
 
-/** Reads an access token at a time in milliseconds. */
+/** Verifies an access token at a time in epoch ms. */
 export type ReadAccessToken = (token: string, nowMs: number) => Promise<AccessTokenClaims>
 
-/** Thrown where the keys could not be read, which says nothing about the token. */
+/** Thrown if the keys could not be fetched, which says nothing about the token. */
 export class KeysUnavailable extends Error {}
 
 /**
- * Makes the reader of our own JWT access tokens (RFC 9068 §4, RFC 8725): the algorithm is that of the key, which is one
- * of ours, or HS256 under the shared secret; `iss`, `aud`, times. It throws jose's JWTExpired for a token that was good
- * once, KeysUnavailable, and some other error for anything else.
+ * Creates the verifier of this service's JWT access tokens (RFC 9068 §4, RFC 8725). The key, one of the service's or the
+ * shared secret (HS256), determines the algorithm; checks `iss`, `aud` and the times. Throws jose's JWTExpired for an
+ * expired token, KeysUnavailable, and other errors for any other invalid token.
  */
 export function accessTokenReader(rules: TokenRules): ReadAccessToken {
   const { audience } = rules
@@ -52,8 +52,8 @@ export function accessTokenReader(rules: TokenRules): ReadAccessToken {
 type Verified = { payload: JWTPayload; header: JWTHeaderParameters }
 
 /**
- * What the readers of all issuers share: the signature under a key of that issuer, `iss`, `aud`, `exp`, `nbf`, and an `iat`
- * that has come (RFC 9068 §2.2), each said once.
+ * The checks common to all issuers: the signature by a key of that issuer, `iss`, `aud`, `exp`, `nbf`, an `iat` that is not
+ * in the future (RFC 9068 §2.2), and no duplicate claims.
  */
 export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenRules) {
   const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }): Promise<KeyObject> => {
@@ -81,7 +81,7 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
 
 const writtenName = /"(?:[^"\\]|\\.)*"(\s*:)?/g
 
-/** Whether an object of the text has a name twice, which readers take differently (RFC 8259 §4): fewer were then read. */
+/** True if a JSON object has duplicate member names (RFC 8259 §4): the parsed value then has fewer members than the text. */
 function repeatsNames(json: string, read: unknown): boolean {
   return [...json.matchAll(writtenName)].filter(([, colon]) => colon).length !== nameCount(read)
 }

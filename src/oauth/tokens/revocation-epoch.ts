@@ -3,19 +3,19 @@ import fastifyPlugin from 'fastify-plugin'
 import { invitationPath } from '../provider/http/endpoints.ts'
 
 /**
- * How often this process did what may have ended tokens, or taken scopes from them: what was known of a token before is
- * looked up again.
+ * Counts the operations of this process that may have revoked tokens or reduced their scopes; each increment invalidates
+ * cached tokens.
  */
 export interface Endings {
   count: number
 }
 
-/** A client is revoked or changed, a user removed, given another role or a new password. */
+/** Requests that revoke or change a client, delete a user, or change a user's role or password. */
 const ending = new RegExp(
   `^((PATCH|DELETE) .*/api/clients/:id|DELETE .*/users/:id|POST .*/api/users/:id/invitation|POST ${invitationPath})$`,
 )
 
-/** Counts the requests that may end tokens once they are done and before they are answered. */
+/** Increments the count after such a request is handled and before its response is sent. */
 export const trackRevocations = fastifyPlugin<{ endings: Endings }>(
   async (app, { endings }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {

@@ -1,7 +1,7 @@
-/** Scopes with what each allows in plain words: shown on the consent page and in the documents. */
+/** Scopes with descriptions in plain words, as on the consent page and in the documentation. */
 export type Scopes = Readonly<Record<string, string>>
 
-/** The scopes about a person who logged in (OpenID Connect Core §5.4, §11). */
+/** The scopes about the logged-in user (OpenID Connect Core §5.4, §11). */
 const personal: Scopes = {
   openid: 'Know who you are: your name and e-mail address',
   profile: 'See your profile',
@@ -9,7 +9,7 @@ const personal: Scopes = {
   offline_access: 'Keep access while you are away',
 }
 
-/** The scopes that every service has, whatever its resources. */
+/** The scopes of every service, whatever its resources. */
 const common: Scopes = {
   'reports:read': 'See your reports and download them',
   'reports:write': 'Create, cancel and delete reports',
@@ -22,41 +22,44 @@ const administrative: Scopes = {
   admin: 'Administer the service',
 }
 
-/** Every scope of a service with these resources, in the order they are shown. */
+/** All scopes of a service with these resources, in display order. */
 export const scopesWith = (resources: Scopes): Scopes =>
   Object.freeze({ ...personal, ...common, ...resources, ...administrative })
 
-/** All three say who somebody is, and an ID token has all of it. */
+/** These identify the user, and an ID token contains all three, so they share one description. */
 const identity = ['openid', 'profile', 'email']
 
-/** What these scopes allow, a line each; those about the person's identity are one line together. */
+/** Descriptions of these scopes, one per line; the identity scopes share one. */
 export function inPlainWords(scopes: Scopes, names: readonly string[]): string[] {
   const shown = names.map((name) => (identity.includes(name) ? 'openid' : name))
   return [...new Set(shown)].flatMap((name) => scopes[name] ?? [])
 }
 
-/** The names of those scopes that guard the API itself. */
+/** The names of the scopes that protect the API itself. */
 export const apiScopes = (scopes: Scopes): string[] =>
   Object.keys(scopes).filter((scope) => !Object.hasOwn(personal, scope))
 
-/** The names among `names` that are scopes of the service. */
+/** The names in `names` that are scopes of the service. */
 export function knownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => Object.hasOwn(scopes, name))
 }
 
-/** The names among `names` that are no scope of the service. */
+/** The names in `names` that are not scopes of the service. */
 export function unknownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => !Object.hasOwn(scopes, name))
 }
 
 const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit:read', 'admin']
 
-/** Whether a person of that role can pass a scope on to a client; what nobody can is not asked for in vain, but left out. */
+/**
+ * Whether a user of that role can grant the scope to a client; scopes that the role cannot grant are left out, not
+ * requested.
+ */
 export function grantableScopes(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
 
-/** What a token has now: of the scopes it was given those that its client still may have. */
+/** The effective scopes of a token: those it was given that its client still has. */
 export function intersectScopes(given: string, ofClient: string): string {
   const allowed = ofClient.split(' ')
   return given

@@ -5,13 +5,13 @@ import { type AddressPolicy, judgeUrl, type LookupAll, ssrfSafeConnect } from '.
 import { type PublicKeys, usableKeys } from '../keys/key-algorithms.ts'
 
 export interface OutsideKeysOptions {
-  /** The issuer exactly as its tokens name it. */
+  /** The issuer exactly as in the `iss` of its tokens. */
   issuer: string
-  /** Where its documents may be fetched from. */
+  /** The addresses from which its documents may be fetched. */
   policy: AddressPolicy
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Is told why keys could not be fetched. */
+  /** Called with the reason if keys could not be fetched. */
   onError: (error: unknown) => void
   lookup?: LookupAll
 }
@@ -19,21 +19,21 @@ export interface OutsideKeysOptions {
 /** The public keys of another issuer. */
 export interface OutsideKeys extends PublicKeys {
   refresh: () => Promise<void>
-  /** Fetches the keys again in the background when they are older than ten minutes. */
+  /** Refreshes the keys in the background if they are older than ten minutes. */
   keepFresh: () => void
   close: () => Promise<void>
 }
 
 const cooldownMs = 30_000
 const freshMs = 600_000
-/** Keys that could not be fetched again for that long are believed no more: their issuer may have withdrawn them. */
+/** Keys that could not be refreshed for this long are no longer trusted: their issuer may have withdrawn them. */
 const staleMs = 24 * 3_600_000
 const timeoutMs = 5_000
 const maxBytes = 262_144
 
 /**
- * The keys of a trusted issuer, by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3): fetched when the
- * first token asks for them, and again for an unknown `kid`, at most once in 30 seconds. Redirects are not followed.
+ * The keys of a trusted issuer, found by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3). Fetched for the
+ * first token, and again for an unknown `kid` at most every 30 seconds. Does not follow redirects.
  */
 export function outsideKeys({ issuer, policy, now, onError, lookup }: OutsideKeysOptions): OutsideKeys {
   const agent = new Agent({ connect: ssrfSafeConnect({ policy, ...(lookup && { lookup }) }), connections: 1 })
@@ -87,7 +87,7 @@ const unavailable = () =>
 async function keySetUrl(agent: Agent, policy: AddressPolicy, issuer: string): Promise<string> {
   const place = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const found = (await jsonAt(agent, policy, place)) as { issuer?: unknown; jwks_uri?: unknown } | null
-  // Compared as text (RFC 8414 §3.3): a document that names somebody else is not this issuer's.
+  // Compared as strings (RFC 8414 §3.3): a document with another issuer is rejected.
   if (found?.issuer !== issuer) throw new Error(`${place} is of another issuer`)
   if (typeof found.jwks_uri !== 'string') throw new Error(`${place} names no jwks_uri`)
   return found.jwks_uri

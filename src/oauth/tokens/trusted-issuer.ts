@@ -5,15 +5,16 @@ import type { OutsideKeys } from './trusted-issuer-keys.ts'
 export interface TrustedIssuer {
   issuer: string
   keys: OutsideKeys
-  /** The scopes its tokens can have here; all others they name are passed over. */
+  /** The scopes its tokens may have here; all others are ignored. */
   scopes: ReadonlySet<string>
 }
 
 const types: unknown[] = ['JWT', 'at+jwt', 'application/at+jwt']
 
 /**
- * Makes the reader of another issuer's access tokens (RFC 9068): `iss` and `aud` as ours, `scope` as text, the client in
- * `client_id` or `azp`. Client and subject are named after their issuer, so that they are never taken for ours.
+ * Creates the verifier of another issuer's access tokens (RFC 9068): `iss` and `aud` as for own tokens, `scope` as a string,
+ * the client in `client_id` or `azp`. Prefixes client and subject with their issuer, so that they never collide with local
+ * ones.
  */
 export function outsideTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
   const read = signedBy({ issuer, audience, keys })
@@ -37,7 +38,7 @@ export function outsideTokenReader({ issuer, keys, scopes }: TrustedIssuer, audi
   }
 }
 
-/** The issuer a token says it is of; believed only after its signature was verified. */
+/** The issuer a token claims; trusted only after its signature was verified. */
 export function claimedIssuer(token: string): unknown {
   try {
     return JSON.parse(Buffer.from(token.split('.', 2)[1] ?? '', 'base64url').toString()).iss

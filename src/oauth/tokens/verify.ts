@@ -17,26 +17,26 @@ export interface VerifierOptions extends TokenRules {
   db: Database
   /** Milliseconds since the epoch. */
   now: () => number
-  /** How many tokens are remembered at most. */
+  /** Maximum tokens in the cache. */
   cacheSize?: number
-  /** How long a remembered token is believed without a look into the database. */
+  /** How long a cached token is valid without a database lookup. */
   recheckSeconds?: number
-  /** What ends tokens in this process; without it nothing does. */
+  /** Counts revocations in this process; without it only `recheckSeconds` applies. */
   endings?: Endings
-  /** Another issuer whose tokens are accepted besides ours. */
+  /** Another issuer whose tokens are accepted, too. */
   trusted?: TrustedIssuer | null
 }
 
 interface Known {
-  /** The whole token: only its very text is believed. */
+  /** The whole token: compared in full on a cache hit. */
   token: string
   verification: Verification
   claims: Claims
-  /** The scopes it has now, as text. */
+  /** Its current scopes, space-separated. */
   scope: string
-  /** Until then, in milliseconds, the token is good without another look, unless tokens were ended meanwhile. */
+  /** Milliseconds until which the entry is valid, unless tokens were revoked meanwhile. */
   freshUntil: number
-  /** How many endings there had been before the last look. */
+  /** The revocation count at the last lookup. */
   endings: number
 }
 
@@ -53,9 +53,9 @@ const invalid: Refusal = { refused: 'AUTH_TOKEN_INVALID' }
 const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
- * Makes the judge of bearer tokens, which answers at once for a token it remembers. A revoked client, token or grant and a
- * scope taken from the client are heeded at once where this process did it; these and a withdrawn key are after
- * `recheckSeconds` at the latest. Errors of the database reject, as they say nothing about the token.
+ * Creates the verifier of bearer tokens; returns synchronously for a cached token. Revocations of a client, token or grant,
+ * and scopes removed from a client, apply at once in the process that made them; elsewhere, and for a withdrawn key, after
+ * at most `recheckSeconds`. Rejects on database errors, which say nothing about the token.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
   const { now, cacheSize = 10_000, recheckSeconds = 30, endings = { count: 0 } } = options
@@ -78,7 +78,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   }
   const remember = (token: string, claims: Claims, scope: string, at: number, endings: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
-    // Others may have asked meanwhile: all of them get the same caller.
+    // Concurrent requests may have stored an entry meanwhile: all get the same caller object.
     const before = recall(token)
     const verification = before?.scope === scope ? before.verification : accepted(claims, scope)
     if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
@@ -93,7 +93,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   }
 }
 
-/** The issuer a token names decides who reads it; each reader then holds the token to its own issuer. */
+/** The claimed issuer selects the verifier, which then checks `iss` itself. */
 function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
   const own = accessTokenReader(rules)
   const outside = trusted && outsideTokenReader(trusted, rules.audience)
@@ -113,12 +113,12 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 }
 
 /**
- * The scopes a token has at this moment: those it was given and its client still may have. None at all when the client, the
- * token, the grant behind it or the user it speaks for is gone, or the key that signed it was withdrawn.
+ * The current scopes of a token: those it was given that its client still has. Undefined if the client, the token, its grant
+ * or its user is gone, or the key that signed it was withdrawn.
  *
- * A token that this service issued for a user was recorded as it was issued (`storeIssuedToken`), so without its record it is
- * refused: whatever became of the record, no revocation is forgotten. Of other tokens only a revocation makes a record, which
- * stays longer than the token can be accepted (`sweepExpired`).
+ * A user token of this service was recorded when issued (`storeIssuedToken`), so it is refused without its record: losing a
+ * record never undoes a revocation. Other tokens are recorded only by a revocation; that record outlasts the token
+ * (`sweepExpired`).
  */
 export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
@@ -143,7 +143,7 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
 
 const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
-/** The record of a token, if it was ended: by itself or with its grant; or if it still stands. */
+/** The record of a token if it was revoked, alone or with its grant; or if it is still valid. */
 function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')
   return read

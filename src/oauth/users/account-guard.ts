@@ -5,15 +5,15 @@ import { isActiveAdministrator, keepAdministrator, lockUser } from './accounts.t
 
 interface UserChange {
   id: number
-  /** The user as it will be; null for a removal. */
+  /** The user after the change; null for a deletion. */
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
 }
 
 /**
- * The rules of users who may log in, kept in the transaction that changes a user: only the scope `admin` removes an
- * administrator or gives one another e-mail address, the last one who can log in stays, and a new address voids the
- * invitation that was sent to the old one.
+ * Enforces the rules of user accounts in the transaction that changes a user. Only the scope `admin` may delete an
+ * administrator or change one's e-mail address; the last administrator who can log in stays; and a new address invalidates
+ * the invitation sent to the old one.
  */
 export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   const change = async <T>(tx: Queryable, { id, values, caller }: UserChange, run: () => Promise<T | undefined>) => {
@@ -31,7 +31,7 @@ export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   return { removalProblems: ['LAST_ADMINISTRATOR'] as const, change }
 }
 
-/** Whether or not there is a password yet: an invited administrator is one, too. */
+/** With or without a password: an invited administrator counts, too. */
 async function isOfAdministrator(tx: Queryable, userId: number): Promise<boolean> {
   const account = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
   return account?.role === 'admin'

@@ -12,7 +12,7 @@ import type { Passwords } from './passwords.ts'
 
 export type Role = 'user' | 'admin'
 
-/** A user who may log in once there is a password. */
+/** A user account; the user can log in once it has a password. */
 export interface Account {
   userId: number
   name: string
@@ -26,37 +26,37 @@ const columns = ['users.id as userId', 'users.name', 'users.email', 'role', 'pas
 const accountsIn = (db: Queryable) =>
   db.selectFrom('users').innerJoin('accounts', 'accounts.userId', 'users.id').select(columns)
 
-/** The account of an e-mail address, without regard to its case and Unicode form. */
+/** Finds an account by e-mail address, ignoring case and Unicode form. */
 export function accountByEmail(db: Database, email: string): Promise<Account | undefined> {
   return accountsIn(db.read).where('emailKey', '=', caseFold(email.trim())).executeTakeFirst()
 }
 
-/** The account of a subject (`sub`), which is the user's id. */
+/** Finds an account by its subject (`sub`), which is the user's id. */
 export async function accountBySubject(db: Database, subject: string): Promise<Account | undefined> {
   if (!/^[1-9]\d{0,8}$/.test(subject)) return undefined
   return accountsIn(db.read).where('users.id', '=', Number(subject)).executeTakeFirst()
 }
 
-/** All accounts, in the order of their users. */
+/** All accounts, ordered by user. */
 export function listAccounts(db: Database): Promise<Account[]> {
   return accountsIn(db.read).orderBy('users.id').execute()
 }
 
-/** Whether anybody can log in at all. */
+/** Whether any user can log in. */
 export async function hasAccounts(db: Database): Promise<boolean> {
   return (await db.read.selectFrom('accounts').select('userId').limit(1).executeTakeFirst()) !== undefined
 }
 
 /**
- * Name and address of a user, locked until the end of the transaction: a change of the user and one of the account, which
- * both lock the user first, never run at the same time.
+ * Name and e-mail address of a user, locked until the end of the transaction. Changes of the user and of the account both
+ * lock the user first, so they never run concurrently.
  */
 export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
   const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', idOrNone(userId))
   return user.modifyEnd(lockRows).executeTakeFirst()
 }
 
-/** Literal, so that both engines use the partial index `accounts_administrators`. */
+/** Literals, so that both engines use the partial index `accounts_administrators`. */
 const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null`
 
 /** Whether that user can log in as an administrator. */
@@ -65,12 +65,12 @@ export async function isActiveAdministrator(tx: Queryable, userId: number): Prom
   return (await account.executeTakeFirst()) !== undefined
 }
 
-/** Held by a transaction that takes an administrator away, so that two of them never look at the same moment. */
+/** Locked by a transaction that removes an administrator, so that two of them never check concurrently. */
 const administratorLock = { name: 'administrators', value: '' }
 
 /**
- * Throws LAST_ADMINISTRATOR when nobody can log in as an administrator any more. Call it after the change, in the same
- * transaction; a second such transaction waits here for the end of the first.
+ * Throws LAST_ADMINISTRATOR if no user can log in as an administrator any more. Call it after the change, in the same
+ * transaction; a second such transaction waits here for the first.
  */
 export async function keepAdministrator(tx: Queryable): Promise<void> {
   await tx
@@ -85,8 +85,8 @@ export async function keepAdministrator(tx: Queryable): Promise<void> {
 }
 
 /**
- * Makes a user an account without a password; another role for an account that is there ends its access (T-AUTH-07).
- * Throws LAST_ADMINISTRATOR where that leaves nobody who can log in as an administrator.
+ * Creates a user's account without a password; changing the role of an existing account ends its access (T-AUTH-07). Throws
+ * LAST_ADMINISTRATOR if no user could then log in as an administrator.
  */
 export async function openAccount(tx: Queryable, userId: number, role: Role | undefined, nowMs: number): Promise<void> {
   const existing = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
@@ -102,7 +102,7 @@ export async function openAccount(tx: Queryable, userId: number, role: Role | un
   await endAccess(tx, userId, nowMs)
 }
 
-/** Sets a password by its hash. Logins, tokens, consents and the open invitation of the user end with it. */
+/** Sets a password by its hash. Ends the user's logins, tokens, consents and open invitation. */
 export async function setPasswordHash(tx: Queryable, userId: number, passwordHash: string, nowMs: number) {
   const passwordChangedAt = new Date(nowMs).toISOString()
   await tx.updateTable('accounts').set({ passwordHash, passwordChangedAt }).where('userId', '=', userId).execute()
@@ -111,7 +111,7 @@ export async function setPasswordHash(tx: Queryable, userId: number, passwordHas
   await endAccess(tx, userId, nowMs)
 }
 
-/** Adds a user of whom nobody is told. Rejects when the e-mail address is in use. */
+/** Adds a user without publishing an event. Rejects if the e-mail address is in use. */
 export async function addUser(tx: Queryable, name: string, email: string, nowMs: number): Promise<number> {
   const at = new Date(nowMs).toISOString()
   const keys = { nameKey: caseFold(name), emailKey: caseFold(email) }
@@ -120,8 +120,8 @@ export async function addUser(tx: Queryable, name: string, email: string, nowMs:
 }
 
 /**
- * The accounts as oidc-provider asks for them. An ID token tells name and e-mail address whatever the scopes are: that is
- * this interface's promise, though OpenID Connect Core §5.4 would keep them for userinfo.
+ * The account lookup of oidc-provider. An ID token contains name and e-mail address whatever the scopes: this interface
+ * promises it, although OpenID Connect Core §5.4 would leave them to userinfo.
  */
 export function accountFinder(db: Database): FindAccount {
   return async (_ctx, subject) => {
@@ -136,8 +136,8 @@ const email = 'admin@localhost'
 const passwordBytes = 15
 
 /**
- * Makes an administrator with a random password where nobody can log in yet, and returns how to; null where somebody can.
- * However many processes start together, one of them makes it (T-AUTH-07): the e-mail address is unique.
+ * Creates an administrator with a random password if no user can log in yet, and returns the credentials; otherwise null. If
+ * several processes start together, one of them creates it (T-AUTH-07): the e-mail address is unique.
  */
 export async function createFirstAdmin(
   db: Database,

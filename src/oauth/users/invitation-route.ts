@@ -11,9 +11,9 @@ import type { SendInvitation } from './mail.ts'
 export interface InvitationRouteOptions {
   db: Database
   invitations: Invitations
-  /** Null where no mail server is set. */
+  /** Null if no mail server is configured. */
   sendInvitation: SendInvitation | null
-  /** Is told why a mail was not taken. */
+  /** Called with the error if a mail was not accepted. */
   report: (error: unknown, requestId: string) => void
 }
 
@@ -40,7 +40,7 @@ const Wanted = Type.Object({
 })
 const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Of the user', examples: [1] }) })
 
-/** POST /api/users/{id}/invitation: lets a user choose a password, by a link that is shown this once. */
+/** POST /api/users/{id}/invitation: lets a user set a password by a link that is shown only in this response. */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {
   const { db, invitations, sendInvitation, report } = options
   const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['administration'] }
@@ -56,14 +56,14 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, auditActor(request))
         made.push(invitation)
         const { url, expiresAt, email } = invitation
-        // What becomes of the mail is known only after the answer is kept.
+        // The mail is sent only after the response is stored, so its result is unknown here.
         const body = { url, expiresAt, email, ...(!sendInvitation && { sent: false }) }
         return { status: 201, headers: {}, body }
       })
-      // A repeated request finds the answer and makes nothing, so nothing is mailed again.
+      // A repeated request finds the stored response and creates nothing, so no mail is sent again.
       const [invitation] = made
       if (!invitation || !sendInvitation) return answer
-      // The link is made, and the caller has it: a mail server that is down is the operator's to know of.
+      // The caller already has the link: only the operator needs to know that the mail server is down.
       const refused = await sendInvitation(invitation).then(
         () => null,
         (error: unknown) => ({ error }),

@@ -9,7 +9,7 @@ import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts
 import { passwordMistake } from './password-policy.ts'
 import type { Passwords } from './passwords.ts'
 
-/** A link to set a password by, once. */
+/** A single-use link to set a password. */
 export interface Invitation {
   url: string
   expiresAt: string
@@ -18,24 +18,24 @@ export interface Invitation {
 }
 
 export interface Invitations {
-  /** Invites a user, and makes an account of it first where there is none; an open invitation is void then. */
+  /** Invites a user, creating the account first if there is none; replaces an open invitation. */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
-  /** The same as part of a transaction. */
+  /** The same within a transaction. */
   inviteIn: (tx: Queryable, userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
-  /** Whom a link is for; undefined when it was used, is too old or never was. */
+  /** The user a link belongs to; undefined if it was used, has expired or never existed. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
-  /** Sets the password, and says why it cannot be used where it cannot; `void` when the link is worth nothing. */
+  /** Sets the password, or returns why it is not acceptable; `void` if the link is invalid. */
   accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'void' | { mistake: string }>
 }
 
 export interface InvitationOptions {
   db: Database
   passwords: Passwords
-  /** The origin that links are made of. */
+  /** The origin of the links. */
   issuer: string
   now: () => number
   random: (size: number) => Uint8Array
-  /** Tells the audit log who was invited, and who has set a password. */
+  /** Audits who was invited and who set a password. */
   record: RecordAudit
 }
 
@@ -43,7 +43,7 @@ const lifeMs = 30 * 60_000
 const tokenBytes = 32
 const keyOf = (token: string) => hash('sha256', token, 'base64url')
 
-/** Makes invitations of 256 random bits that live half an hour and are kept as SHA-256 only (T-AUTH-04). */
+/** Creates invitations: 256 random bits, valid for half an hour, stored only as SHA-256 (T-AUTH-04). */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
   const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
@@ -92,7 +92,7 @@ function open(db: Queryable, token: string, nowMs: number) {
     .where('expiresAt', '>', iso(nowMs))
 }
 
-/** Of several that use one link at once, the one whose DELETE finds it sets the password. */
+/** If a link is used several times concurrently, only the request whose DELETE finds it sets the password. */
 async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<number | undefined> {
   const used = await tx
     .deleteFrom('invitations')
@@ -104,7 +104,7 @@ async function use(tx: Queryable, token: string, passwordHash: string, nowMs: nu
   return used?.userId
 }
 
-/** Removes invitations that nobody used in time. */
+/** Removes expired invitations. */
 export async function sweepInvitations(db: Database, now: () => number): Promise<void> {
   await sweepBelow(db, { table: 'invitations', key: ['user_id'], column: 'expires_at' }, iso(now()))
 }

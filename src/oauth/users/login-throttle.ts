@@ -4,29 +4,29 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { iso } from '../../storage/ids.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 
-/** How many tries reach a password: in a minute from one network, in an hour at one account, before delays begin. */
+/** Limits on password attempts: per minute and network, per hour and account, and how many before delays begin. */
 export interface TryLimits {
   perMinuteAndNetwork: number
   perHourAndAccount: number
   free: number
 }
 
-/** Who tries: at which account, from where, and whether from a device that logged in there before. */
+/** An attempt: at which account, from where, and whether from a device that logged in there before. */
 export interface Try {
   emailKey: string
   address: string
   device: string | undefined
 }
 
-/** Counts tries at passwords in the database, so that the limits hold over all nodes and restarts (T-AUTH-01). */
+/** Counts password attempts in the database, so that the limits apply across all nodes and restarts (T-AUTH-01). */
 export interface LoginTries {
-  /** 0 when the try may go on; otherwise the seconds to wait. */
+  /** 0 if the attempt may proceed; otherwise the seconds to wait. */
   count: (attempt: Try) => Promise<number>
-  /** Forgets the failures before a success. */
+  /** Resets the failures that preceded a success. */
   forget: (attempt: Try) => Promise<void>
 }
 
-/** The defaults of production. */
+/** Defaults for production. */
 export const tryLimits: TryLimits = { perMinuteAndNetwork: 20, perHourAndAccount: 100, free: 5 }
 
 const minuteMs = 60_000
@@ -43,7 +43,7 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
   const keysOf = ({ emailKey, address, device }: Try) => {
     const account = sealer.digest(emailKey, 'login_tries').slice(0, 22)
     const network = networkOf(address)
-    // A known device has a counter of its own: strangers cannot lock its owner out.
+    // A known device has its own counter: strangers cannot lock its owner out.
     return { network, account, pair: device ? `device:${device}` : `pair:${account}:${network}`, known: !!device }
   }
   return {
@@ -64,18 +64,20 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
   }
 }
 
-/** Removes counters whose time is over. */
+/** Removes expired counters. */
 export async function sweepLoginTries(db: Database, now: () => number): Promise<void> {
   await sweepBelow(db, { table: 'login_tries', key: ['key'], column: 'ends_at' }, iso(now()))
 }
 
-/** Counts one more in a fixed window; the milliseconds until it ends when there were too many. */
+/** Increments a fixed-window counter; returns the milliseconds until the window ends if the limit is exceeded. */
 async function over(tx: Queryable, key: string, most: number, windowMs: number, at: number): Promise<number> {
   const { count, endsAt } = await increase(tx, key, windowMs, at)
   return count > most ? Math.max(1, Date.parse(endsAt) - at) : 0
 }
 
-/** Counts one more, unless a wait is due: after the free tries it doubles with each one, up to a quarter of an hour. */
+/**
+ * Increments the counter unless a delay is pending: after the free attempts the delay doubles each time, up to 15 minutes.
+ */
 async function delayed(tx: Queryable, key: string, free: number, at: number): Promise<number> {
   const { count, blockedUntil } = await increase(tx, key, quarterMs, at)
   const left = blockedUntil === null ? 0 : Date.parse(blockedUntil) - at
@@ -91,7 +93,7 @@ async function delayed(tx: Queryable, key: string, free: number, at: number): Pr
   return Math.max(0, left)
 }
 
-/** Counts one more in the counter's time, or begins anew after it; its row stays locked until the transaction ends. */
+/** Increments a counter, or restarts it after its window; its row stays locked until the end of the transaction. */
 async function increase(tx: Queryable, key: string, windowMs: number, at: number): Promise<Counter> {
   await tx.deleteFrom('loginTries').where('key', '=', key).where('endsAt', '<=', iso(at)).execute()
   return tx
@@ -105,17 +107,17 @@ async function increase(tx: Queryable, key: string, windowMs: number, at: number
 const lifeSeconds = 180 * 86_400
 
 /**
- * The cookie that lets a device be known again. It proves nobody's identity: it only counts tries apart. Over plain HTTP,
- * which is for this machine alone, it has no prefix and is not `Secure`.
+ * The cookie that recognizes a device. It authenticates nobody: it only separates attempt counters. Over plain HTTP, meant
+ * for this machine only, it has no prefix and is not `Secure`.
  */
 export function deviceCookie(issuer: string) {
   const isSecure = issuer.startsWith('https:')
   const name = `${isSecure ? '__Host-' : ''}plinth_device`
   const pattern = new RegExp(`(?:^|;)\\s*${name}=([\\w.-]{1,200})(?:;|$)`)
   return {
-    /** The token of an earlier login from this device, if its browser sent one. */
+    /** The token of an earlier login from this device, if the browser sent one. */
     tokenIn: (cookie: string | undefined): string | undefined => pattern.exec(cookie ?? '')?.[1],
-    /** A Set-Cookie with this token. */
+    /** A Set-Cookie value with this token. */
     withToken: (token: string): string =>
       `${name}=${token}; Path=/; Max-Age=${lifeSeconds};${isSecure ? ' Secure;' : ''} HttpOnly; SameSite=Lax`,
   }

@@ -12,18 +12,18 @@ import type { Passwords } from './passwords.ts'
 export interface Credentials {
   email: string
   password: string
-  /** Where the request comes from. */
+  /** The client address. */
   address: string
-  /** The device's token from an earlier login, if it sent one. */
+  /** The device's token from an earlier login, if sent. */
   deviceToken?: string | undefined
-  /** For which client and by which request, as the audit log names them. */
+  /** The client and request, for audit entries. */
   by?: Pick<AuditActor, 'clientId' | 'requestId'>
 }
 
-/** What became of a try: the account and a token for its device; or the seconds to wait, 0 when it was just wrong. */
+/** The account and a new device token; or the seconds to wait, 0 if the credentials were just wrong. */
 export type LoginResult = { account: Account; deviceToken: string } | { waitSeconds: number }
 
-/** Judges e-mail address and password. Rejects with SERVICE_UNAVAILABLE when too many are logging in. */
+/** Verifies e-mail address and password. Rejects with SERVICE_UNAVAILABLE if too many logins are running. */
 export type Login = (credentials: Credentials) => Promise<LoginResult>
 
 export interface LoginOptions {
@@ -32,15 +32,15 @@ export interface LoginOptions {
   passwords: Passwords
   tries: LoginTries
   random: (size: number) => Uint8Array
-  /** Is told who logged in, and who could not; never the address that was typed, which may be a password. */
+  /** Audits who logged in and who could not; never the address that was typed, which may be a password. */
   audit?: Pick<Audit, 'note' | 'tally'>
 }
 
 const maxEmail = 254
 
 /**
- * Makes the one way in, for the login page and the password grant alike. Unknown address, no password yet, wrong password:
- * the same answer after the same work (T-AUTH-03). A success brings an old hash up to today's cost.
+ * Creates the login used by both the login page and the password grant. An unknown address, a missing password and a wrong
+ * password give the same result after the same work (T-AUTH-03). A success rehashes an old hash at the current cost.
  */
 export function loginJudge({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
@@ -55,7 +55,7 @@ export function loginJudge({ db, sealer, passwords, tries, random, audit }: Logi
       audit?.tally({ ...from, event: 'login.blocked' })
       return { waitSeconds }
     }
-    // Nobody has such a password or address; hashing it would only cost.
+    // No stored password or address is that long; hashing it would only cost time.
     if (isTooLong(password) || emailKey.length > maxEmail) {
       failed()
       return { waitSeconds: 0 }
@@ -80,7 +80,7 @@ async function rehash(db: Database, passwords: Passwords, userId: number, from: 
   await db.write((tx) => change(tx).execute())
 }
 
-/** Names a device that a person logged in at once, so that strangers' failures do not delay that person there. */
+/** Recognizes devices that a user logged in from, so that failures of strangers do not delay that user there. */
 function deviceTokens(sealer: Sealer, random: (size: number) => Uint8Array) {
   const macOf = (id: string, emailKey: string) => Buffer.from(sealer.digest(`${id}\0${emailKey}`, 'device'))
   return {

@@ -1,10 +1,10 @@
 import type { Invitation } from './invitations.ts'
 
-/** Sends an invitation to the person it is for; rejects when the mail server does not take it. */
+/** Mails an invitation to its user; rejects if the mail server does not accept it. */
 export type SendInvitation = (invitation: Invitation) => Promise<void>
 
 export interface MailOptions {
-  /** `smtp://` or `smtps://`, with user and password where the server wants them. */
+  /** `smtp://` or `smtps://`, with user and password if the server requires them. */
   url: string
   from: string
   productName: string
@@ -12,10 +12,10 @@ export interface MailOptions {
 
 const timeoutMs = 10_000
 
-/** Makes the sender of invitations, over one connection each: they are rare. */
+/** Creates the invitation mailer; each mail opens a new connection, as they are rare. */
 export function invitationMail({ url, from, productName }: MailOptions): SendInvitation {
   return async ({ url: link, name, email }) => {
-    // Loaded when it is used: most services never send any mail.
+    // Loaded lazily: most services never send mail.
     const { createTransport } = await import('nodemailer')
     const limits = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
     const transport = createTransport({ url, ...limits, disableFileAccess: true, disableUrlAccess: true })

@@ -4,12 +4,12 @@ import { caseFold } from '../../storage/rows/page-query.ts'
 const minCharacters = 12
 const maxBytes = 256
 
-/** As much of a password as is weighed; that takes longer with its square. */
+/** Only this many characters are estimated: the cost grows with the square. */
 const weighedCharacters = 32
-/** 10^8 guesses: less is found by whoever can try unhindered (zxcvbn's own scale). */
+/** 10^8 guesses: weaker passwords fall to unthrottled guessing (zxcvbn's own scale). */
 const minScore = 3
 
-/** What people build guessable passwords of: the words at the top of the lists of leaked ones. */
+/** Common parts of guessable passwords: the most frequent words in lists of leaked ones. */
 const commonWords = `password passwort passwd pass admin administrator root user guest login welcome letmein access
   secret master super test testing demo default changeme change temp hello iloveyou love lovely baby angel princess
   sunshine summer winter spring autumn monday friday january october november december dragon monkey tiger lion eagle
@@ -34,19 +34,19 @@ const lookalikes: Record<string, string> = {
   '!': 'i',
 }
 
-/** The same list, longest first, as the greedy match of `isOnlyCommonWords` needs it. */
+/** The same list, longest first, for the greedy match of `isOnlyCommonWords`. */
 const byLength = [...commonWords].sort((one, other) => other.length - one.length)
 
-/** What the password's owner is called: such words make it easy to guess. */
+/** Names of the password's owner, which make it easy to guess. */
 export interface Owner {
   name: string
   email: string
 }
 
 /**
- * Why a password cannot be used, in words for its owner; undefined when it can. Length counts, kinds of characters do
- * not (NIST SP 800-63B §3.1.1). Refused is what can be guessed: words of the owner and of everybody by rule, and by the
- * estimate of zxcvbn what its list of 49,000 leaked passwords, runs of keyboards, dates and repetitions make up.
+ * Why a password is not acceptable, as a text for its owner; undefined if it is. Length counts, character classes do not
+ * (NIST SP 800-63B §3.1.1). Rejects guessable passwords: common words and the owner's names by rule, and by zxcvbn's
+ * estimate its 49,000 leaked passwords, keyboard runs, dates and repetitions.
  */
 export async function passwordMistake(password: string, { name, email }: Owner): Promise<string | undefined> {
   if ([...password].length < minCharacters) return `must have at least ${minCharacters} characters`
@@ -58,14 +58,14 @@ export async function passwordMistake(password: string, { name, email }: Owner):
   return undefined
 }
 
-/** Whether a text is longer than any password; told before anything costly is done with it. */
+/** Whether a text is longer than any password; check it before any expensive work. */
 export function isTooLong(password: string): boolean {
   return Buffer.byteLength(password) > maxBytes
 }
 
 let estimator: Promise<ZxcvbnFactory> | undefined
 
-/** Loaded where the first password is set: a service that sets none does not carry the list in memory. */
+/** Loaded when the first password is set: other processes do not need the list in memory. */
 async function loadEstimator(): Promise<ZxcvbnFactory> {
   const [{ ZxcvbnFactory }, { adjacencyGraphs: graphs, dictionary }] = await Promise.all([
     import('@zxcvbn-ts/core'),
@@ -74,18 +74,18 @@ async function loadEstimator(): Promise<ZxcvbnFactory> {
   return new ZxcvbnFactory({ graphs, dictionary })
 }
 
-/** Whether few guesses lead there. Its beginning says enough: more characters make no password weaker. */
+/** Whether few guesses suffice. Estimating the beginning is enough: more characters never make a password weaker. */
 async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
   estimator ??= loadEstimator()
   const beginning = [...password].slice(0, weighedCharacters).join('')
   return (await estimator).check(beginning, [...own]).score < minScore
 }
 
-/** Words that everybody knows, or the owner's, and little besides. */
+/** True for common words or the owner's names with little else. */
 function isWorded(password: string, own: readonly string[]): boolean {
   const text = caseFold(password)
   const ownWords = own.map(caseFold).filter((word) => word.length > 2)
-  // A few digits and signs do not save a word; look-alike signs inside one are the letters they look like.
+  // A few digits and symbols do not strengthen a word; look-alike symbols inside one count as the letters they resemble.
   const core = text.replace(/^[^\p{L}]+|[^\p{L}]+$/gu, '')
   const spellings = [core, plain(core), plain(text)].map((spelling) => spelling.replace(/[^\p{L}]/gu, ''))
   return spellings.some((letters) => isOnlyCommonWords(letters, ownWords) && text.length - letters.length <= 8)

@@ -2,23 +2,23 @@ import { type Argon2Parameters, argon2, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { Problem } from '../../http/problems/problem.ts'
 
-/** What a hash costs: memory in KiB, passes over it, lanes (RFC 9106 §4). */
+/** Cost of a hash: memory in KiB, passes, parallelism (RFC 9106 §4). */
 export interface PasswordCost {
   memory: number
   passes: number
   parallelism: number
 }
 
-/** Hashes passwords and compares them with kept hashes. Throws SERVICE_UNAVAILABLE when too many wait already. */
+/** Hashes and verifies passwords. Throws SERVICE_UNAVAILABLE if too many are waiting already. */
 export interface Passwords {
   hash: (password: string) => Promise<string>
-  /** False for every password where there is no hash, in the same time. */
+  /** False for every password if `kept` is null, after the same time. */
   verify: (password: string, kept: string | null) => Promise<boolean>
-  /** Whether a kept hash was made at another cost than today's. */
+  /** Whether a stored hash has a cost other than the current one. */
   isOutdated: (kept: string) => boolean
 }
 
-/** 127 ms and 64 MiB on two cores of 2026; OWASP asks for at least 46 MiB in one pass. */
+/** 127 ms and 64 MiB on two cores of 2026; OWASP recommends at least 46 MiB in one pass. */
 export const defaultCost: PasswordCost = { memory: 65_536, passes: 3, parallelism: 1 }
 
 const atOnceLimit = 4
@@ -28,7 +28,7 @@ const tagBytes = 32
 const format = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 const derive = promisify(argon2) as (algorithm: 'argon2id', parameters: Argon2Parameters) => Promise<Buffer>
 
-/** Makes the one hasher of a process: argon2id with a random salt, kept in the PHC string format. */
+/** Creates the password hasher, one per process: argon2id with a random salt, stored as a PHC string. */
 export function passwords(random: (size: number) => Uint8Array, cost: PasswordCost = defaultCost): Passwords {
   const inTurn = turns(atOnceLimit, waitingLimit)
   const tagOf = (
@@ -67,7 +67,7 @@ function read(kept: string) {
   return { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism), ...bytes }
 }
 
-/** Lets so many run at once and so many wait: hashing takes a core and its memory each time (T-AUTH-02). */
+/** Limits concurrent and waiting hashes: each one takes a core and its memory (T-AUTH-02). */
 function turns(atOnce: number, waitingMost: number) {
   const waiting: (() => void)[] = []
   let running = 0
@@ -76,7 +76,7 @@ function turns(atOnce: number, waitingMost: number) {
       if (waiting.length >= waitingMost) {
         throw new Problem('SERVICE_UNAVAILABLE', 'Too many are logging in now', { headers: { 'retry-after': '2' } })
       }
-      // Whoever ends hands its place over, so that it is never counted free in between.
+      // A finished hash passes its slot to the next waiting one, so that it is never counted as free in between.
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else running++
     try {

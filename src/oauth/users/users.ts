@@ -12,20 +12,20 @@ import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
 export interface PeopleOptions {
   db: Database
   sealer: Sealer
-  /** The origin that links to people are made of. */
+  /** The origin of links sent to users. */
   issuer: string
   now: () => number
   random: (size: number) => Uint8Array
   branding: Branding
-  /** Null where nobody is sent any mail. */
+  /** Null if no mail is sent. */
   smtp: { url: string; from: string } | null
   limits?: TryLimits
-  /** Is told who logged in, and who could not. */
+  /** Audits who logged in and who could not. */
   audit?: Pick<Audit, 'note' | 'tally'>
   cost?: PasswordCost
 }
 
-/** Everything about people who log in: how they get a password, how it is judged, what they see. */
+/** Everything about users who log in: passwords, login, invitations, pages. */
 export interface People {
   login: Login
   invitations: Invitations
@@ -33,7 +33,7 @@ export interface People {
   frame: Frame
 }
 
-/** Makes them; once in a process, as logins share the bound on what is hashed at the same time. */
+/** Create it once per process, as logins share the limit on concurrent hashes. */
 export function people(options: PeopleOptions): People {
   const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
   const hasher = passwords(random, cost)

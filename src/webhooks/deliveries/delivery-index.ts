@@ -2,13 +2,13 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Delivery, Tables } from '../../storage/tables/tables.ts'
 
-/** What deliveries of a registration are listed by. */
+/** Filters of a delivery list. */
 interface Chosen {
   status?: Delivery['status'] | undefined
   event?: string | undefined
 }
 
-/** Deliveries of one registration, in a list by `created_at` and `id`, read by the one index that serves both. */
+/** Deliveries of one webhook, to be ordered by `created_at` and `id`; forces the index that serves the filters. */
 export const deliveriesBy = (
   tx: Queryable,
   { engine }: Pick<Database, 'engine'>,
@@ -24,20 +24,20 @@ export const deliveriesBy = (
     .$if(event !== undefined, (some) => some.where(isOf(event as string, status)))
 }
 
-/** Those that were delivered have no index of their own, which every delivery would pay for. */
+/** Delivered deliveries have no index of their own: every delivery would pay for it. */
 function indexOf({ status, event }: Chosen): string {
   if (status === 'pending') return 'deliveries_pending'
   if (status === 'failed') return event === undefined ? 'deliveries_failed' : 'deliveries_failed_event'
   return event === undefined ? 'deliveries_webhook' : 'deliveries_event'
 }
 
-/** A condition on the state of deliveries, in the words of its partial index. */
+/** A condition on the status, phrased exactly as in the partial index. */
 export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder<Tables, 'deliveries'>) =>
   row('deliveries.status', '=', sql.lit(status))
 
 /**
- * A condition on the type. Those that wait are few at a time, and their index holds the type: `coalesce` of a column that is
- * never null is that column, but leads to no other index.
+ * A condition on the event type. The index of pending deliveries, which are few, contains the type. `coalesce` of a column
+ * that is never null equals the column but keeps the planner off other indexes.
  */
 const isOf = (event: string, status: Chosen['status']) =>
   status === 'pending' ? sql<boolean>`coalesce(event_type, '') = ${event}` : sql<boolean>`event_type = ${event}`

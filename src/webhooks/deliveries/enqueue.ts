@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import { bodyFor } from '../dispatch/fan-out.ts'
 import { armLanes, laneOf, testLaneOf } from '../queue/endpoint-queue.ts'
 
-/** Makes deliveries of a registration due: the same event and bytes, to its present address, with all tries of the schedule. */
+/** Makes deliveries of a webhook due again: same event and bytes, its current address, a full retry schedule. */
 export async function makeDue(
   tx: Queryable,
   { callbackUrl, stops }: Webhook,
@@ -27,7 +27,7 @@ interface Test {
   body: object
 }
 
-/** Sends an event to one registration alone, once, whether it is active or not; returns the id of the delivery. */
+/** Sends an event to one webhook only, in a single attempt, whether it is active or not; returns the delivery's id. */
 export async function addTest(
   tx: Queryable,
   { queue, random }: { queue: Queue; random: RandomBytes },
@@ -43,7 +43,7 @@ export async function addTest(
     body: JSON.stringify(body),
     createdAt,
   }
-  // No fan-out: nobody else is told.
+  // No fan-out: no other webhook receives the event.
   await tx
     .insertInto('events')
     .values({ ...event, callbackUrl: null, audience: null })
@@ -70,13 +70,13 @@ export async function addTest(
 
 export interface SendSoonOptions {
   db: Database
-  /** Told afterwards: there is something to send. */
+  /** Called after deliveries became due. */
   onAdded: () => void
 }
 
 /**
- * Work of `delivery.send`: deliveries that were made due by hand (a test, a redelivery, a replay) are given their lane,
- * which looks for them at once. It is a job so that every node that asks reaches one that sends.
+ * Handles `delivery.send` jobs: puts deliveries that were requested manually (a test, a redelivery, a replay) into their
+ * endpoint queue and wakes it. A job, so that the request reaches a node that sends.
  */
 export const sendSoon = ({ db, onAdded }: SendSoonOptions): WorkTogether => {
   return async ({ payloads, finish }) => {

@@ -6,7 +6,7 @@ import type { ScanRequester } from '../../storage/scans/scan.ts'
 import type { Delivery } from '../../storage/tables/tables.ts'
 import { deliveriesBy } from './delivery-index.ts'
 
-/** What a delivery log can be asked for. */
+/** Query parameters of a delivery log. */
 export interface LogQuery extends PageQuery {
   status?: string
   event?: string
@@ -16,8 +16,8 @@ export interface LogQuery extends PageQuery {
 }
 
 /**
- * One page of a registration's deliveries, the newest first unless asked otherwise, each with every try made. Those that were
- * delivered have no index of their own: where there are none, all others are met.
+ * One page of a webhook's deliveries with their attempts, newest first by default. Delivered deliveries have no index of
+ * their own: if there are none, the query scans all others.
  */
 export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: ScanRequester) {
   const { status, event, sort = '-createdAt' } = query
@@ -46,7 +46,7 @@ export async function deliveryLog(db: Database, webhookId: string, query: LogQue
   return { deliveries: await withTries(db.read, rows), cursors }
 }
 
-/** One delivery of a registration. Throws RESOURCE_NOT_FOUND. */
+/** One delivery of a webhook. Throws RESOURCE_NOT_FOUND. */
 export async function findDelivery(tx: Queryable, webhookId: string, id: string) {
   const isWellFormed = /^dlv_[\w-]{1,50}$/.test(id)
   const found = isWellFormed ? await deliveriesOf(tx, webhookId).where('id', '=', id).execute() : []

@@ -14,8 +14,8 @@ interface Sending extends Store {
 }
 
 /**
- * Sends one delivery again: same id, same bytes, new tries. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
- * PRECONDITION_FAILED by the precondition on the registration, or PERMISSION_DENIED when its scopes no longer cover the
+ * Sends one delivery again: same id, same bytes, new attempts. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
+ * PRECONDITION_FAILED if the precondition on the webhook fails, or PERMISSION_DENIED if its scopes no longer cover the
  * event.
  */
 export async function redeliver(

@@ -15,7 +15,7 @@ interface Replaying extends Store {
   queue: Queue
 }
 
-/** Which deliveries are sent again; instants are fixed-width ISO text. */
+/** Which deliveries to send again; instants are fixed-width ISO text. */
 export interface Range {
   since: string
   until: string
@@ -23,21 +23,21 @@ export interface Range {
   status?: 'delivered' | 'failed'
 }
 
-/** A delivery that a replay takes, and its round then: whatever sends it again meanwhile begins another round. */
+/** A delivery selected for replay, with its round at that time. Any later resend increments the round. */
 interface Taken {
   id: string
   round: number
 }
 
-/** How many deliveries one replay takes, and how many it examines, unless a single instant holds more. */
+/** Maximum deliveries that one replay selects and examines; exceeded only if a single instant contains more. */
 const maxReplayed = 500
 const maxExamined = 1_000
-/** How many deliveries one transaction makes due. */
+/** Deliveries made due per transaction. */
 export const replayedAtOnce = 50
 
 /**
- * Sends the deliveries of a time again, the oldest first, without those that are pending: a job makes them due in steps.
- * Returns how many, and when more are left the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or
+ * Resends the deliveries of a time range, oldest first, except pending ones; a job makes them due in steps. Returns how many
+ * and, if more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or
  * WEBHOOK_NOT_ACTIVE.
  */
 export async function replay(
@@ -60,13 +60,13 @@ export async function replay(
 interface ReplayOptions {
   db: Database
   now: () => number
-  /** Called after each step: there is something to send. */
+  /** Called after each step made deliveries due. */
   onAdded: () => void
 }
 
 /**
- * Work of `webhook.replay`: makes the deliveries due, a few in each transaction, as long as the registration is active.
- * Running twice sends none twice.
+ * Handles `webhook.replay` jobs: makes the deliveries due, a few per transaction, while the webhook is active. Running twice
+ * resends none twice.
  */
 export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
   const step = (webhookId: string, some: readonly Taken[]) =>
@@ -91,7 +91,7 @@ export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
   }
 }
 
-/** The ids of those that nothing has sent again since they were taken. */
+/** The ids of the deliveries that have not been resent since they were selected. */
 async function unchanged(tx: Queryable, { engine }: Database, taken: readonly Taken[]): Promise<string[]> {
   const ids = taken.map(({ id }) => id)
   const held = tx.selectFrom('deliveries').select(['id', 'round', 'status']).where('id', 'in', ids)
@@ -103,8 +103,9 @@ async function unchanged(tx: Queryable, { engine }: Database, taken: readonly Ta
 }
 
 /**
- * What one replay takes, and where the next one begins: an instant is taken as a whole, even if it holds more, so that none
- * is sent by both. Where few of many are wanted, one replay may take none of those it examined, and say where to go on.
+ * What one replay selects, and where the next one begins. An instant is never split, even if it exceeds the limit, so that
+ * no delivery is sent by both. With a selective filter, a replay may match none of the deliveries it examined and still
+ * return where to continue.
  */
 async function takenBy(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
   const found = await endedWithin(tx, db, webhook, range, maxExamined + 1)
@@ -120,7 +121,7 @@ async function takenBy(tx: Queryable, db: Database, webhook: Webhook, range: Ran
   return { taken: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-/** Deliveries of a time, the oldest first, in the order of an index, and whether each is sent again. */
+/** Deliveries of a time range, oldest first in index order, each with whether to resend it. */
 async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }

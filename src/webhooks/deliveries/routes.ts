@@ -26,7 +26,7 @@ const tags = ['webhooks']
 const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** The delivery log of a registration, and what is sent on request: tests, redeliveries, replays. */
+/** The delivery log of a webhook, and sending on request: tests, redeliveries, replays. */
 export const deliveryRoutes: Plugin = async (app, options) => {
   for (const routes of [listing, reading, testing, redelivering, replaying]) await routes(app, options)
 }
@@ -52,7 +52,7 @@ const reading: Plugin = async (app, { db }) => {
   })
 }
 
-/** Of what is on its way: where to look, and when. */
+/** Response headers of a 202: where to look for the result, and when. */
 const onItsWay = (place: string) => ({ location: place, 'retry-after': '1' })
 
 const testing: Plugin = async (app, options) => {
@@ -73,7 +73,7 @@ const testing: Plugin = async (app, options) => {
   })
 }
 
-/** The event itself, or the example of another kind. */
+/** The test event, or the example of another event type. */
 function testOf(events: EventKinds, { id, event }: { id: string; event: string }, type = 'webhook.test') {
   const example = events[type]?.example ?? {}
   return { type, body: type === 'webhook.test' ? { webhookId: id, event } : example }
@@ -112,9 +112,9 @@ const replaying: Plugin = async (app, options) => {
   })
 }
 
-/** Throws VALIDATION_ERROR unless the two are instants, the one before the other. */
+/** Throws VALIDATION_ERROR unless both are instants and `since` is before `until`. */
 function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<Range, 'since' | 'until'> {
-  // What is made in this very millisecond is meant too.
+  // Include deliveries created in the current millisecond.
   const range = { since: instantOf(since), until: until === undefined ? iso(nowMs + 1) : instantOf(until) }
   const unread = Object.entries(range).filter(([, instant]) => instant === undefined)
   const errors = unread.map(([field]) => ({ field, message: 'must be an instant such as 2026-11-21T00:00:00Z' }))

@@ -17,7 +17,7 @@ const Attempt = Type.Object({
 
 const states = ['pending', 'delivered', 'failed']
 
-/** One delivery of the log. */
+/** One delivery in the log. */
 export const Delivery = partialResponse(
   Type.Object({
     id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
@@ -35,7 +35,7 @@ export const Delivery = partialResponse(
   }),
 )
 
-/** The body of a test, which may be left out. */
+/** The optional body of a test. */
 export const newTest = (events: EventKinds) =>
   Type.Object({
     event: Type.Optional(
@@ -64,7 +64,7 @@ export const newReplay = (events: EventKinds) =>
     ),
   })
 
-/** What a replay sends. */
+/** The response to a replay. */
 export const Replay = Type.Object({
   count: Type.Integer({ minimum: 0, description: 'How many deliveries are sent again', examples: [12] }),
   nextSince: Type.Optional(
@@ -86,7 +86,7 @@ export const ByDelivery = Type.Object({
   deliveryId: Type.String({ description: 'As the log names it', examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
 })
 
-/** What the log can be asked for. */
+/** Query parameters of the delivery log. */
 export const LogQuery = Type.Object({
   limit: PageLimit,
   cursor: CursorText,

@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
 import { testLaneOf } from '../queue/endpoint-queue.ts'
 
-/** How many waiting deliveries one transaction ends or moves. */
+/** Maximum waiting deliveries that one transaction ends or moves. */
 export const settledAtOnce = 100
 
 interface SettleOptions {
@@ -13,17 +13,17 @@ interface SettleOptions {
   queue: Queue
 }
 
-/** A place among the deliveries of a lane, which wait in the order of `next_attempt_at` and `id`. */
+/** A position among the deliveries of an endpoint queue, which are ordered by `next_attempt_at` and `id`. */
 interface Place {
   nextAttemptAt: string
   id: string
 }
 
 /**
- * Brings what waits for a registration in line with it, in the transaction that changed or deleted it: deliveries go to its
- * new address, as far as its scopes cover them, and end once it was paused, disabled or deleted, so that the log promises no
- * further try. Beyond the first `settledAtOnce` that is a job's; until then a claim judges what it takes by the registration
- * (`isStopped`). Calls under way end by themselves: they may still succeed, and are the last.
+ * Brings a webhook's waiting deliveries in line with it, in the transaction that changed or deleted it. Deliveries move to
+ * its new address if its scopes cover them. They end once it was paused, disabled or deleted, so that the log shows no
+ * further attempt. Beyond the first `settledAtOnce` a job continues; until then each claim checks the webhook (`isStopped`).
+ * Calls in flight run to their end: they may still succeed, and are not retried.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
   const webhook = await heldRegistration(tx, db, webhookId)
@@ -34,7 +34,10 @@ export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhoo
   }
 }
 
-/** Work of `webhook.settle`: the rest, in one transaction after the other. Running twice changes nothing more. */
+/**
+ * Handles `webhook.settle` jobs: the remaining deliveries, one transaction after another. Running twice changes nothing
+ * more.
+ */
 export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () => number }): Work => {
   const step = (webhookId: string, lane: string, after: Place | null) =>
     db.write(async (tx) => {
@@ -55,13 +58,13 @@ export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () =>
 
 const lanesOf = (webhookId: string) => [webhookId, testLaneOf(webhookId)]
 
-/** The registration, locked until the end of the transaction, as everything that changes it does; undefined once it is gone. */
+/** The webhook, locked until the end of the transaction like every change of it; undefined once it is deleted. */
 export async function heldRegistration(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {
   const held = tx.selectFrom('webhooks').selectAll().where('id', '=', id).modifyEnd(engine.lockRows)
   return held.executeTakeFirst()
 }
 
-/** Settles the next few deliveries of a lane; returns the last one's place, or null when there are no more. */
+/** Settles the next few deliveries of an endpoint queue; returns the last one's position, or null when there are no more. */
 async function settleSome(
   tx: Queryable,
   webhook: Webhook | undefined,
@@ -89,7 +92,7 @@ async function settleSome(
 }
 
 async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: string[], completedAt: string) {
-  // Found by their ids, and not by an index of states: hence the negation.
+  // The negation keeps the planner off the index on the status: the rows are looked up by id.
   const waiting = tx
     .updateTable('deliveries')
     .where('id', 'in', ids)
@@ -109,7 +112,7 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
 
 const ended = { status: 'failed', nextAttemptAt: null } as const
 
-/** A call under way is not retried if the scopes at the new address do not cover its event; there are few such calls. */
+/** A call in flight is not retried if the scopes at the new address do not cover its event. There are few such calls. */
 async function settleUnderWay(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
   const moved = tx
     .updateTable('deliveries')

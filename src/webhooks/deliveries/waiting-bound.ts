@@ -8,26 +8,26 @@ import { type Announcing, announceWebhook } from '../dispatch/health-events.ts'
 export interface BoundOptions extends Announcing {
   db: Database
   now: () => number
-  /** How many deliveries of one owner may wait. */
+  /** Maximum waiting deliveries per owner. */
   maxWaiting: number
-  /** Called once an hour at most for an owner, with how many were dropped since the last time. */
+  /** Called at most once an hour per owner with the number dropped since the last call. */
   onDropped?: (owner: string, dropped: number) => void
 }
 
-/** Called with the owner of each delivery that was added: drops the oldest waiting ones of owners that have too many. */
+/** Call with the owner of each added delivery: drops the oldest waiting deliveries of owners above the limit. */
 export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
-/** More than were added are dropped at a time, so that an owner who was far beyond the bound comes back to it. */
+/** Drops more than were added, so that an owner far above the limit returns to it. */
 const dropsPerAddition = 4
 const maxDropped = 5_000
 const notifyEachMs = 3_600_000
 const rememberedOwners = 10_000
 
 /**
- * Keeps the number of waiting deliveries of each owner within a bound, give or take a hundredth. They are counted in an
- * index, and not after each addition: at the earliest once half of the room that was found the last time is used up, as
- * other nodes may use the other half.
+ * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it is not done after every
+ * addition: the next count happens once half of the room found by the last one is used up, as other nodes may use the other
+ * half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -37,7 +37,7 @@ export function waitingBound(options: BoundOptions): WaitingBound {
     for (const [owner, { length }] of Map.groupBy(owners, (one) => one)) {
       const left = (rooms.get(owner) ?? 0) - length
       rooms.delete(owner)
-      // The owner that was counted longest ago is forgotten first.
+      // Evict the owner counted longest ago.
       if (rooms.size >= rememberedOwners) rooms.delete(rooms.keys().next().value as string)
       rooms.set(owner, left)
       if (left >= 0) continue
@@ -48,12 +48,12 @@ export function waitingBound(options: BoundOptions): WaitingBound {
   }
 }
 
-/** The waiting deliveries of an owner's lanes: of each lane they lie together in an index. */
+/** The waiting deliveries in an owner's endpoint queues; those of one queue are adjacent in an index. */
 const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
   join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
   where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`
 
-/** Many rows are read, so not by the thread that serves. Where that is refused, the next addition tries again. */
+/** Reads many rows, so not on the thread that serves requests. If a long read is refused, the next addition tries again. */
 async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
   const compiled = query.compile(db.read.withoutPlugins())
   return db.scan<Row>({ compile: () => compiled }, { account: `webhooks of ${owner}` }).catch((error) => {
@@ -62,7 +62,7 @@ async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string)
   })
 }
 
-/** Counts no further than can be dropped at a time. */
+/** Counts no further than the number that can be dropped at a time. */
 async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
   const counting = sql<{ waiting: number }>`
     select count(*) as waiting from (
@@ -71,7 +71,7 @@ async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Pr
   return counted?.waiting ?? 0
 }
 
-/** Ends the deliveries that have waited longest as failed, but none that is under way, and notifies the owner. */
+/** Marks the longest waiting deliveries as failed, except those in flight, and notifies the owner. */
 async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
   const { db } = options
   const oldest = sql<{ id: string }>`select d.id from ${waitingOf(db, owner)} order by d.id limit ${excess}`
@@ -92,7 +92,7 @@ const reasonOf = (maxWaiting: number) => `Dropped: more than ${maxWaiting} deliv
 async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner: string, ids: readonly string[][]) {
   const instant = iso(now())
   const wanted = sql`select value ->> 0 from ${db.engine.jsonRows(JSON.stringify(ids))}`
-  // Found by their ids, and not by an index of states: hence the negation.
+  // The negation keeps the planner off the index on the status: the rows are looked up by id.
   const { rows } = await sql<{ webhookId: string | null }>`
     update deliveries set status = 'failed', next_attempt_at = null, completed_at = ${instant},
       reason = ${reasonOf(maxWaiting)}
@@ -109,7 +109,7 @@ async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner:
   return rows
 }
 
-/** Tells the owner's other webhooks how many were dropped, at most once an hour. */
+/** Notifies the owner's other webhooks how many deliveries were dropped, at most once an hour. */
 async function notify(tx: Queryable, options: BoundOptions, owner: string, webhookIds: string[]): Promise<void> {
   const { db, now, maxWaiting, onDropped } = options
   const instant = iso(now())

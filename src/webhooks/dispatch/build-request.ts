@@ -11,22 +11,25 @@ export interface SigningOptions {
   db: Database
   sealer: Sealer
   keys: WebhookKeys
-  /** The release, named in User-Agent. */
+  /** The release, sent in User-Agent. */
   version: string
   now: () => number
   random: RandomBytes
 }
 
-/** Makes the call of a delivery: the stored bytes, signed with a fresh timestamp. Rejects when a secret cannot be opened. */
+/**
+ * Builds the HTTP request of a delivery: the stored bytes, signed with a fresh timestamp. Rejects if a secret cannot be
+ * decrypted.
+ */
 export type SignedCall = (due: Due) => Promise<OutboundPost>
 
 const opened = 1_000
 
-/** Makes signed calls; what was opened of the sealed secrets is remembered by the sealed text, for the last thousand. */
+/** Builds signed requests. Decrypted secrets are cached by their ciphertext; the cache has 1,000 entries. */
 export function signedCalls({ db, sealer, keys, version, now, random }: SigningOptions): SignedCall {
   const unseal = memoize(opened, sealer.open)
   const agent = `Plinth/${version}`
-  /** A registered endpoint knows its own secret; an address given with a request, the account's or the public key. */
+  /** A webhook has its own secret; one-off callback URLs use the account's secret or the public key. */
   const opener = { ...sealer, open: unseal }
   const keyOf = memoize(opened, secretKey)
   const signingKeys = async ({ webhook, ownerClient, ownerSubject }: Due) => {
@@ -61,11 +64,11 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
 interface Calling {
   sender: Pick<Sender, 'post'>
   signed: SignedCall
-  /** Gets what came of each call. */
+  /** Called with the outcome of each call. */
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** Makes the call of a delivery within its time limit. Rejects as `SignedCall`. */
+/** Makes the call of a delivery within its time limit. Rejects like `SignedCall`. */
 export async function callReceiver({ sender, signed, onCalled }: Calling, due: Due): Promise<Outcome> {
   const request = await signed(due)
   const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })

@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import type { KeptSecret } from '../secrets.ts'
 import { withLiveOwners } from './subscribers.ts'
 
-/** What a call needs of a registration. */
+/** The columns of a webhook that a call needs. */
 export type Called = Pick<
   Webhook,
   'id' | 'status' | 'stops' | 'scopes' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret
@@ -20,7 +20,7 @@ interface Claimed {
 
 type Engine = Pick<Database, 'engine'>
 
-/** For each of these deliveries the registration to call, if it still exists and its scopes cover the event. */
+/** The webhook to call for each of these deliveries, if it still exists and its scopes cover the event. */
 export async function registrationsOf(
   tx: Queryable,
   { engine }: Engine,
@@ -46,8 +46,8 @@ export async function registrationsOf(
 }
 
 /**
- * Deliveries made for an earlier address whose event the registration's scopes do not cover at its present one: they end
- * without a call, as those do that were settled already (`settle.ts`).
+ * Deliveries made for an earlier address whose event the webhook's scopes do not cover at its current one. They end without
+ * a call, like those already settled (`settle.ts`).
  */
 async function untoldOf(
   tx: Queryable,

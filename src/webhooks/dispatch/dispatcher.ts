@@ -16,19 +16,19 @@ const busyPauseMs = 10
 const faultPauseMs = 60_000
 
 interface State extends DispatchOptions {
-  /** What was claimed and is not recorded yet; of these, the calls that have not ended hold slots. */
+  /** Claimed but not recorded yet; of these, the calls that have not ended occupy slots. */
   flying: Map<string, Due>
   calling: Set<Due>
   ended: Tried[]
   recording: boolean
-  /** Waits for more that ends, to record it together. */
+  /** Delays recording so that more calls can end and share the transaction. */
   gathering: NodeJS.Timeout | undefined
   looking: boolean
-  /** Claims without asking first whether anything is due: calls that are being recorded make room. */
+  /** Claims without checking first whether anything is due: calls being recorded free their slots. */
   eager: boolean
   again: boolean
   stopped: boolean
-  /** Nothing is recorded any more: what was under way was given back. */
+  /** True once the remaining claims were released: nothing is recorded any more. */
   over: boolean
   timer: NodeJS.Timeout | undefined
   lapsedLookAt: number
@@ -37,8 +37,8 @@ interface State extends DispatchOptions {
 }
 
 /**
- * Sends deliveries: claims what is due, makes each signed call outside any transaction, and records what ended together
- * in one. A crash in between repeats the same try (at least once).
+ * Sends deliveries: claims due ones, makes each signed call outside any transaction, and records finished calls together in
+ * one transaction. A crash in between repeats the attempt (at-least-once).
  */
 export function startDispatch(options: DispatchOptions): Dispatch {
   const state: State = {
@@ -91,7 +91,7 @@ async function look(state: State): Promise<void> {
   if (pauseMs > 0) tellWaiters(state)
 }
 
-/** Takes as much as there are free slots; returns how long nothing more is to be had, in ms. */
+/** Claims as many deliveries as there are free slots; returns how long to wait before claiming again, in ms. */
 async function fill(state: State): Promise<number> {
   const { db, hands, flying, calling } = state
   if (performance.now() >= state.lapsedLookAt) {
@@ -99,7 +99,7 @@ async function fill(state: State): Promise<number> {
     await reclaimExpired(db, state.now())
   }
   const slots = slotsOf(hands, calling)
-  // Where recording is slow, no more is claimed than can be recorded.
+  // If recording is slow, claim no more than can be recorded.
   if (flying.size >= 2 * hands || ranks.every((rank) => roomFor(slots, rank) === 0)) return idlePollMs
   if (!state.eager) {
     const waitMs = ((await nextDue(db, slots)) ?? Number.POSITIVE_INFINITY) - state.now()
@@ -113,7 +113,7 @@ async function fill(state: State): Promise<number> {
     calling.add(due)
     void send(state, due)
   }
-  // What is due and was not claimed is being looked at by another node.
+  // Another node is working on what is due and was not claimed.
   return claimed.length > 0 ? 0 : busyPauseMs
 }
 
@@ -132,14 +132,17 @@ async function send(state: State, due: Due): Promise<void> {
   recordSoon(state)
 }
 
-/** What ends within a moment shares a commit, whose cost hardly grows with it; where nothing else is under way, it is now. */
+/**
+ * Calls that end within a moment share one commit, whose cost hardly grows with them; if no other call is in flight, records
+ * at once.
+ */
 function recordSoon(state: State): void {
   if (state.recording) return
   if (state.ended.length === state.flying.size) void recordEnded(state)
   else state.gathering ??= setTimeout(() => void recordEnded(state), gatherMs)
 }
 
-/** A fault of the service itself, such as a secret that cannot be opened, says nothing of the endpoint. */
+/** A fault of the service itself, such as a secret that cannot be decrypted, says nothing about the endpoint. */
 async function notSent(state: State, due: Due, error: unknown): Promise<void> {
   state.onError(error)
   if (!state.over) await postpone(state.db, due, state.now() + faultPauseMs).catch(state.onError)
@@ -155,7 +158,7 @@ async function recordEnded(state: State): Promise<void> {
   state.recording = true
   const batch = state.ended.splice(0, maxRecorded)
   const recorded = recordTogether(state, batch).catch(state.onError)
-  // Where units of one turn share a transaction, the next claim is in the one that records.
+  // With group commit, the next claim shares the transaction that records.
   state.eager = true
   wake(state)
   await recorded

@@ -24,15 +24,15 @@ const disabledAfterMs = 5 * dayMs
 const minFailures = 10
 const well = { failingSince: null, failingTold: null }
 
-/** The failures in a row of a lane, before a batch was recorded and after it. */
+/** Consecutive failures of an endpoint queue before and after a batch was recorded. */
 export interface InARow {
   before: number
   after: number
 }
 
 /**
- * The registrations of a batch whose health may change, locked first of all, in order: so no two transactions wait for
- * each other. Where calls succeed as they did before, there is nothing to look at.
+ * Locks the webhooks of a batch whose health may change: before any other row and in id order, to avoid deadlocks. Skips
+ * webhooks that succeeded before and succeeded again.
  */
 export async function lockRegistrations(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
   const registered = batch.filter(({ due }) => due.webhookId !== null)
@@ -49,8 +49,8 @@ export async function lockRegistrations(tx: Queryable, { engine }: Database, bat
 }
 
 /**
- * Keeps since when registrations fail, tells their owners after a day, and disables those that answered 410 or failed for
- * five days and ten tries. Audit entries come last.
+ * Records since when webhooks have been failing, notifies their owners after a day, and disables webhooks that responded
+ * with 410 or failed for five days and ten attempts. Audit entries come last.
  */
 export async function recordHealth(
   tx: Queryable,
@@ -67,7 +67,7 @@ export async function recordHealth(
     const before = webhooks.get(id ?? '')
     if (before === undefined) continue
     const inARow = failures.get(before.id)
-    // A success that was recorded at the same time counts its lane's failures anew, and may have missed the episode.
+    // A success recorded concurrently reset the queue's failures and may have missed this failing period.
     const isOver = inARow?.before === 0
     const after = tries.reduce(afterOne, isOver ? { ...before, ...well } : before)
     const reason = whyDisable(after, tries, inARow?.after ?? 0, nowMs)
@@ -80,8 +80,8 @@ export async function recordHealth(
 }
 
 /**
- * An episode of failing ends with the first success, also of a test; that a test fails says nothing of the others. A 410
- * is no failure: it says that nothing is to be sent.
+ * The first success ends a failing period, even that of a test; a failed test does not begin one. A 410 is not a failure:
+ * the endpoint refuses further deliveries.
  */
 function afterOne(webhook: Webhook, { due, outcome, startedAt }: Tried): Webhook {
   if (outcome === null || outcome.gone) return webhook
@@ -101,7 +101,7 @@ function whyDisable(
   return 'No call has succeeded for five days'
 }
 
-/** Once in each episode: one that was told before this one began is another. */
+/** Notifies once per failing period; a notification from before its start belongs to an earlier one. */
 const isToBeTold = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
   status === 'active' &&
   failingSince !== null &&
@@ -117,8 +117,8 @@ async function tellFailing(tx: Queryable, options: HealthOptions, webhook: Webho
 }
 
 /**
- * Ends the episodes that began after this transaction had looked for them: the lane, held by now, has failures of which it
- * saw none. A registration that is held by somebody else is passed over, since whoever fails next looks at its lane.
+ * Ends failing periods that began after this transaction read the webhooks: the queue, locked by now, has failures it did
+ * not see then. Skips webhooks locked by another transaction, since the next failure checks the queue again.
  */
 async function endEpisodes(
   tx: Queryable,
@@ -149,7 +149,7 @@ async function storeFailing(tx: Queryable, { engine }: Database, changed: readon
     where a.id = webhooks.id`.execute(tx)
 }
 
-/** Ends a registration's deliveries with the reason shown; the owner can enable it again. */
+/** Disables a webhook with the reason shown to its owner and ends its deliveries; the owner can enable it again. */
 async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {
   const instant = new Date(options.now()).toISOString()
   await tx

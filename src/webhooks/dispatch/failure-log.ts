@@ -2,16 +2,16 @@ import type { Due } from '../queue/claim.ts'
 import { hostOf } from '../registrations.ts'
 import type { Outcome } from './outcome.ts'
 
-/** What the operator's log says of a failed call: no path, which may hold a secret, no header and no body. */
+/** The operator's log line for a failed call: no path, which may contain a secret, no header and no body. */
 export interface FailureLine {
   webhookId: string | null
   deliveryId: string
   host: string
-  /** As the owner sees it. */
+  /** The error class shown to the owner. */
   class: string | null
-  /** The code of the failure, such as ENOTFOUND or CERT_HAS_EXPIRED. */
+  /** The error code, such as ENOTFOUND or CERT_HAS_EXPIRED. */
   cause: string | null
-  /** How many failed calls of this endpoint had no line since its last one. */
+  /** Failed calls of this endpoint that were not logged since its last line. */
   unlogged: number
 }
 
@@ -32,8 +32,8 @@ const maxLanes = 10_000
 const maxLinesPerMinute = 600
 
 /**
- * Logs why calls fail: the first failure of an endpoint, another cause after five seconds at the earliest, and else once
- * a minute, at most 600 lines a minute altogether. A success begins anew.
+ * Logs why calls fail: the first failure of an endpoint, a different cause after at least five seconds, otherwise once a
+ * minute; at most 600 lines a minute in total. A success resets the endpoint.
  */
 export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome: Outcome) => void {
   const logged = new Map<string, Logged>()
@@ -56,7 +56,7 @@ export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome
       return
     }
     lines += 1
-    // The endpoint that was logged longest ago is forgotten first.
+    // Evict the endpoint logged longest ago.
     logged.delete(lane)
     if (logged.size >= maxLanes) logged.delete(logged.keys().next().value as string)
     logged.set(lane, { cause, atMs: nowMs, unlogged: 0 })

@@ -10,22 +10,22 @@ export interface FanOutOptions {
   db: Database
   now: () => number
   random: RandomBytes
-  /** Keeps what waits within bounds. */
+  /** Limits the waiting deliveries. */
   bound?: WaitingBound
   /** Called after deliveries were added. */
   onAdded?: () => void
 }
 
-/** How many deliveries one transaction adds at most, and how many where there are more: others wait for it on SQLite. */
+/** Maximum deliveries in one transaction, and the chunk size when there are more: on SQLite, other writers wait for it. */
 const maxAdded = 800
 const chunkSize = 400
-/** How many are held in memory at a time, give or take those of one event. */
+/** Maximum deliveries held in memory, not counting those of the last event. */
 const maxGathered = 10_000
 
 /**
- * Work of `event.fan-out`, many events at a time: one delivery per registration that hears of it, of the event's owner or
- * of its audience, and one for the address given with the request, unless a registration has the same and takes the plain
- * body. Running twice adds nothing.
+ * Handles `event.fan-out` jobs in batches. Adds one delivery per webhook of the event's owner or audience that subscribes to
+ * it, and one for the request's callback URL, unless a webhook with the same URL receives the plain body. Running twice adds
+ * nothing.
  */
 export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
@@ -41,7 +41,7 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
     const events = await eventsOf(db.read, db, payloads)
     const targets = targetsIn(db.read, db, events)
     const registered: Addition[] = []
-    // A unique constraint holds any number of nulls: only the run that finishes the jobs adds these.
+    // A unique constraint allows any number of nulls: only the run that finishes the jobs adds these.
     const addressed: Addition[] = []
     for (const event of events) {
       for (const target of await targets(event)) {
@@ -55,7 +55,10 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
   }
 }
 
-/** Takes and adds all but the last that fit into one transaction. By endpoint, so that each transaction arms few lanes. */
+/**
+ * Adds chunks until the rest fits into one transaction. Sorted by endpoint queue, so that each transaction updates few
+ * queues.
+ */
 async function addMost(additions: Addition[], add: (some: readonly Addition[]) => Promise<void>): Promise<void> {
   if (additions.length <= maxAdded) return
   additions.sort((one, other) => (one.lane < other.lane ? -1 : 1))
@@ -88,7 +91,7 @@ const additionOf = (event: Event, target: Target, id: string): Addition => {
   }
 }
 
-/** Adds deliveries that are due at once; those that an event has already are passed over. */
+/** Adds deliveries that are due at once; skips those that exist already. */
 async function addDeliveries(
   tx: Queryable,
   db: Database,
@@ -107,7 +110,7 @@ async function addDeliveries(
   await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
 }
 
-/** The text that is sent: the plain body, or the payload structure that Standard Webhooks recommends around its bytes. */
+/** The request body: the plain body, or the payload structure recommended by Standard Webhooks around its bytes. */
 export const bodyFor = (
   { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,
   style: Target['payloadStyle'],

@@ -4,24 +4,24 @@ import type { Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 
-/** What the owner of a webhook is told of it. */
+/** What an event about a webhook reports. */
 export interface WebhookNews {
   kind: 'webhook.failing' | 'webhook.disabled'
-  /** The first failure of a failing webhook, or the first delivery that was dropped; when a disabled one was disabled. ISO text. */
+  /** The first failure of a failing webhook, the first dropped delivery, or when a webhook was disabled. ISO 8601. */
   since: string
-  /** In a few words fit for the owner; never a secret, and not the address, which may hold one. */
+  /** A short text for the owner; never contains a secret or the address, which may contain one. */
   reason: string
 }
 
-/** What an event about a webhook is recorded with. */
+/** Dependencies for recording an event about a webhook. */
 export interface Announcing {
   queue: Queue
   random: RandomBytes
 }
 
 /**
- * Tells the other webhooks of the owner that one fails or was disabled, in the transaction that found it out. The webhook
- * itself is not told, so that no failure causes another one.
+ * Notifies the owner's other webhooks that one fails or was disabled, in the transaction that detected it. The webhook
+ * itself is not notified, so that no failure causes another.
  */
 export async function announceWebhook(
   tx: Queryable,

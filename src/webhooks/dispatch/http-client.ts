@@ -4,13 +4,13 @@ import { memoize } from '../secrets.ts'
 import { type Outcome, outcomeOf } from './outcome.ts'
 import { exchange } from './read-response.ts'
 
-/** Outbound POSTs: `post` never throws and ends within `timeoutMs`, `close` waits for calls in flight. */
+/** Outbound POSTs: `post` never throws and ends within `timeoutMs`; `close` waits for calls in flight. */
 export interface Sender {
   post(request: OutboundPost): Promise<Outcome>
   close(): Promise<void>
 }
 
-/** What a sender needs: the whole call ends after `timeoutMs`; `now` is epoch ms. */
+/** `timeoutMs` limits the whole call; `now` is epoch ms. */
 export interface SenderOptions extends ConnectOptions {
   timeoutMs: number
   now: () => number
@@ -25,11 +25,12 @@ export interface OutboundPost {
 
 const ownHeaders = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length)$/i
 
-// The call's own signal is the only clock after connecting, and a receiver's hint keeps no idle socket for long.
+// After connecting, only the call's own signal limits the time; a receiver's keep-alive hint does not hold idle sockets for
+// long.
 const agentOptions = { allowH2: false, headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 30_000 }
 const judgedUrls = 1_000
 
-/** A sender with kept-alive connections of its own that reaches only vetted addresses and follows nothing. */
+/** A client with its own pool of keep-alive connections. It connects only to vetted addresses and follows no redirects. */
 export function sender(options: SenderOptions): Sender {
   const { policy, timeoutMs, now } = options
   const agent = new Agent({ ...agentOptions, connect: ssrfSafeConnect(options) })
@@ -50,7 +51,10 @@ export function sender(options: SenderOptions): Sender {
 
 type Target = { origin: string; path: string }
 
-/** Where a call goes; null for a URL that may not be called. Read once: a URL makes its parts anew at each look. */
+/**
+ * The target of a call; null if the URL may not be called. Computed once, since URL getters build their parts on each
+ * access.
+ */
 const targetOf = (verdict: Verdict): Target | null =>
   verdict.ok ? { origin: verdict.url.origin, path: verdict.url.pathname + verdict.url.search } : null
 

@@ -2,16 +2,16 @@ import { BLOCKED } from '../../http/ssrf-guard.ts'
 import type { Due } from '../queue/claim.ts'
 import type { Answer } from './read-response.ts'
 
-/** What came of one call; `error` is a short class fit for the endpoint's owner, null when delivered. */
+/** The outcome of one call; `error` is a short class that the endpoint's owner may see, null when delivered. */
 export interface Outcome {
   status: number | null
   delivered: boolean
   gone: boolean
   retryAfterSeconds: number | null
   error: string | null
-  /** For the operator alone: the code of the failure, such as ECONNREFUSED; null when delivered. */
+  /** For the operator only: the error code, such as ECONNREFUSED; null when delivered. */
   cause: string | null
-  /** Its address may not be called. Nothing of this is told to the owner, to whom it is one of many unreachable ones. */
+  /** The address may not be called. The owner sees the same class as for any unreachable endpoint. */
   blocked: boolean
   durationMs: number
   responseStart: string | null
@@ -21,8 +21,8 @@ const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
- * Whatever keeps a call from a connection is one class: a name without an address, a closed or silent port, an address
- * that may not be called. More would let callers ask what there is in the service's own network (T-SSRF-08).
+ * All connection failures share one class: a name without an address, a closed or silent port, an address that may not be
+ * called. A finer class would let clients probe the service's own network (T-SSRF-08).
  */
 const unreachable = 'unreachable'
 const unreachableStepMs = 100
@@ -39,7 +39,7 @@ const errorClasses: readonly [code: RegExp, name: string][] = [
   [/CERT|CRL|TLS|SSL|UNABLE_TO|EPROTO|INVALID_(CA|PURPOSE)|HOSTNAME_MISMATCH|PATH_LENGTH/, 'tls'],
 ]
 
-/** Judges an answer: 2xx within the time is delivered, everything else is not. Times are epoch ms. */
+/** Classifies a response: 2xx within the time limit is delivered, everything else is not. Times are epoch ms. */
 export function outcomeOf({ status, retryAfter, start, failure }: Answer, startedAt: number, now: number): Outcome {
   const complaint = failure === null ? statusClass(status ?? 0) : errorClass(failure)
   const durationMs = Math.max(0, now - startedAt)
@@ -51,7 +51,7 @@ export function outcomeOf({ status, retryAfter, start, failure }: Answer, starte
     error: complaint,
     cause: failure === null ? complaint : causeOf(failure),
     blocked: codeOf(failure) === BLOCKED,
-    // Not to the millisecond: that would tell a refused connection from one that was not tried.
+    // Rounded: an exact duration would distinguish a refused connection from one that was not attempted.
     durationMs: complaint === unreachable ? roundedUp(durationMs) : durationMs,
     responseStart: start,
   }
@@ -64,7 +64,7 @@ function statusClass(status: number): string | null {
   return status >= 300 && status < 400 ? 'redirect not followed' : `http ${status}`
 }
 
-/** Retry-After in seconds from now (RFC 9110 section 10.2.3, dates in all three forms of section 5.6.7). */
+/** Retry-After in seconds from now (RFC 9110 §10.2.3; accepts all three date forms of §5.6.7). */
 function waitSeconds(header: unknown, now: number): number | null {
   if (typeof header !== 'string') return null
   const text = header.trim()
@@ -79,7 +79,7 @@ function codeOf(failure: unknown): string {
   return typeof code === 'string' ? code : String(name)
 }
 
-/** The code, with the phase of a timeout; of a failure that has another one as its cause, the code of that one. */
+/** The error code, with the phase of a timeout. If the error has a cause, the code of that cause. */
 function causeOf(failure: unknown): string {
   const { cause, phase } = (failure ?? {}) as { cause?: unknown; phase?: unknown }
   const { code } = (cause ?? {}) as { code?: unknown }
@@ -92,7 +92,7 @@ const errorClass = (failure: unknown): string => {
   return errorClasses.find(([pattern]) => pattern.test(code))?.[1] ?? 'failed'
 }
 
-/** A claim and what came of it; no outcome when nothing was sent, because its registration had ended. */
+/** A claim and its outcome; `outcome` is null if nothing was sent because its webhook had been stopped. */
 export interface Tried {
   due: Due
   startedAt: string

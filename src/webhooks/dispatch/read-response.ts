@@ -1,6 +1,6 @@
 import type { Agent, Dispatcher } from 'undici'
 
-/** What came back: `start` is the text of at most 4 KiB, `failure` why there is no whole answer, `timeout` too. */
+/** The response: `start` is at most 4 KiB of its text, `failure` why it is incomplete, including `timeout`. */
 export interface Answer {
   status: number | null
   retryAfter: unknown
@@ -8,16 +8,16 @@ export interface Answer {
   failure: unknown
 }
 
-/** Where a call that takes too long has got to. */
+/** The phase a call was in when it timed out. */
 type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 
-/** The failure of a call that took too long; without a connection it is of the same class as a connection refused. */
+/** The error of a timed-out call; without a connection it has the same class as a refused connection. */
 const tookTooLong = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
 const maxReadBytes = 65_536
 const maxKeptBytes = 4_096
 
-/** One call from connecting to the end of the answer, or of what is read of it. Never rejects. */
+/** One call, from connecting to the end of the response or of the part that is read. Never rejects. */
 export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<Answer> {
   return new Promise((resolve) => {
     const answer: Answer = { status: null, retryAfter: null, start: null, failure: null }
@@ -44,7 +44,7 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
     const handler: Dispatcher.DispatchHandler = {
       onRequestStart: (given) => {
         controller = given
-        // It waited for a connection for too long: nothing is sent any more.
+        // It waited too long for a connection: do not send.
         if (over) given.abort(new Error('too late'))
       },
       onResponseStart: (_, status, headers) => {
@@ -68,7 +68,7 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
   })
 }
 
-/** PostgreSQL text holds no NUL, and a character that the cut split is left out. */
+/** PostgreSQL text cannot contain NUL; a character split by the cut is dropped. */
 function textOf(kept: Buffer[]): string {
   if (kept.length === 0) return ''
   const bytes = Buffer.concat(kept)

@@ -10,16 +10,15 @@ import type { Tried } from './outcome.ts'
 
 export interface RecordOptions extends HealthOptions {
   limits: EndpointLimits
-  /** Seconds to wait before each try; its length is the number of tries. */
+  /** Seconds to wait before each attempt; its length is the number of attempts. */
   schedule: readonly number[]
   /** In [0, 1). */
   jitter: () => number
 }
 
 /**
- * Writes what came of a batch of claims: each attempt, the next one or the end, the health of endpoints. Claims that were
- * lost meanwhile change nothing. Rows are locked in the order registrations, deliveries, lanes, audit log, as deleting a
- * registration does.
+ * Records a batch of outcomes: each attempt, the next one or the end, and the endpoints' health. Claims lost meanwhile
+ * change nothing. Locks rows in the order webhooks, deliveries, endpoint queues, audit log, like deleting a webhook.
  */
 export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]): Promise<void> {
   const nowMs = options.now()
@@ -33,8 +32,8 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
 }
 
 /**
- * One transaction for all; one each when that fails, so that nothing spoils the rest. What cannot be recorded at all is
- * sent again once its lease has lapsed.
+ * Records the batch in one transaction; if that fails, each outcome in its own, so that one cannot block the rest. A
+ * delivery that cannot be recorded is sent again once its lease has expired.
  */
 export async function recordTogether(
   options: RecordOptions & { onError: (error: unknown) => void },
@@ -50,11 +49,11 @@ export async function recordTogether(
   }
 }
 
-/** Whether it was the present address that was called: what another one did says nothing of it. */
+/** Whether the call went to the current address: the outcome of another one does not affect its health. */
 const isPresentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
-/** Ends the claims that still hold, with the state of their deliveries; returns which those are. */
+/** Ends the claims that are still valid and updates their deliveries; returns the ids of those. */
 async function endClaims(
   tx: Queryable,
   options: RecordOptions,
@@ -71,8 +70,8 @@ async function endClaims(
     return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
   })
   const { engine } = options.db
-  // What the registration has ended meanwhile may still have succeeded, but is not tried again. A redelivery that was asked
-  // for meanwhile counts this try, and goes on by itself.
+  // A delivery ended meanwhile by its webhook may still have succeeded, but is not retried. A redelivery requested meanwhile
+  // counts this attempt and continues on its own schedule.
   const unlessAnew = (column: string) =>
     sql`${sql.ref(column)} = case when deliveries.round = a.round
       and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
@@ -89,7 +88,7 @@ async function endClaims(
   return new Set(held.map(({ id }) => id))
 }
 
-/** How long to wait before the next try; null when there is none. */
+/** Delay before the next attempt in ms; null if there is none. */
 function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
   if (outcome === null || outcome.delivered || due.isTest === 1) return null
   if (outcome.gone && isPresentAddress(due, webhooks)) return null
@@ -111,7 +110,9 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
     from ${db.engine.jsonRows(JSON.stringify(rows))}`.execute(tx)
 }
 
-/** Counts failures in a row, and lets lanes look again; returns the counts by lane, before and after. */
+/**
+ * Counts consecutive failures and makes the endpoint queues available again; returns the counts by queue, before and after.
+ */
 async function updateLanes(
   tx: Queryable,
   { db, limits }: RecordOptions,
@@ -121,7 +122,7 @@ async function updateLanes(
 ): Promise<Map<string, InARow>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries].map(([lane, [one]]) => [lane, one?.due.owner]))
-  // One that was idle may have been forgotten since (`expire.ts`).
+  // An idle queue may have been removed since (`expire.ts`).
   await sql`
     insert into delivery_lanes (lane, owner) select value ->> 0, value ->> 1 from ${db.engine.jsonRows(names)} where true
     on conflict do nothing`.execute(tx)
@@ -138,7 +139,7 @@ async function updateLanes(
     }
     return { lane, ...(tries.get(lane) ?? []).reduce(step, health) }
   })
-  // Whoever was served stands behind those that waited meanwhile.
+  // Queues just served go behind those that waited meanwhile.
   const instant = new Date(nowMs).toISOString()
   const floorOf = ({ openUntil }: LaneHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
   const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one), one.rank]))
@@ -156,8 +157,8 @@ async function updateLanes(
 const maxWaitSeconds = 86_400
 
 /**
- * How long to wait after the given number of failed tries, in ms: the schedule's delay ±20 %, or longer when the
- * receiver asked for it, up to a day. Null when the schedule is used up. `jitter` is in [0, 1).
+ * Delay in ms after the given number of failed attempts: the schedule's delay ±20 %, or longer if the receiver sent
+ * Retry-After, up to a day. Null when the schedule is exhausted. `jitter` is in [0, 1).
  */
 export function retryDelayMs(
   schedule: readonly number[],

@@ -3,7 +3,7 @@ import { createHmac, createSecretKey, type KeyObject, sign } from 'node:crypto'
 const PREFIX = 'whsec_'
 const SHORTEST_KEY_BYTES = 24
 
-/** Makes a new endpoint secret: `whsec_` and the base64 of 32 random bytes. */
+/** Creates an endpoint secret: `whsec_` and the base64 of 32 random bytes. */
 export function newSecret(random: (size: number) => Buffer): string {
   return PREFIX + random(32).toString('base64')
 }
@@ -27,7 +27,7 @@ export function signature(
   return [...shared, ...asymmetric].join(' ')
 }
 
-/** The key that a secret stands for: to make one takes longer than to sign. Throws a TypeError on a malformed secret. */
+/** The key of a secret, for caching: creating it takes longer than signing. Throws a TypeError on a malformed secret. */
 export function secretKey(secret: string): KeyObject {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
   if (!secret.startsWith(PREFIX) || key.length < SHORTEST_KEY_BYTES) throw new TypeError('not a webhook secret')

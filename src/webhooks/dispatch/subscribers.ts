@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import type { Owned } from '../../storage/rows/revision.ts'
 import type { Tables, Webhook } from '../../storage/tables/tables.ts'
 
-/** What a registration may be told of: the scopes of the token that made it, as far as its client has them still. */
+/** The scopes that limit a webhook's events: those of the token that registered it that its client still has. */
 export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
   const granted = (scopes ?? '').split(' ')
   const client = await tx
@@ -11,7 +11,7 @@ export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: We
     .select(['scopes', 'revokedAt'])
     .where('id', '=', ownerClient)
     .executeTakeFirst()
-  // A client that is not kept here is another issuer's.
+  // A client that is not stored here belongs to another issuer.
   if (client === undefined) return granted
   const allowed = client.revokedAt === null ? client.scopes.split(' ') : []
   return granted.filter((scope) => allowed.includes(scope))
@@ -20,8 +20,7 @@ export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: We
 const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
 /**
- * Those of these registrations whose owner is there still: a client by itself, a subject of another issuer, or a user who
- * was not deleted. What a deleted user has registered is told nothing more.
+ * Filters out webhooks of deleted users; keeps those owned by a client, a subject of another issuer, or an existing user.
  */
 export async function withLiveOwners<Row extends Owned>(
   tx: Queryable,

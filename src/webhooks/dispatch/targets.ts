@@ -6,19 +6,19 @@ import type { Owned } from '../../storage/rows/revision.ts'
 import type { EventsTable } from '../../storage/tables/tables.ts'
 import { withLiveOwners } from './subscribers.ts'
 
-/** An event as its targets are found for. */
+/** An event row, as needed to find its targets. */
 export type Event = Selectable<EventsTable>
 
-/** Where an event is sent: a registration, or an address that came with a request. */
+/** Where an event is sent: a webhook, or the callback URL of a request. */
 export interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
-  /** How often the registration had been stopped. */
+  /** How often the webhook had been stopped. */
   stops: number
 }
 
-/** Finds the targets of events; what several events have in common is looked up once. */
+/** Finds the targets of events; lookups that several events share are made once. */
 export function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
   const registrations = new Map<string, Promise<readonly Target[]>>()
@@ -36,7 +36,7 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     const targets = await registered(event)
     const { callbackUrl: url, ownerClient, ownerSubject } = event
     if (url === null) return targets
-    // A client that gave an address with its request expects the plain body there.
+    // A client that sent a callback URL expects the plain body there.
     const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
     if (isCalled || (await told).has(event.id)) return targets
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
@@ -49,7 +49,7 @@ interface Registered extends Target {
 
 const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
 
-/** The active registrations of everybody who owns one of these events, by owner. */
+/** The active webhooks of all owners of these events, by owner. */
 async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
   if (owners.size === 0) return new Map<string, Registered[]>()
@@ -64,7 +64,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   return Map.groupBy(await withLiveOwners(tx, db, rows), ownerKey)
 }
 
-/** The registrations of an event's owner that subscribe to it. */
+/** The webhooks of an event's owner that subscribe to it. */
 async function heardOfOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
   const patterns = patternsOf(event.type)
   const registered = (await owners).get(ownerKey(event)) ?? []
@@ -82,8 +82,8 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
     .orderBy('webhooks.id')
 
 /**
- * Registrations of everybody who may read: the token that registered had the scope, and its client has it still. A client
- * that is not kept here is another issuer's.
+ * Webhooks of everyone who may read the event: the registering token had the scope, and its client still has it. A client
+ * that is not stored here belongs to another issuer.
  */
 async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
   const found = await active(tx, event)
@@ -100,7 +100,10 @@ async function ofAudience(tx: Queryable, db: Database, event: Event, audience: s
 const sameUrl = (one: string, other: string): boolean =>
   one === other || URL.parse(one)?.href === URL.parse(other)?.href
 
-/** A unique constraint holds any number of nulls, so deliveries without a registration must be looked for. */
+/**
+ * Ids of events whose callback URL already has a delivery. A unique constraint allows any number of nulls, so this needs a
+ * query.
+ */
 async function toldAlready(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
   const ids = events.filter(({ callbackUrl }) => callbackUrl !== null).map(({ id }) => [id])
   if (ids.length === 0) return new Set()

@@ -7,7 +7,7 @@ import { type EndpointLimits, firstWaiting, grant, shortLimitMs } from './endpoi
 import { dueOwners, settleOwners } from './owners.ts'
 import { type Held, type Rank, ranks, roomFor, type Slots, share } from './shares.ts'
 
-/** A claimed delivery with all that its call needs. */
+/** A claimed delivery with everything its call needs. */
 export interface Due extends Held {
   id: string
   /** The fencing token of this claim. */
@@ -15,40 +15,40 @@ export interface Due extends Held {
   lane: string
   eventId: string
   webhookId: string | null
-  /** Where its registration is now; what the row says, where there is none. */
+  /** The webhook's current address; without a webhook, the one stored in the row. */
   url: string
   body: string
   attempts: number
-  /** Grows with each redelivery. */
+  /** Incremented by each redelivery. */
   round: number
-  /** The tries of earlier rounds. */
+  /** Attempts of earlier rounds. */
   triesBefore: number
-  /** 1 for a test: tried once, whether its registration is active or not. */
+  /** 1 for a test: a single attempt, whether its webhook is active or not. */
   isTest: number
-  /** How often its registration had been stopped when it was made due. */
+  /** How often its webhook had been stopped when the delivery was made due. */
   stops: number
   type: string
-  /** Of the registration; of the request, where the address came with one. */
+  /** Owner of the webhook; for one-off callback URLs, the owner of the event. */
   ownerClient: string
   ownerSubject: string
-  /** How long its call may take in ms, where that is less than usual. */
+  /** Time limit of the call in ms if shorter than the default. */
   limitMs: number | null
-  /** The registration as it was when claimed; null when it or its owner is gone, or there was none. */
+  /** The webhook as it was when claimed; null if there was none, or it or its owner was deleted. */
   webhook: Called | null
 }
 
 export interface ClaimOptions {
   db: Database
   limits: EndpointLimits
-  /** How long a sender has a delivery before another may claim it. */
+  /** How long a sender holds a delivery before another may claim it. */
   leaseMs: number
-  /** The sending slots of this process: how many are free, and how many each owner holds. */
+  /** The sending slots of this process: how many are free, and how many each owner occupies. */
   slots: Slots
 }
 
 /**
- * True when its registration was paused or disabled since it was made due, or deleted, or its owner; a test may begin while
- * it is paused.
+ * True if the webhook was paused or disabled after the delivery was made due, or if it or its owner was deleted. A test may
+ * begin while the webhook is paused.
  */
 export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean => {
   if (webhookId === null) return false
@@ -57,9 +57,9 @@ export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean =
 }
 
 /**
- * Claims due deliveries, as many as there are free slots, a few of each endpoint: those of endpoints that answer first, and
- * of each owner no more than its share. What a slow or dead endpoint, or an owner whose share is taken, has waiting is not
- * even looked at.
+ * Claims as many due deliveries as there are free slots, a few per endpoint: endpoints that respond come first, and no owner
+ * gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners whose share is used up,
+ * without reading them.
  */
 export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: number): Promise<Due[]> {
   return db.write(async (tx) => {
@@ -88,7 +88,10 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
   })
 }
 
-/** When each lane is looked at next. Where others hold what was admitted, that is soon, and counts as not begun. */
+/**
+ * When each endpoint queue is checked next. If others hold an admitted delivery, that is soon, and its call does not count
+ * as begun.
+ */
 function armed(admitted: readonly Chosen[], claimed: readonly Due[], nowMs: number) {
   const leased = Map.groupBy(claimed, ({ lane }) => lane)
   return admitted.map(({ lane, count, floorMs, recent }) => {
@@ -108,8 +111,8 @@ async function lease(
   const ids = chosen.flatMap((lane) => lane.ids.map((id) => [id]))
   if (ids.length === 0) return []
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids))}`
-  // Whoever ends a registration holds its deliveries for a moment: those are passed over. Found by their ids, and not by
-  // an index of states: hence the negation.
+  // Stopping a webhook locks its deliveries for a moment: those are skipped. The negation keeps the planner off the index on
+  // the status: the rows are looked up by id.
   const { rows } = await sql<Omit<Due, 'webhook' | 'limitMs' | keyof Held>>`
     update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
       select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
@@ -127,7 +130,7 @@ async function lease(
   })
 }
 
-/** Sets when lanes are looked at next: when their first waiting delivery is due, but not before the given instant. */
+/** Sets when queues are checked next: when their first waiting delivery is due, but not before the given instant. */
 async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promise<void> {
   if (rows.length === 0) return
   await sql`

@@ -13,22 +13,22 @@ interface Looked extends LaneHealth, Held {
   waiting: string | null
 }
 
-/** A lane that is due, with the ids of the first of its deliveries that are. */
+/** An endpoint queue that is due, with the ids of its first due deliveries. */
 export type LookedLane = LaneState & Held & { lane: string; due: readonly string[] }
 
-/** A lane with what is claimed of it, and when it is looked at next. */
+/** An endpoint queue with the deliveries to claim, and when to check it next. */
 export type Chosen = LookedLane & Admission & { ids: readonly string[] }
 
 interface Look {
   owners: readonly string[]
   rank: Rank
-  /** How many lanes of each owner. */
+  /** Maximum queues per owner. */
   each: number
   limits: EndpointLimits
   nowMs: number
 }
 
-/** The lanes of these owners to look at, locked, the longest due first, each with the first of its deliveries that are due. */
+/** Locks the due queues of these owners, longest due first, each with its first due deliveries. */
 export async function dueLanes(tx: Queryable, { engine }: Database, look: Look): Promise<LookedLane[]> {
   const instant = iso(look.nowMs)
   const owners = engine.jsonRows(JSON.stringify(look.owners.map((owner) => [owner])))
@@ -61,7 +61,7 @@ export function wantedBy(lanes: readonly LookedLane[], countOf: (lane: LookedLan
   return wanted
 }
 
-/** Spends what each owner got on its lanes, the longest due first. A lane that its owner's share leaves out stays as it is. */
+/** Distributes each owner's slots over its queues, longest due first. Queues that get none stay as they are. */
 export function choose(
   lanes: readonly LookedLane[],
   granted: ReadonlyMap<string, number>,

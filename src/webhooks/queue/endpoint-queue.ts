@@ -4,18 +4,18 @@ import type { Owned } from '../../storage/rows/revision.ts'
 import { armOwners, type OwnerDue } from './owners.ts'
 import type { Rank } from './shares.ts'
 
-/** What one endpoint is spared of. */
+/** Per-endpoint delivery limits. */
 export interface EndpointLimits {
-  /** Calls under way at a time, on all nodes together. */
+  /** Maximum calls in flight, over all nodes. */
   inFlight: number
-  /** Calls begun in any second; Infinity for no limit. */
+  /** Maximum calls begun in any second; Infinity for no limit. */
   perSecond: number
-  /** Failures in a row after which only one call at a time finds out whether the endpoint is back. */
+  /** Consecutive failures after which the circuit opens: only one call at a time probes the endpoint. */
   breakAfter: number
-  /** Seconds before the first such call, doubled with each failure up to `maxPauseSeconds`. */
+  /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
   maxPauseSeconds: number
-  /** The time limit of most of these calls; the others have as long as any call. */
+  /** The time limit of most probes; the others have the default limit. */
   probeSeconds: number
 }
 
@@ -28,13 +28,13 @@ export const laneLimits: EndpointLimits = {
   probeSeconds: 5,
 }
 
-/** How an endpoint fared. */
+/** Circuit-breaker state of an endpoint. */
 export interface LaneHealth {
   failures: number
   openUntil: string | null
 }
 
-/** A lane when it is looked at: `recent` are the starts of its last calls in epoch ms. */
+/** State of a queue when it is checked: `recent` are the start times of its last calls in epoch ms. */
 export interface LaneState extends LaneHealth {
   recent: readonly number[]
   inFlight: number
@@ -42,7 +42,7 @@ export interface LaneState extends LaneHealth {
   waiting: number
 }
 
-/** How many calls may be begun now; `floorMs` is the earliest time to look again, unless a call ends before. */
+/** How many calls may begin now; `floorMs` is the earliest time to check again, unless a call ends before. */
 export interface Admission {
   count: number
   floorMs: number
@@ -51,9 +51,12 @@ export interface Admission {
 
 const secondMs = 1_000
 
-/** Decides what may be sent now. A lane whose calls are all under way is looked at again when one of their leases lapses. */
+/**
+ * Decides how many calls may begin now. A queue whose calls are all in flight is checked again when one of their leases
+ * expires.
+ */
 export function grant(lane: LaneState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
-  // A clock that was put back must not leave an endpoint closed.
+  // A clock that was set back must not block an endpoint.
   const isRecent = (at: number) => at > nowMs - secondMs && at <= nowMs
   const recent = Number.isFinite(limits.perSecond) ? lane.recent.filter(isRecent) : []
   const isOpen = lane.failures >= limits.breakAfter
@@ -67,7 +70,7 @@ export function grant(lane: LaneState, nowMs: number, limits: EndpointLimits, le
   return { count, floorMs: count === slots ? (recent[0] ?? nowMs) + secondMs : nowMs, recent }
 }
 
-/** An endpoint's health after one more try. */
+/** An endpoint's state after one more attempt. */
 export function nextHealth(
   { failures }: LaneHealth,
   delivered: boolean,
@@ -81,14 +84,14 @@ export function nextHealth(
   return { failures: failures + 1, openUntil: new Date(nowMs + pauseSeconds * 1_000).toISOString() }
 }
 
-/** The rank of an endpoint after a try. */
+/** The rank of an endpoint after an attempt. */
 export const rankAfter = (delivered: boolean): Rank => (delivered ? 0 : 2)
 
 const fullLimitEach = 4
 
 /**
- * The time limit of the next call in ms: shorter after too many failures, so that dead endpoints hold few slots. Every
- * fourth such call has the usual limit (null), so that an endpoint that is only slow is found to be back.
+ * The time limit of the next call in ms: shorter after too many failures, so that dead endpoints occupy few slots. Every
+ * fourth such call has the default limit (null), so that an endpoint that is merely slow can recover.
  */
 export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits: EndpointLimits): number | null {
   const beyond = failures - limits.breakAfter
@@ -96,33 +99,33 @@ export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits:
 }
 
 /**
- * The lane of a delivery: the registration, or the client and the origin of an address that came with a request. What
- * one client's addresses do to it does not slow down another client that calls the same host.
+ * The endpoint queue of a delivery: one per webhook, or per client and origin for one-off callback URLs. What one client's
+ * addresses cause there does not slow down other clients that call the same host.
  */
 export const laneOf = ({ webhookId, url }: { webhookId: string | null; url: string }, ownerClient: string): string =>
   webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
-/** Whose share the calls of a delivery take: of a registration its owner's, of an address in a request the client's. */
+/** Whose share the calls of a delivery use: the webhook owner's, or the client's for one-off callback URLs. */
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
   webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
 
-/** Tests have a lane of their own: whoever asks for one wants to know now, whatever waits. */
+/** Tests have their own queue: their result must not wait behind other deliveries. */
 export const testLaneOf = (webhookId: string): string => `${webhookId} test`
 
-/** The earliest waiting delivery of a lane, or null. */
+/** The earliest `next_attempt_at` among a queue's waiting deliveries, or null. */
 export const firstWaiting: RawBuilder<string | null> = sql`(
   select min(next_attempt_at) from deliveries
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /**
- * `shareOf` the first of the waiting deliveries of a lane; null where none waits. In the order of their index: for any of
- * them PostgreSQL may read all that waits, whatever its lane.
+ * `shareOf` the first waiting delivery of a queue; null if none waits. The order is that of the index: otherwise PostgreSQL
+ * may read all waiting deliveries of every queue.
  */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
   where deliveries.lane = ${lane} and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
 
-/** Forgets how a registration's endpoint fared, and looks there as soon as something is due. */
+/** Resets the circuit breaker of a webhook's endpoint, and checks its queues as soon as something is due. */
 export async function resetLanes(tx: Queryable, db: Database, webhookId: string): Promise<void> {
   const { rows } = await sql<OwnerDue>`
     update delivery_lanes set failures = 0, open_until = null, rank = 1, due_at = ${firstWaiting} where lane in (
@@ -132,12 +135,12 @@ export async function resetLanes(tx: Queryable, db: Database, webhookId: string)
 }
 
 /**
- * Makes lanes look for what is due from the given instants on, within the transaction that makes it due. A lane without a
- * waiting delivery has nothing to look for.
+ * Makes queues due from the given instants on, within the transaction that makes their deliveries due. Ignores queues
+ * without a waiting delivery.
  */
 export async function armLanes(tx: Queryable, db: Database, due: ReadonlyMap<string, string>): Promise<void> {
   if (due.size === 0) return
-  // In order, so that two transactions never wait for each other.
+  // Sorted, so that concurrent transactions cannot deadlock.
   const armed = JSON.stringify([...due].sort(([one], [other]) => (one < other ? -1 : 1)))
   const { rows } = await sql<OwnerDue>`
     insert into delivery_lanes (lane, due_at, owner)

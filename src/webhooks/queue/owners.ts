@@ -4,7 +4,7 @@ import { iso } from '../../storage/ids.ts'
 import { limitExpression } from '../../storage/rows/page-query.ts'
 import { type Rank, ranks, roomFor, type Slots, withoutShare } from './shares.ts'
 
-/** When lanes of one owner and rank are due; null for never. */
+/** When queues of one owner and rank are due; null for never. */
 export interface OwnerDue {
   owner: string
   rank: number
@@ -12,8 +12,7 @@ export interface OwnerDue {
 }
 
 /**
- * Has owners looked at from the given instants on. Their rows are locked after those of lanes and in order, so that two
- * transactions never wait for each other.
+ * Makes owners due from the given instants on. Locks their rows after those of the queues and in order, to avoid deadlocks.
  */
 export async function armOwners(tx: Queryable, { engine }: Database, due: readonly OwnerDue[]): Promise<void> {
   const earliest = new Map<string, [owner: string, rank: number, dueAt: string]>()
@@ -30,7 +29,7 @@ export async function armOwners(tx: Queryable, { engine }: Database, due: readon
     where delivery_owners.due_at is null or delivery_owners.due_at > excluded.due_at`.execute(tx)
 }
 
-/** Leaves out the owners whose share is taken: what they have waiting is not even looked at. */
+/** Excludes owners whose share is used up: their waiting deliveries are not read. */
 function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<unknown> {
   const owners = withoutShare(slots, rank)
   if (owners.length === 0) return sql``
@@ -38,7 +37,7 @@ function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<un
     select value ->> 0 from ${engine.jsonRows(JSON.stringify(owners.map((owner) => [owner])))})`
 }
 
-/** Up to `most` owners with lanes of this rank that are due, locked, the longest due first. */
+/** Locks up to `most` owners with due queues of this rank, longest due first. */
 export async function dueOwners(
   tx: Queryable,
   db: Database,
@@ -52,8 +51,8 @@ export async function dueOwners(
 }
 
 /**
- * Sets when these owners, locked by now, are looked at next: when the first of their lanes is due. Those that were served
- * stand behind the ones that waited meanwhile.
+ * Sets when these owners, already locked, are checked next: when the first of their queues is due. Owners just served go
+ * behind those that waited meanwhile.
  */
 export async function settleOwners(
   tx: Queryable,
@@ -72,7 +71,7 @@ export async function settleOwners(
     where a.owner = delivery_owners.owner and a.rank = delivery_owners.rank`.execute(tx)
 }
 
-/** When the next owner that may send is due, in epoch ms; null when nothing waits for a slot that is free. */
+/** When the next owner that may send is due, in epoch ms; null if nothing waits for a free slot. */
 export async function nextDue(db: Database, slots: Slots): Promise<number | null> {
   const open = ranks.filter((rank) => roomFor(slots, rank) > 0)
   if (open.length === 0) return null
@@ -89,8 +88,8 @@ const overdueMs = 60_000
 const maxRevived = 200
 
 /**
- * Has the longest overdue lanes looked at whose owner has no row that says so: a node of an earlier release may have made
- * them due. Returns how many lanes were looked through.
+ * Makes owners due that have overdue queues but no row that says so: a node of an earlier release may have made those due.
+ * Returns how many queues were checked.
  */
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`
@@ -100,7 +99,7 @@ export async function reviveOwners(db: Database, now: () => number): Promise<num
   return rows.length
 }
 
-/** Removes rows of owners that have nothing to send; passes over those that somebody else holds. */
+/** Removes rows of owners that have nothing to send; skips rows locked by another transaction. */
 export async function forgetOwners(tx: Queryable, { engine }: Database): Promise<void> {
   await sql`
     delete from delivery_owners where due_at is null and (owner, rank) in (

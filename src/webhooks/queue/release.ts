@@ -7,18 +7,18 @@ import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
 
-/** Gives back claims whose lease has lapsed: their sender is gone. Returns how many. */
+/** Releases claims whose lease has expired: their sender is gone. Returns how many. */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
   return giveBack(db, lapsed, nowMs)
 }
 
-/** Releases every claim, by any process. Returns how many. */
+/** Releases every claim, of any process. Returns how many. */
 export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
   return giveBack(db, sql`lease_until is not null`, nowMs)
 }
 
-/** Gives back claims that this sender will not see through; a call that ends later changes nothing. */
+/** Releases claims that this sender will not finish; a call that ends later changes nothing. */
 export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
   if (claims.length === 0) return Promise.resolve(0)
   const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
@@ -38,8 +38,8 @@ async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number)
 }
 
 /**
- * Puts off what a fault of the service itself keeps from being sent, and all that waits beside it: no try was made. Only
- * what this sender still has.
+ * Postpones a delivery that a fault of the service itself prevents from being sent, and its whole queue; counts no attempt.
+ * Changes only what this sender still holds.
  */
 export async function postpone(
   db: Database,

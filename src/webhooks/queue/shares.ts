@@ -1,12 +1,12 @@
-/** How an endpoint's last call ended: 0 successfully, 1 none was made yet, 2 it failed. Lower ranks are served first. */
+/** How an endpoint's last call ended: 0 it succeeded, 1 there was none yet, 2 it failed. Lower ranks are served first. */
 export type Rank = 0 | 1 | 2
 
 export const ranks = [0, 1, 2] as const satisfies readonly Rank[]
 
 /**
- * Calls of these ranks have at most so much of the slots together. Endpoints that fail leave half of them free, and with
- * those that nothing is known of a quarter, so that calls that hang never take the last slots from endpoints that answer.
- * The two smallest parts keep the others from waiting for ever while many endpoints answer.
+ * The fraction of the slots that calls of these ranks may use together. Failing endpoints leave half of the slots free;
+ * together with untried ones they leave a quarter, so that hanging calls never take the last slots from endpoints that
+ * respond. The two smallest parts protect the others from starvation while many endpoints respond.
  */
 const pools: readonly { ranks: readonly Rank[]; part: number }[] = [
   { ranks: [0, 1, 2], part: 1 },
@@ -18,19 +18,19 @@ const pools: readonly { ranks: readonly Rank[]; part: number }[] = [
 
 const poolsOf = ranks.map((rank) => pools.flatMap((pool, at) => (pool.ranks.includes(rank) ? [at] : [])))
 
-/** A call under way, and whose share it takes. */
+/** A call in flight, and whose share it uses. */
 export interface Held {
   owner: string
   rank: Rank
 }
 
-/** The sending slots of a process: by pool what is free, and by owner how many each holds. */
+/** The sending slots of a process: free slots by pool, and occupied slots by owner. */
 export interface Slots {
   free: readonly number[]
   held: ReadonlyMap<string, readonly number[]>
 }
 
-/** The slots that so many calls leave. */
+/** The slots left by these calls. */
 export function slotsOf(size: number, calls: Iterable<Held>): Slots {
   const free = pools.map(({ part }) => Math.max(1, Math.floor(size * part)))
   const held = new Map<string, number[]>()
@@ -45,11 +45,11 @@ export function slotsOf(size: number, calls: Iterable<Held>): Slots {
   return { free, held }
 }
 
-/** How many calls of this rank could begin if they were of different owners that hold nothing. */
+/** How many calls of this rank could begin if each had a different owner without other calls. */
 export const roomFor = ({ free }: Slots, rank: Rank): number =>
   Math.max(0, Math.min(...(poolsOf[rank] ?? []).map((pool) => free[pool] ?? 0)))
 
-/** An owner takes a slot only where more are free than it holds: the others always find some. */
+/** An owner takes a slot only if more are free than it occupies, so that others always find some. */
 export function mayTake({ free, held }: Slots, owner: string, rank: Rank): boolean {
   const counts = held.get(owner)
   return (poolsOf[rank] ?? []).every((pool) => (counts?.[pool] ?? 0) < (free[pool] ?? 0))
@@ -60,8 +60,8 @@ export const withoutShare = (slots: Slots, rank: Rank): string[] =>
   [...slots.held.keys()].filter((owner) => !mayTake(slots, owner, rank))
 
 /**
- * Shares free slots max-min: the next one always goes to the owner that holds the fewest, until everybody has what it wants
- * or holds as many as are free. Returns how many each gets, and the slots that are left.
+ * Max-min fairness: the next free slot always goes to the owner that occupies the fewest, until every owner has what it
+ * wants or occupies as many as are free. Returns how many each gets, and the slots left.
  */
 export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, number>) {
   const granted = new Map<string, number>()
@@ -72,7 +72,7 @@ export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, numb
     const again = byCount.get(count + 1) ?? []
     for (const owner of byCount.get(count) ?? []) {
       const given = granted.get(owner) ?? 0
-      // What is refused once stays refused: fewer slots are free later, and the owner holds no less.
+      // Once refused, always refused: later fewer slots are free, and the owner occupies no fewer.
       if (given >= (wanted.get(owner) ?? 0) || !mayTake(left, owner, rank)) continue
       take(left, owner, rank)
       granted.set(owner, given + 1)

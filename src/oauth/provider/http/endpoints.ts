@@ -1,4 +1,4 @@
-/** The paths of the endpoints, by oidc-provider's names for them. */
+/** The paths of the endpoints, by oidc-provider's names. */
 export const endpoints = {
   authorization: '/oauth/authorize',
   token: '/oauth/token',
@@ -9,8 +9,8 @@ export const endpoints = {
   end_session: '/oauth/logout',
 }
 
-/** Where people log in and give their consent; the id of the interaction follows. */
+/** Path of login and consent; the id of the interaction follows. */
 export const interactionPath = '/oauth/interaction'
 
-/** Where an invited person sets a password. */
+/** Path of the page where an invited user sets a password. */
 export const invitationPath = '/oauth/invitation'

@@ -5,7 +5,7 @@ import type { Frame, Page } from '../../../http/pages/layout.ts'
 import type { Engine } from '../../../storage/engine.ts'
 import { errorBody, errorTitle } from '../../pages/error.ts'
 
-/** The endpoints people come to with a browser; at all others programs ask, whatever their Accept says. */
+/** Endpoints that users open in a browser; errors of all others are JSON, regardless of Accept. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])
 const retryAfterSeconds = 5
 const busy = { error: 'temporarily_unavailable', error_description: 'the server cannot take the request now' }
@@ -13,7 +13,7 @@ const broken = { error: 'server_error', error_description: 'an unexpected error 
 
 export type RenderError = (ctx: KoaContextWithOIDC, error: ErrorOut) => void
 
-/** Makes what answers an error as RFC 6749 §5.2 says, or as a page where a person with a browser is waiting. */
+/** Renders an error as RFC 6749 §5.2 defines, or as a page if a user is waiting in a browser. */
 export function errorRenderer(frame: Frame): RenderError {
   return (ctx, error) => {
     ctx.set('Cache-Control', 'no-store')
@@ -22,14 +22,14 @@ export function errorRenderer(frame: Frame): RenderError {
   }
 }
 
-/** Answers with a page. */
+/** Responds with a page. */
 export function showPage(ctx: KoaContextWithOIDC, { html, policy }: Page): void {
   ctx.set('Content-Security-Policy', policy)
   ctx.type = 'html'
   ctx.body = html
 }
 
-/** Reports what went wrong inside, and answers 503 instead of 500 where the store cannot take work now. */
+/** Reports internal errors, and responds with 503 instead of 500 while the store is overloaded. */
 export function handleFailures(
   provider: Provider,
   engine: Engine,
@@ -44,7 +44,7 @@ export function handleFailures(
     renderError(ctx, unavailable ? busy : broken)
   }
   provider.on('server_error', fail)
-  // What fails outside the provider's own handler would lose every header to Koa's.
+  // For errors outside the provider's own handler, Koa's handler would drop all headers.
   provider.use((ctx, next) => next().catch((error) => fail(ctx as KoaContextWithOIDC, error)))
   const koa: EventEmitter = provider
   koa.on('error', report)

@@ -16,11 +16,11 @@ import { bodyLimit, isForm, nameBodyErrors, noteRequestId, takeRawBodies, withBo
 export interface MountOptions {
   provider: CurrentServer
   issuer: string
-  /** Every scope of the service. */
+  /** All scopes of the service. */
   scopes: Scopes
-  /** The origin of the API, when it is not the issuer's. */
+  /** The origin of the API, if it differs from the issuer. */
   audience?: string
-  /** Called with each response of the provider, which the service's own policies do not see. */
+  /** Called with each response of the provider, which bypasses the service's own policies. */
   answered?: (request: FastifyRequest, response: Answered) => void
 }
 
@@ -37,16 +37,16 @@ const unkept = { 'cache-control': 'no-store' }
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
 const programs = [token, revocation, introspection, `${end_session}/confirm`]
-/** Where secrets and tokens could be tried out one after the other: they share one limit. */
+/** Endpoints where secrets and tokens could be guessed: they share one rate limit. */
 const guessable = [token, revocation, introspection]
 const browsers = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
-/** May be sent as forms, too (OpenID Connect Core §3.1.2.1); the cookie of a login comes with the redirect only. */
+/** May be sent by POST, too (OpenID Connect Core §3.1.2.1); browsers send the login's cookie only after the redirect. */
 const forms = [authorization, end_session]
 const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
 
 /**
- * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Headers that
- * earlier hooks put on the reply go out with its answers; bodies over 56 KiB get 413, both in the form of RFC 6749 §5.2.
+ * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Headers set by
+ * earlier hooks are part of its responses; bodies over 56 KiB get 413. Both use the form of RFC 6749 §5.2.
  */
 export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   app,
@@ -69,7 +69,7 @@ export const mountProvider: FastifyPluginAsync<MountOptions> = async (
     leaveBodies(scope)
     for (const path of programs) {
       const own = guessable.includes(path) ? { ...config, limit: 'token' as const } : config
-      // An answer with tokens says it in the words of HTTP/1.0, too (RFC 6749 §5.1).
+      // A response with tokens also needs the HTTP/1.0 header field (RFC 6749 §5.1).
       scope.post(path, { config: own }, handle(path === token ? { ...unkept, pragma: 'no-cache' } : unkept))
     }
   })
@@ -82,7 +82,7 @@ export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   )
 }
 
-/** What answers now: another one whenever the keys have changed. */
+/** The current request handler, replaced whenever the keys have changed. */
 function callbackOf(server: CurrentServer) {
   let provider = server.current
   let callback = provider.callback()
@@ -95,7 +95,7 @@ function callbackOf(server: CurrentServer) {
   }
 }
 
-/** A form as the same request by GET: 303 makes a browser forget the method (RFC 9110 §15.4.4). */
+/** Redirects a form to the same request by GET: 303 makes a browser change the method (RFC 9110 §15.4.4). */
 function asQuery({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.header('cache-control', 'no-store')
   if (!isForm(headers)) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
@@ -114,8 +114,8 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
 }
 
 /**
- * The provider reads forms itself, and refuses other media types itself; only the size is judged before, and that there is
- * a media type. Where the length is not told that takes the whole body, which is read here then.
+ * The provider parses forms and refuses other media types itself; here only the size and the presence of a media type are
+ * checked. Without Content-Length that requires reading the whole body.
  */
 function leaveBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()

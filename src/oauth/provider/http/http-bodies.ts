@@ -2,22 +2,22 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance } from 'fastify'
 
-/** What the provider itself would read at most, and answer with 400. */
+/** The provider's own limit, which it would enforce with 400. */
 export const bodyLimit = 56 * 1_024
 
 export const isForm = (headers: IncomingHttpHeaders): boolean =>
   /^application\/x-www-form-urlencoded *(;|$)/i.test(headers['content-type'] ?? '')
 
-/** Bodies as they are, whole. */
+/** Reads bodies as they are, without parsing. */
 export function takeRawBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
 }
 
-/** What is wrong with a body, in the form of RFC 6749 §5.2. */
+/** Renders body errors in the form of RFC 6749 §5.2. */
 export function nameBodyErrors(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
-    // What the service's own policies threw is for their handler.
+    // Errors thrown by the service's own policies are left to their handler.
     if (!error.code?.startsWith('FST_ERR_CTP_')) throw error
     const status = error.statusCode === 413 ? 413 : 400
     const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body cannot be read'
@@ -28,7 +28,7 @@ export function nameBodyErrors(app: FastifyInstance): void {
   })
 }
 
-/** A request as the provider is to read it: the same, but with this body, which was read already. */
+/** The request for the provider, with the body that was read already. */
 export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
   const { method, url, socket, httpVersion, httpVersionMajor, httpVersionMinor } = raw
   const headers = { ...raw.headers }
@@ -42,7 +42,7 @@ export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
 
 const ids = new WeakMap<ServerResponse, string>()
 
-/** Notes the id of the request behind an answer of the provider, whose events know nothing else that has it. */
+/** Stores the request id with the provider's response, the only object that its events share with the request. */
 export const noteRequestId = (answer: ServerResponse, id: string): unknown => ids.set(answer, id)
 
 export const requestIdOf = (answer: ServerResponse): string | null => ids.get(answer) ?? null
