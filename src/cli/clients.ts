@@ -5,7 +5,7 @@ import type { Definition } from '../definition/service.ts'
 import { Problem } from '../http/problems/problem.ts'
 import type { RegisteredClient } from '../oauth/clients/client-rows.ts'
 import { createClient, findClient, listClients } from '../oauth/clients/clients.ts'
-import { revokeClient, rotateSecret, updateClient } from '../oauth/clients/update.ts'
+import { revokeClient, rotateClientSecret, updateClient } from '../oauth/clients/update.ts'
 import { type ClientSettings, grantTypes, type NewClient } from '../oauth/clients/validate.ts'
 import type { Scopes } from '../oauth/tokens/scopes.ts'
 import type { Stores } from '../stores.ts'
@@ -150,7 +150,7 @@ async function update({ db, sealer }: Stores, known: Scopes, id: string, options
 }
 
 async function rotate({ db, sealer }: Stores, id: string): Promise<void> {
-  const { secret } = await rotateSecret({ db, sealer, actor: operator }, id).catch(explain(id))
+  const { secret } = await rotateClientSecret({ db, sealer, actor: operator }, id).catch(explain(id))
   print(`client_secret  ${secret}`)
 }
 

@@ -2,12 +2,12 @@ import type { Config } from '../config/config.ts'
 import { type SessionOptions, withSession } from './api-session.ts'
 import { type Call, jsonOf } from './demo/api.ts'
 import { screen } from './demo/screen.ts'
-import { askFor, follow, save, type Task } from './report-run.ts'
+import { askFor, follow, type ReportTask, save } from './report-run.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const number = new Intl.NumberFormat('en')
 
-export type Filter = Record<string, string | number>
+export type ReportFilters = Record<string, string | number>
 
 interface RunOptions extends SessionOptions {
   format: string
@@ -16,7 +16,7 @@ interface RunOptions extends SessionOptions {
   to?: string
   fields?: string
   sort?: string
-  filter?: Filter
+  filter?: ReportFilters
 }
 
 /** Requests a report, shows its progress, and saves it. */
@@ -42,10 +42,13 @@ async function make(call: Call, reportType: string, options: RunOptions): Promis
 }
 
 /** Prints the client's tasks. */
-export const list = (config: Config, options: SessionOptions & { status?: string; json?: boolean }): Promise<void> =>
+export const listReports = (
+  config: Config,
+  options: SessionOptions & { status?: string; json?: boolean },
+): Promise<void> =>
   withSession(config, options, async (call) => {
     const query = options.status === undefined ? '' : `?status=${encodeURIComponent(options.status)}`
-    const tasks = await jsonOf<Task[]>(await call('GET', `/api/reports${query}`))
+    const tasks = await jsonOf<ReportTask[]>(await call('GET', `/api/reports${query}`))
     if (options.json) return print(JSON.stringify(tasks, null, 2))
     for (const task of tasks) {
       const about = `${task.status.replace('_', ' ')} ${task.progress} %`.padEnd(18)
@@ -54,8 +57,8 @@ export const list = (config: Config, options: SessionOptions & { status?: string
   })
 
 /** Cancels a task. */
-export const cancel = (config: Config, taskId: string, options: SessionOptions): Promise<void> =>
+export const cancelReport = (config: Config, taskId: string, options: SessionOptions): Promise<void> =>
   withSession(config, options, async (call) => {
     const answer = await call('POST', `/api/reports/${encodeURIComponent(taskId)}/cancel`)
-    print(`Cancelled ${(await jsonOf<Task>(answer)).taskId}`)
+    print(`Cancelled ${(await jsonOf<ReportTask>(answer)).taskId}`)
   })

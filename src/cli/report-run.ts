@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
-import { type Answer, type Call, jsonOf } from './demo/api.ts'
+import { type ApiResponse, type Call, jsonOf } from './demo/api.ts'
 import type { Tell } from './demo/screen.ts'
 
 /** The representation of a report task. */
-export interface Task {
+export interface ReportTask {
   taskId: string
   status: 'pending' | 'in_progress' | 'completed' | 'failed'
   reportType: string
@@ -19,11 +19,11 @@ export interface Task {
 }
 
 /** Requests a report; returns its task. */
-export const askFor = async (call: Call, request: object): Promise<Task> =>
-  jsonOf<Task>(await call('POST', '/api/reports', { json: request }))
+export const askFor = async (call: Call, request: object): Promise<ReportTask> =>
+  jsonOf<ReportTask>(await call('POST', '/api/reports', { json: request }))
 
 /** Follows a task until it is completed and shows its progress; throws if it fails. */
-export async function follow(call: Call, taskId: string, tell: Tell): Promise<Task> {
+export async function follow(call: Call, taskId: string, tell: Tell): Promise<ReportTask> {
   let seen = ''
   for (;;) {
     const headers = { accept: 'text/event-stream', ...(seen !== '' && { 'last-event-id': seen }) }
@@ -41,7 +41,7 @@ export async function follow(call: Call, taskId: string, tell: Tell): Promise<Ta
 }
 
 /** The events of a stream that contain a task (HTML Living Standard §9.2.6). */
-async function* events(body: Answer['body']): AsyncIterable<{ id: string; task: Task }> {
+async function* events(body: ApiResponse['body']): AsyncIterable<{ id: string; task: ReportTask }> {
   let text = ''
   for await (const chunk of body.setEncoding('utf8')) {
     text += chunk
@@ -54,13 +54,18 @@ async function* events(body: Answer['body']): AsyncIterable<{ id: string; task: 
       )
       text = text.slice(end + 2)
       const [id, data] = [fields.get('id'), fields.get('data')]
-      if (id && data) yield { id, task: JSON.parse(data) as Task }
+      if (id && data) yield { id, task: JSON.parse(data) as ReportTask }
     }
   }
 }
 
 /** Saves the result in `file`; throws, and leaves no file, if it does not match Repr-Digest (RFC 9530). */
-export async function save(call: Call, { resultUrl, sizeBytes = 0 }: Task, file: string, tell: Tell): Promise<void> {
+export async function save(
+  call: Call,
+  { resultUrl, sizeBytes = 0 }: ReportTask,
+  file: string,
+  tell: Tell,
+): Promise<void> {
   const answer = await call('GET', resultUrl as string)
   const hash = createHash('sha256')
   const part = `${file}.part`

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../config/config.ts'
 import { asClient } from './clients.ts'
-import type { Filter } from './report-actions.ts'
+import type { ReportFilters } from './report-actions.ts'
 
 const formats = ['json', 'csv', 'ndjson', 'xlsx', 'pdf']
 const statuses = ['pending', 'in_progress', 'completed', 'failed']
@@ -25,16 +25,16 @@ export function reportCommand(configuration: () => Config): Command {
     .description('List your reports, newest first')
     .addOption(new Option('--status <status>', 'only those in this state').choices(statuses))
     .option('--json', 'as JSON')
-    .action(async (options) => (await actions()).list(configuration(), options))
+    .action(async (options) => (await actions()).listReports(configuration(), options))
   asClient(report.command('cancel'))
     .description('Cancel a report')
     .argument('<task>')
-    .action(async (task, options) => (await actions()).cancel(configuration(), task, options))
+    .action(async (task, options) => (await actions()).cancelReport(configuration(), task, options))
   return report
 }
 
 /** `minPrice=5` → a filter; values of `min…` and `max…` become numbers. */
-function filterOf(text: string, before: Filter = {}): Filter {
+function filterOf(text: string, before: ReportFilters = {}): ReportFilters {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')
   const isBound = /^(min|max)[A-Z]/.test(name) && value !== '' && Number.isFinite(Number(value))

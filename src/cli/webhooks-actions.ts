@@ -22,7 +22,7 @@ interface Delivery {
 }
 
 /** Prints the client's webhooks. */
-export const list = (config: Config, options: SessionOptions & { json?: boolean }): Promise<void> =>
+export const listWebhooks = (config: Config, options: SessionOptions & { json?: boolean }): Promise<void> =>
   withSession(config, options, async (call) => {
     const found = await registrations(call)
     if (options.json) return printJson(found)

@@ -14,7 +14,7 @@ export function webhooksCommand(configuration: () => Config): Command {
   asClient(webhooks.command('list'))
     .description('List your webhooks, newest first')
     .option('--json', 'as JSON')
-    .action(async (options) => (await import('./webhooks-actions.ts')).list(configuration(), options))
+    .action(async (options) => (await import('./webhooks-actions.ts')).listWebhooks(configuration(), options))
   asClient(webhooks.command('listen'))
     .description('Receive events on this machine for as long as the command runs')
     .option('--forward <url>', 'where to pass them on to, such as http://localhost:3000/hook')

@@ -163,7 +163,7 @@ export function remove(
 }
 
 /** One page of a caller's webhooks, newest first, with the cursors of the adjacent pages. */
-export const page = (db: Database, caller: Caller, query: PageQuery) =>
+export const listPage = (db: Database, caller: Caller, query: PageQuery) =>
   keysetPage<Webhook>(query, 2, {
     of: 'webhooks',
     keyOf: ({ createdAt, id }) => [createdAt, id],

@@ -8,7 +8,7 @@ import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import { deliveryRoutes } from './deliveries/routes.ts'
-import { find, insert, newRegistration, page, refuseDuplicate, remove, shownTo } from './registrations.ts'
+import { find, insert, listPage, newRegistration, refuseDuplicate, remove, shownTo } from './registrations.ts'
 import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
@@ -50,17 +50,17 @@ const creating: Plugin = async (app, options) => {
 
 const listing: Plugin = async (app, { db, sealer }) => {
   const about = { tags, operationId: 'listWebhooks', summary: 'List webhooks, newest first' }
-  const schema = { ...about, querystring: schemas.Paged, response: { 200: Type.Array(schemas.Webhook) } }
+  const schema = { ...about, querystring: schemas.WebhookListQuery, response: { 200: Type.Array(schemas.WebhookView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
-    const { rows, cursors } = await page(db, callerOf(request), request.query)
+    const { rows, cursors } = await listPage(db, callerOf(request), request.query)
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(shownTo(sealer, callerOf(request)))
   })
 }
 
 const reading: Plugin = async (app, { db, sealer }) => {
-  const about = { tags, operationId: 'readWebhook', summary: 'Read a webhook', params: schemas.ById }
-  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: schemas.Webhook } }
+  const about = { tags, operationId: 'readWebhook', summary: 'Read a webhook', params: schemas.WebhookParams }
+  const schema = { ...about, querystring: schemas.WebhookQuery, response: { 200: schemas.WebhookView } }
   app.get(`${path}/:id`, { config: reads, schema }, async (request) =>
     shownTo(sealer, callerOf(request))(await find(db.read, callerOf(request), request.params.id)),
   )
@@ -71,10 +71,10 @@ const changing: Plugin = async (app, options) => {
     tags,
     operationId: 'patchWebhook',
     summary: 'Change, pause or enable a webhook',
-    params: schemas.ById,
+    params: schemas.WebhookParams,
   }
   const body = schemas.webhookPatch(options.events)
-  const schema = { ...about, body, response: { 200: schemas.Webhook } }
+  const schema = { ...about, body, response: { 200: schemas.WebhookView } }
   const problems = ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED', 'PERMISSION_DENIED'] as const
   const config = { ...writes, accepts: [mergePatch], minimal: true, problems }
   const validatorCompiler = validatedBy(registrationErrors(options.events))
@@ -90,7 +90,7 @@ const changing: Plugin = async (app, options) => {
 }
 
 const removing: Plugin = async (app, options) => {
-  const schema = { tags, operationId: 'deleteWebhook', summary: 'Delete a webhook', params: schemas.ById }
+  const schema = { tags, operationId: 'deleteWebhook', summary: 'Delete a webhook', params: schemas.WebhookParams }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
     await remove(options, callerOf(request), request.params.id, demands, auditActor(request))
@@ -100,7 +100,7 @@ const removing: Plugin = async (app, options) => {
 
 const kinds: Plugin = async (app, { events }) => {
   const about = { tags, operationId: 'listEventTypes', summary: 'List the kinds of events' }
-  const schema = { ...about, querystring: schemas.Narrowed, response: { 200: Type.Array(schemas.EventKind) } }
+  const schema = { ...about, querystring: schemas.WebhookQuery, response: { 200: Type.Array(schemas.EventTypeView) } }
   const all = schemas.kindsShown(events)
   app.get('/api/event-types', { config: reads, schema }, async () => all)
 }

@@ -94,7 +94,7 @@ const forAdministrators = (description: string, example: string) =>
   Type.Optional(Type.String({ description: `${description}; only administrators see it`, examples: [example] }))
 
 /** The representation of a webhook. */
-export const Webhook = partialResponse(
+export const WebhookView = partialResponse(
   Type.Object({
     ...shown,
     ownerClient: forAdministrators('The client that registered it', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
@@ -109,7 +109,7 @@ export const CreatedWebhook = Type.Object({
 })
 
 /** One event type to subscribe to. */
-export const EventKind = partialResponse(
+export const EventTypeView = partialResponse(
   Type.Object({
     event: EventName,
     description: Type.String(),
@@ -153,8 +153,8 @@ export const KeySet = Type.Object({
   ),
 })
 
-export const ById = Type.Object({
+export const WebhookParams = Type.Object({
   id: Type.String({ description: 'As the registration named it', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
 })
-export const Narrowed = Type.Object({ fields: Fields })
-export const Paged = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields })
+export const WebhookQuery = Type.Object({ fields: Fields })
+export const WebhookListQuery = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields })

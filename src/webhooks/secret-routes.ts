@@ -21,7 +21,7 @@ export const secretRoutes: Plugin = async (app, options) => {
 
 const rotating: Plugin = async (app, options) => {
   const summary = 'Give a webhook a new secret; the old one signs besides for 24 hours'
-  const about = { tags, operationId: 'rotateWebhookSecret', summary, params: schemas.ById }
+  const about = { tags, operationId: 'rotateWebhookSecret', summary, params: schemas.WebhookParams }
   const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.CreatedWebhook } }
   const problems = ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'SECRET_ROTATION_IN_PROGRESS'] as const
   const config = { ...writes, bodyOptional: true, problems }

@@ -4,7 +4,7 @@ import { operator } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { ensureBootstrapClient } from '../../src/oauth/clients/bootstrap-client.ts'
-import { createClient, findClient, listClients, secretPlace } from '../../src/oauth/clients/clients.ts'
+import { clientSecretPlace, createClient, findClient, listClients } from '../../src/oauth/clients/clients.ts'
 import { isNativeUri, isRedirectUri } from '../../src/oauth/clients/redirect-uris.ts'
 import { revokeClient } from '../../src/oauth/clients/update.ts'
 import type { NewClient } from '../../src/oauth/clients/validate.ts'
@@ -26,7 +26,7 @@ forEachEngine((engine) => {
       const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
       assert.match(client.id, /^cli_[\w-]{22}$/)
       assert.match(secret ?? '', /^[\w-]{43}$/)
-      assert.equal(client.secretHash, sealer.digest(secret ?? '', secretPlace(client.id)))
+      assert.equal(client.secretHash, sealer.digest(secret ?? '', clientSecretPlace(client.id)))
       assert.deepEqual(await findClient(db, client.id), client)
     })
 
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       const client = await findClient(db, 'bootstrap')
       assert.deepEqual(client?.scopes, Object.keys(builtIn.scopes))
       assert.deepEqual(client?.grants, ['client_credentials'])
-      assert.equal(client?.secretHash, sealer.digest('second secret', secretPlace('bootstrap')))
+      assert.equal(client?.secretHash, sealer.digest('second secret', clientSecretPlace('bootstrap')))
     })
 
     it('VALIDATION_ERROR for an empty secret', async () => {

@@ -4,7 +4,7 @@ import { type Call, caller, jsonOf } from './api.ts'
 import type { OwnService } from './start-own.ts'
 
 /** A client and its access token. */
-export interface Access {
+export interface DemoAccess {
   clientId: string
   expiresInSeconds: number
   call: Call
@@ -16,7 +16,10 @@ const scopes = [
 ]
 
 /** Registers a client and gets a token for it (RFC 6749 §4.4). */
-export async function access({ service: { db, sealer }, send }: OwnService, signal: AbortSignal): Promise<Access> {
+export async function grantAccess(
+  { service: { db, sealer }, send }: OwnService,
+  signal: AbortSignal,
+): Promise<DemoAccess> {
   const wanted = { name: 'Demo', scopes, grants: ['client_credentials'] }
   const { client, secret } = await createClient(db, sealer, builtIn.scopes, wanted)
   const credentials = Buffer.from(`${client.id}:${secret}`).toString('base64')

@@ -11,7 +11,7 @@ export interface Address {
   ca?: string[]
 }
 
-export interface Answer {
+export interface ApiResponse {
   status: number
   headers: Record<string, string | string[] | undefined>
   body: Readable
@@ -26,7 +26,7 @@ export interface CallOptions {
 }
 
 /** Sends one request; rejects on a connection error, resolves with a response of any status. */
-export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<Answer>
+export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<ApiResponse>
 
 /** A client of the service that verifies its certificate, and a function that closes its connections. */
 export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {
@@ -73,13 +73,13 @@ export function caller(send: Send, signal: AbortSignal, common: Record<string, s
 }
 
 /** The delay from Retry-After (RFC 9110 §10.2.3), seconds only. */
-export function retryAfterMs({ headers }: Answer): number | undefined {
+export function retryAfterMs({ headers }: ApiResponse): number | undefined {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) ? Math.max(seconds, 0) * 1_000 : undefined
 }
 
 /** The JSON body of a response. */
-export async function jsonOf<T>({ body }: Answer): Promise<T> {
+export async function jsonOf<T>({ body }: ApiResponse): Promise<T> {
   return JSON.parse(Buffer.concat(await body.toArray()).toString()) as T
 }
 
@@ -92,7 +92,7 @@ interface Refusal {
   errors?: { field: string; message: string }[]
 }
 
-async function refusal(request: string, answer: Answer): Promise<Error> {
+async function refusal(request: string, answer: ApiResponse): Promise<Error> {
   const said = await jsonOf<Refusal>(answer).catch(() => undefined)
   const why = said?.detail ?? said?.message ?? said?.error_description ?? said?.error
   const fields = said?.errors?.map(({ field, message }) => `${field} ${message}`).join('; ')

@@ -1,6 +1,6 @@
 import { domains, familyNames, givenNames, streets, towns } from './names.ts'
 import { genres, slots } from './titles.ts'
-import { departments, lines, makers } from './words.ts'
+import { departments, makers, wordLines } from './words.ts'
 
 /** The sample data, in the form that a POST to each resource takes; `name`, `title` and `email` are unique. */
 export interface Catalogue {
@@ -55,7 +55,7 @@ function distinct<T>(count: number, keyOf: (item: T) => string, draw: () => T): 
 const product = (random: Random) => () => {
   const { things, finishes } = pick(random, departments)
   const [thing, usualPrice] = pick(random, things)
-  const [line, share] = pick(random, lines)
+  const [line, share] = pick(random, wordLines)
   const name = `${pick(random, makers)} ${line} ${thing}, ${pick(random, finishes)}`
   return { name, price: priced(random, usualPrice * share) }
 }

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { access } from './access.ts'
+import { grantAccess } from './access.ts'
 import { type Call, jsonOf } from './api.ts'
 import { catalogue } from './catalogue.ts'
 import { closing, type Defer, interruptible } from './ending.ts'
 import { load } from './load.ts'
 import { type Receiver, receiver } from './receiver.ts'
-import { askForReport, type Download, download, follow } from './report.ts'
+import { askForReport, type Download, downloadReport, followReport } from './report.ts'
 import { type Screen, screen } from './screen.ts'
 import { ownService } from './start-own.ts'
 
@@ -47,7 +47,7 @@ async function play(stage: Stage): Promise<void> {
   )
   const { call } = await out.step(
     'Token',
-    () => access(own, signal),
+    () => grantAccess(own, signal),
     ({ clientId, expiresInSeconds }) => `for the new client ${clientId}, good for ${expiresInSeconds / 60} minutes`,
   )
   await out.step(
@@ -65,7 +65,7 @@ async function report({ out, signal, defer }: Stage, call: Call, folder: string)
   defer(hook.close)
   const task = await out.step(
     'Report',
-    async (tell) => follow(call, await askForReport(call, hook.url), hook.received, tell, signal),
+    async (tell) => followReport(call, await askForReport(call, hook.url), hook.received, tell, signal),
     ({ taskId, rowCount }) => `${taskId} completed, ${number.format(rowCount)} rows`,
   )
   await out.step(
@@ -75,7 +75,7 @@ async function report({ out, signal, defer }: Stage, call: Call, folder: string)
   )
   return out.step(
     'Download',
-    () => download(call, task, folder),
+    () => downloadReport(call, task, folder),
     ({ sizeBytes }) => `${number.format(sizeBytes)} bytes, as Repr-Digest says`,
   )
 }

@@ -3,11 +3,11 @@ import { closeSync, createWriteStream, openSync, readSync, renameSync, rmSync, s
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, type Call, jsonOf, retryAfterMs } from './api.ts'
+import { type ApiResponse, type Call, jsonOf, retryAfterMs } from './api.ts'
 import type { Tell } from './screen.ts'
 
 /** The representation of a report task. */
-export interface Task {
+export interface DemoTask {
   taskId: string
   status: 'pending' | 'in_progress' | 'completed' | 'failed'
   progress: number
@@ -25,16 +25,16 @@ export async function askForReport(call: Call, webhookUrl: string): Promise<stri
 }
 
 /** Polls until the task is completed: at the interval the service asks for, and at once when `told` resolves. */
-export async function follow(
+export async function followReport(
   call: Call,
   statusPath: string,
   told: Promise<unknown>,
   tell: Tell,
   signal: AbortSignal,
-): Promise<Task> {
+): Promise<DemoTask> {
   for (;;) {
     const answer = await call('GET', statusPath)
-    const task = await jsonOf<Task>(answer)
+    const task = await jsonOf<DemoTask>(answer)
     tell(task.status.replace('_', ' '), task.progress / 100)
     if (task.status === 'completed') return task
     if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'for no known reason'}`)
@@ -49,7 +49,7 @@ export interface Download {
 }
 
 /** Saves the result of a task in `folder`; throws, and leaves no file, if it does not match Repr-Digest (RFC 9530). */
-export async function download(call: Call, { taskId, resultUrl }: Task, folder: string): Promise<Download> {
+export async function downloadReport(call: Call, { taskId, resultUrl }: DemoTask, folder: string): Promise<Download> {
   const file = join(folder, `report-products-${taskId.replace(/[^\w-]/g, '')}.csv`)
   const part = `${file}.part`
   try {
@@ -65,7 +65,7 @@ export async function download(call: Call, { taskId, resultUrl }: Task, folder: 
 }
 
 /** Writes a body to a file and returns its SHA-256 in base64. */
-async function save({ body }: Answer, file: string): Promise<string> {
+async function save({ body }: ApiResponse, file: string): Promise<string> {
   const hash = createHash('sha256')
   const digesting = async function* (chunks: AsyncIterable<Buffer>) {
     for await (const chunk of chunks) {

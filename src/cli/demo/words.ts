@@ -109,7 +109,7 @@ export const makers: readonly string[] = [
 ]
 
 /** Product lines of a brand, each with its price as a share of the usual one. */
-export const lines: readonly (readonly [name: string, share: number])[] = [
+export const wordLines: readonly (readonly [name: string, share: number])[] = [
   ['Classic', 1],
   ['Everyday', 0.75],
   ['Compact', 0.85],

@@ -5,7 +5,7 @@ import { firstRevision, nextRevision } from '../../storage/rows/revision.ts'
 import type { Client } from '../../storage/tables/tables.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { toRow } from './client-rows.ts'
-import { auditDetails, type ClientDeps, secretPlace } from './clients.ts'
+import { auditDetails, type ClientDeps, clientSecretPlace } from './clients.ts'
 import { validateClient, withDefaults } from './validate.ts'
 
 /**
@@ -23,7 +23,7 @@ export async function ensureBootstrapClient(
   const grants = ['client_credentials']
   const settings = withDefaults({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
   validateClient({ ...settings, id, secret }, known)
-  const values = { ...toRow(settings), secretHash: sealer.digest(secret, secretPlace(id)), revokedAt: null }
+  const values = { ...toRow(settings), secretHash: sealer.digest(secret, clientSecretPlace(id)), revokedAt: null }
   const at = new Date(now()).toISOString()
   const record = auditRecorder(sealer, now)
   await db.write(async (tx) => {

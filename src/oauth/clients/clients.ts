@@ -22,7 +22,7 @@ export const randomToken = (random: (size: number) => Uint8Array, bytes: number)
   Buffer.from(random(bytes)).toString('base64url')
 
 /** The context that a client secret's digest is bound to (`sealer.digest`). */
-export const secretPlace = (id: string) => `client:${id}`
+export const clientSecretPlace = (id: string) => `client:${id}`
 
 /** A client that is not registered yet, with its secret; the row contains only a digest. */
 export interface DraftClient {
@@ -44,7 +44,7 @@ export function draftClient(
   const secret = given === undefined ? randomToken(random, 32) : given
   const settings = withDefaults(wanted)
   validateClient({ ...settings, id, secret }, known)
-  const secretHash = secret === null ? null : sealer.digest(secret, secretPlace(id))
+  const secretHash = secret === null ? null : sealer.digest(secret, clientSecretPlace(id))
   const at = new Date(now()).toISOString()
   const row = { ...toRow(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
   return { row, settings, secret }
@@ -75,12 +75,12 @@ export async function createClient(
 ): Promise<{ client: RegisteredClient; secret: string | null }> {
   const draft = draftClient(sealer, known, wanted, sources)
   const add = db.write((tx) => addClient(tx, sealer, draft, sources))
-  await add.catch((error) => refuseDuplicate(db, draft.row.id, error))
+  await add.catch((error) => refuseTakenId(db, draft.row.id, error))
   return { client: fromRow(draft.row), secret: draft.secret }
 }
 
 /** Translates a failed registration: throws DUPLICATE_RESOURCE, or the error itself. */
-export function refuseDuplicate(db: Database, id: string, error: unknown): never {
+export function refuseTakenId(db: Database, id: string, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   const errors = [{ field: 'id', message: 'is in use already' }]
   throw new Problem('DUPLICATE_RESOURCE', `There is a client "${id}" already`, { errors, cause: error })

@@ -17,8 +17,8 @@ import * as schemas from '../admin-schemas.ts'
 import { responseTypesOf } from '../provider/client-adapter.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient } from './client-rows.ts'
-import { addClient, draftClient, findClient, refuseDuplicate } from './clients.ts'
-import { type ClientChange, revokeClient, rotateSecret, updateClient } from './update.ts'
+import { addClient, draftClient, findClient, refuseTakenId } from './clients.ts'
+import { type ClientChange, revokeClient, rotateClientSecret, updateClient } from './update.ts'
 import type { ClientSettings } from './validate.ts'
 
 /** Options of the administration routes. */
@@ -68,8 +68,7 @@ const creating: Plugin = async (app, options) => {
     const draft = draftClient(sealer, options.scopes, asked, sources)
     const { row, secret } = draft
     checkAddition(request)
-    const write: InTransaction<Queryable> = (unit) =>
-      db.write(unit).catch((error) => refuseDuplicate(db, row.id, error))
+    const write: InTransaction<Queryable> = (unit) => db.write(unit).catch((error) => refuseTakenId(db, row.id, error))
     return idempotentWrite(request, reply, write, async (tx) => {
       await addClient(tx, sealer, draft, sources)
       const body = { ...shown(fromRow(row)), ...(secret !== null && { secret }) }
@@ -145,7 +144,7 @@ const rotating: Plugin = async (app, options) => {
     const demands = demandsOf(request, options)
     return idempotentWrite(request, reply, options.db.write, async (tx) => {
       const within: typeof options.db.write = (unit) => unit(tx)
-      const { client, secret } = await rotateSecret(by(options, request), request.params.id, demands, within)
+      const { client, secret } = await rotateClientSecret(by(options, request), request.params.id, demands, within)
       return { status: 200, headers: {}, body: { ...shown(client), secret } }
     })
   })

@@ -9,7 +9,7 @@ import { nextRevision } from '../../storage/rows/revision.ts'
 import type { Client } from '../../storage/tables/tables.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
-import { auditDetails, type ClientDeps, randomToken, secretPlace } from './clients.ts'
+import { auditDetails, type ClientDeps, clientSecretPlace, randomToken } from './clients.ts'
 import { type ClientSettings, refuseWrongSettings } from './validate.ts'
 
 /** Storage of clients, and the actor for the audit log. */
@@ -41,7 +41,7 @@ export async function updateClient(
  * Gives a confidential client a new secret; the old one ends at once. Throws like `updateClient`. Runs in the transaction of
  * `write`.
  */
-export async function rotateSecret(
+export async function rotateClientSecret(
   options: ClientChange,
   id: string,
   demands: Precondition = {},
@@ -54,7 +54,7 @@ export async function rotateSecret(
       throw new Problem('VALIDATION_ERROR', 'A public client has no secret', { errors })
     }
     return {
-      values: { secretHash: options.sealer.digest(secret, secretPlace(id)) },
+      values: { secretHash: options.sealer.digest(secret, clientSecretPlace(id)) },
       entry: { event: 'client.secret_rotated' },
     }
   })

@@ -3,7 +3,7 @@ import type Provider from 'oidc-provider'
 import type { Adapter, Client } from 'oidc-provider'
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
-import { secretPlace } from '../clients/clients.ts'
+import { clientSecretPlace } from '../clients/clients.ts'
 
 /**
  * Caches the provider's client objects. The provider recognizes a client by a digest of its whole metadata, computed on each
@@ -38,7 +38,7 @@ export function cacheSecretChecks({ Client: clients }: Provider, sealer: Sealer)
     const secret = Buffer.from(presented)
     const before = proven.get(clientId)
     if (before?.kept === kept && isSame(before.secret, secret)) return true
-    const digest = sealer.digest(presented, secretPlace(clientId))
+    const digest = sealer.digest(presented, clientSecretPlace(clientId))
     if (!isSame(Buffer.from(kept), Buffer.from(digest))) return false
     if (proven.size >= secretsKept) proven.clear()
     proven.set(clientId, { kept, secret })

@@ -38,7 +38,7 @@ const lookalikes: Record<string, string> = {
 const byLength = [...commonWords].sort((one, other) => other.length - one.length)
 
 /** Names of the password's owner, which make it easy to guess. */
-export interface Owner {
+export interface PasswordOwner {
   name: string
   email: string
 }
@@ -48,7 +48,7 @@ export interface Owner {
  * (NIST SP 800-63B §3.1.1). Rejects guessable passwords: common words and the owner's names by rule, and by zxcvbn's
  * estimate its 49,000 leaked passwords, keyboard runs, dates and repetitions.
  */
-export async function passwordMistake(password: string, { name, email }: Owner): Promise<string | undefined> {
+export async function passwordMistake(password: string, { name, email }: PasswordOwner): Promise<string | undefined> {
   if ([...password].length < minCharacters) return `must have at least ${minCharacters} characters`
   if (isTooLong(password)) return `must have at most ${maxBytes} bytes`
   const own = [name, email, ...email.split('@'), ...name.split(/\s+/)]

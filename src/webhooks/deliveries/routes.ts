@@ -11,7 +11,7 @@ import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import { iso } from '../../storage/ids.ts'
 import type { EventKinds } from '../event-types.ts'
 import { find, hold } from '../registrations.ts'
-import { ById, Narrowed } from '../schemas.ts'
+import { WebhookParams, WebhookQuery } from '../schemas.ts'
 import type { WebhooksOptions } from '../webhooks-options.ts'
 import { addTest } from './enqueue.ts'
 import { deliveryLog, findDelivery } from './list.ts'
@@ -33,8 +33,8 @@ export const deliveryRoutes: Plugin = async (app, options) => {
 
 const listing: Plugin = async (app, { db }) => {
   const about = { tags, operationId: 'listDeliveries', summary: "List a webhook's deliveries, newest first" }
-  const input = { params: ById, querystring: schemas.LogQuery }
-  const schema = { ...about, ...input, response: { 200: Type.Array(schemas.Delivery) } }
+  const input = { params: WebhookParams, querystring: schemas.DeliveryLogQuery }
+  const schema = { ...about, ...input, response: { 200: Type.Array(schemas.DeliveryView) } }
   app.get(`${path}/deliveries`, { config: reads, schema }, async (request, reply) => {
     const { id } = await find(db.read, callerOf(request), request.params.id)
     const { deliveries, cursors } = await deliveryLog(db, id, request.query, requesterOf(request, reply))
@@ -45,7 +45,7 @@ const listing: Plugin = async (app, { db }) => {
 
 const reading: Plugin = async (app, { db }) => {
   const about = { tags, operationId: 'readDelivery', summary: 'Read a delivery', params: schemas.ByDelivery }
-  const schema = { ...about, querystring: Narrowed, response: { 200: schemas.Delivery } }
+  const schema = { ...about, querystring: WebhookQuery, response: { 200: schemas.DeliveryView } }
   app.get(`${path}/deliveries/:deliveryId`, { config: reads, schema }, async (request) => {
     const { id } = await find(db.read, callerOf(request), request.params.id)
     return findDelivery(db.read, id, request.params.deliveryId)
@@ -58,7 +58,12 @@ const onItsWay = (place: string) => ({ location: place, 'retry-after': '1' })
 const testing: Plugin = async (app, options) => {
   const { db, queue, now, random, events } = options
   const about = { tags, operationId: 'testWebhook', summary: 'Send a test to a webhook alone, even while it is paused' }
-  const schema = { ...about, params: ById, body: schemas.newTest(events), response: { 202: schemas.Delivery } }
+  const schema = {
+    ...about,
+    params: WebhookParams,
+    body: schemas.newTest(events),
+    response: { 202: schemas.DeliveryView },
+  }
   const config = { ...writes, bodyOptional: true, problems: ['PRECONDITION_FAILED'] } as const
   app.post(`${path}/test`, { config, schema }, async (request, reply) => {
     const { id } = request.params
@@ -81,7 +86,7 @@ function testOf(events: EventKinds, { id, event }: { id: string; event: string }
 
 const redelivering: Plugin = async (app, options) => {
   const about = { tags, operationId: 'redeliver', summary: 'Send a delivery again: the same event, new tries' }
-  const schema = { ...about, params: schemas.ByDelivery, response: { 202: schemas.Delivery } }
+  const schema = { ...about, params: schemas.ByDelivery, response: { 202: schemas.DeliveryView } }
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE', 'PERMISSION_DENIED'] } as const
   app.post(`${path}/deliveries/:deliveryId/redeliver`, { config, schema }, async (request, reply) => {
     const { id, deliveryId } = request.params
@@ -97,7 +102,7 @@ const redelivering: Plugin = async (app, options) => {
 const replaying: Plugin = async (app, options) => {
   const { db, now, events } = options
   const about = { tags, operationId: 'replayWebhook', summary: 'Send the deliveries of a time again' }
-  const schema = { ...about, params: ById, body: schemas.newReplay(events), response: { 202: schemas.Replay } }
+  const schema = { ...about, params: WebhookParams, body: schemas.newReplay(events), response: { 202: schemas.Replay } }
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE'] } as const
   app.post(`${path}/replay`, { config, schema }, async (request, reply) => {
     const { since, until, event, status } = request.body

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { CursorText, Fields, PageLimit } from '../../http/pagination.ts'
 import { documentedRules, partialResponse } from '../../http/partial-schema.ts'
 import type { EventKinds } from '../event-types.ts'
-import { ById, EventName } from '../schemas.ts'
+import { EventName, WebhookParams } from '../schemas.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 
@@ -18,7 +18,7 @@ const Attempt = Type.Object({
 const states = ['pending', 'delivered', 'failed']
 
 /** One delivery in the log. */
-export const Delivery = partialResponse(
+export const DeliveryView = partialResponse(
   Type.Object({
     id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
     eventId: Type.String({ description: 'The webhook-id of every try', examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'] }),
@@ -82,12 +82,12 @@ const parameter = (description: string, at: string) =>
   )
 
 export const ByDelivery = Type.Object({
-  ...ById.properties,
+  ...WebhookParams.properties,
   deliveryId: Type.String({ description: 'As the log names it', examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
 })
 
 /** Query parameters of the delivery log. */
-export const LogQuery = Type.Object({
+export const DeliveryLogQuery = Type.Object({
   limit: PageLimit,
   cursor: CursorText,
   status: Type.Optional(Type.String({ enum: states, description: 'Only deliveries in this state' })),

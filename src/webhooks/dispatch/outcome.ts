@@ -1,6 +1,6 @@
 import { BLOCKED } from '../../http/ssrf-guard.ts'
 import type { Due } from '../queue/claim.ts'
-import type { Answer } from './read-response.ts'
+import type { EndpointResponse } from './read-response.ts'
 
 /** The outcome of one call; `error` is a short class that the endpoint's owner may see, null when delivered. */
 export interface Outcome {
@@ -40,7 +40,11 @@ const errorClasses: readonly [code: RegExp, name: string][] = [
 ]
 
 /** Classifies a response: 2xx within the time limit is delivered, everything else is not. Times are epoch ms. */
-export function outcomeOf({ status, retryAfter, start, failure }: Answer, startedAt: number, now: number): Outcome {
+export function outcomeOf(
+  { status, retryAfter, start, failure }: EndpointResponse,
+  startedAt: number,
+  now: number,
+): Outcome {
   const complaint = failure === null ? statusClass(status ?? 0) : errorClass(failure)
   const durationMs = Math.max(0, now - startedAt)
   return {

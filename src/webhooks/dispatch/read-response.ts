@@ -1,7 +1,7 @@
 import type { Agent, Dispatcher } from 'undici'
 
 /** The response: `start` is at most 4 KiB of its text, `failure` why it is incomplete, including `timeout`. */
-export interface Answer {
+export interface EndpointResponse {
   status: number | null
   retryAfter: unknown
   start: string | null
@@ -18,9 +18,9 @@ const maxReadBytes = 65_536
 const maxKeptBytes = 4_096
 
 /** One call, from connecting to the end of the response or of the part that is read. Never rejects. */
-export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<Answer> {
+export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<EndpointResponse> {
   return new Promise((resolve) => {
-    const answer: Answer = { status: null, retryAfter: null, start: null, failure: null }
+    const answer: EndpointResponse = { status: null, retryAfter: null, start: null, failure: null }
     const kept: Buffer[] = []
     let size = 0
     let controller: Dispatcher.DispatchController | undefined
