@@ -15,8 +15,6 @@ npm_tools() {
   echo '{}' >package.json
   # A registry behind a proxy may have a certificate that only the system trusts.
   NODE_USE_SYSTEM_CA=1 online npm install --no-audit --no-fund --fetch-retries=1 "$@" || skip 'there is no package registry'
-}' >package.json
-  online npm install --no-audit --no-fund "$@" || skip 'there is no package registry'
 }
 
 virtual_environment() {
