@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { openWorkplace } from '../../bench/workplace.ts'
-import { type Scenario, scenarios } from '../../scripts/isolation/order.ts'
-import { fillLarge, type IsolationResult, isolationRun } from '../../scripts/isolation/run.ts'
-import { forEachEngine, type Place } from '../support/engines.ts'
+import { openWorkplace } from '../bench/workplace.ts'
+import { type Scenario, scenarios } from '../scripts/isolation/order.ts'
+import { fillLarge, type IsolationResult, isolationRun } from '../scripts/isolation/run.ts'
+import { forEachEngine, type Place } from './support/engines.ts'
 
 const rows = ['--books', '--users', '--tasks', '--deliveries', '--audit'].flatMap((table) => [table, '2000'])
 
