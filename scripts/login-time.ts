@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generator } from '../src/cli/demo/catalogue.ts'
 import { addUser, openAccount, setPasswordHash } from '../src/oauth/users/accounts.ts'
-import { loginJudge } from '../src/oauth/users/login.ts'
+import { createPasswordLogin } from '../src/oauth/users/login.ts'
 import { loginTries } from '../src/oauth/users/login-throttle.ts'
 import { passwords } from '../src/oauth/users/passwords.ts'
 import { sealer as makeSealer } from '../src/storage/encryption.ts'
@@ -34,7 +34,7 @@ await db.write(async (tx) => {
 })
 const sealer = makeSealer(randomBytes(32), randomBytes)
 const limits = { perMinuteAndNetwork: Number.MAX_SAFE_INTEGER, perHourAndAccount: Number.MAX_SAFE_INTEGER, free: 1e9 }
-const login = loginJudge({
+const login = createPasswordLogin({
   ...{ db, sealer, passwords: hasher, random: randomBytes },
   tries: loginTries(db, sealer, Date.now, limits),
 })

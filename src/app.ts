@@ -36,7 +36,7 @@ import { invitationPage } from './oauth/pages/invitation-page.ts'
 import { refusals } from './oauth/provider/audited-requests.ts'
 import { mountProvider } from './oauth/provider/http/fastify.ts'
 import { userinfo } from './oauth/provider/userinfo.ts'
-import { type Endings, trackRevocations } from './oauth/tokens/revocation-epoch.ts'
+import { type RevocationEpoch, trackRevocations } from './oauth/tokens/revocation-epoch.ts'
 import type { People } from './oauth/users/users.ts'
 import { docs } from './openapi/reference-page.ts'
 import { openapi } from './openapi/routes.ts'
@@ -56,7 +56,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   definition: Definition
   verify: Verify
   /** Revocation count used by `verify`. */
-  endings?: Endings
+  endings?: RevocationEpoch
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
   people: People

@@ -6,10 +6,10 @@ import { apiKeyReader } from './oauth/api-keys/lookup.ts'
 import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
 import { keepDocsClient } from './oauth/clients/docs-client.ts'
 import { currentServer, keyRing, tendKeys } from './oauth/keys/key-ring.ts'
-import type { Endings } from './oauth/tokens/revocation-epoch.ts'
+import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { apiScopes, type Scopes, unknownScopes } from './oauth/tokens/scopes.ts'
 import type { TrustedIssuer } from './oauth/tokens/trusted-issuer.ts'
-import { outsideKeys } from './oauth/tokens/trusted-issuer-keys.ts'
+import { trustedIssuerKeys } from './oauth/tokens/trusted-issuer-keys.ts'
 import { tokenVerifier } from './oauth/tokens/verify.ts'
 import { tryLimits } from './oauth/users/login-throttle.ts'
 import { people } from './oauth/users/users.ts'
@@ -26,7 +26,7 @@ export interface AuthorizationOptions {
   baseUrl: string
   audit: Audit
   /** Counts revocations in this process. */
-  endings: Endings
+  endings: RevocationEpoch
   /** Milliseconds since the epoch. */
   now: () => number
   /** Monotonic clock in ms. */
@@ -91,5 +91,5 @@ function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOpti
   if (unknown.length > 0) throw new ConfigError(`PLINTH_TRUSTED_SCOPES names no scope of this service: ${unknown}`)
   if (issuer === null) return null
   const policy = { allowHttp: !production, allowCidrs }
-  return { issuer, scopes: new Set(scopes), keys: outsideKeys({ issuer, policy, now, onError: report }) }
+  return { issuer, scopes: new Set(scopes), keys: trustedIssuerKeys({ issuer, policy, now, onError: report }) }
 }

@@ -6,7 +6,7 @@ import { reportBounds } from './config/reports.ts'
 import type { Definition } from './definition/service.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
-import type { Endings } from './oauth/tokens/revocation-epoch.ts'
+import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
 import { openResults } from './reports/files/open.ts'
@@ -36,7 +36,7 @@ const hourMs = 3_600_000
 /** The parts used by both the HTTP service and the background worker. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
   const { db, sealer, version, log, onClose, wall, monotonic } = opening
-  const endings: Endings = { count: 0 }
+  const endings: RevocationEpoch = { count: 0 }
   const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
     return part

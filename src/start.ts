@@ -8,7 +8,7 @@ import type { Definition } from './definition/service.ts'
 import { freePort } from './free-port.ts'
 import { listenersOf } from './listeners.ts'
 import { type Logs, openLogs } from './logging/logs.ts'
-import { plaintextTold } from './oauth/provider/audited-requests.ts'
+import { auditPlaintextCredential } from './oauth/provider/audited-requests.ts'
 import { type OnClose, openParts } from './parts.ts'
 import { refuseWrongReports } from './reports/generate/check.ts'
 import { openServedStores } from './served-stores.ts'
@@ -88,7 +88,15 @@ async function start(given: Config, definition: Definition, version: string, onC
   const app = await openApp(config, served, certificates, logs)
   const stopWork = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
   const onRefused = (refusals: object) => log.warn(refusals, 'connections were refused')
-  const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext: plaintextTold(audit) })
+  const listeners = listenersOf({
+    config,
+    app,
+    stopping,
+    baseUrl,
+    later,
+    onRefused,
+    onPlaintext: auditPlaintextCredential(audit),
+  })
   onClose(() => {
     const unreachable = listeners.close()
     return Promise.all([unreachable, stopQueue(unreachable), stopWork?.(drainMs)])

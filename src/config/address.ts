@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Expected, setting, split } from './setting.ts'
 
-/** A URL of this form, returned unchanged. */
+/** A URL setting that must match `form`; it is not normalized. */
 export const url = (about: string, form: RegExp, expected: string) =>
   setting(
     (value) => {
@@ -77,7 +77,7 @@ const isCidr = (entry: string): boolean => {
   )
 }
 
-/** IP addresses and CIDRs; a range of all addresses only if `canBeAll`. */
+/** IP addresses and CIDRs; `/0` ranges only if `canBeAll`. */
 export const cidrs = (fallback: string, about: string, canBeAll = true) =>
   setting(
     (value) => {

@@ -11,7 +11,7 @@ import { reportSettings } from './reports.ts'
 import { secretSettings } from './secrets.ts'
 import { serverSettings } from './server.ts'
 import { choice, Expected, flag, integer, named, optional, type Setting, text, words } from './setting.ts'
-import { outsideTokens } from './token-settings.ts'
+import { trustedIssuerSettings } from './token-settings.ts'
 import { versionSettings } from './versions.ts'
 import { webhookSettings } from './webhook-settings.ts'
 
@@ -24,7 +24,7 @@ const table = (basis: Basis) => ({
   ...serverSettings(basis.production),
   ...peopleSettings,
   ...reportSettings,
-  ...outsideTokens(basis.production),
+  ...trustedIssuerSettings(basis.production),
   ...versionSettings,
   ...limitSettings(basis.production),
   ...webhookSettings(basis.production),

@@ -4,7 +4,7 @@ import { named, optional, scopeList } from './setting.ts'
 const loopback = '127.0.0.0/8,::1/128'
 
 /** Settings of the trusted issuer. */
-export const outsideTokens = (production: boolean) => ({
+export const trustedIssuerSettings = (production: boolean) => ({
   trustedIssuer: named(
     'PLINTH_TRUSTED_ISSUER',
     optional(issuer(!production, 'OpenID Connect issuer whose access tokens are accepted too')),

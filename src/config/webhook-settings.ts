@@ -4,7 +4,7 @@ import { delays, flag, integer, named } from './setting.ts'
 const tries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
 
-/** Webhook HTTP settings: timeout, allowed networks. */
+/** Webhook settings: schedule, timeout, allowed networks, rate per endpoint, waiting deliveries. */
 export const webhookSettings = (production: boolean) => ({
   webhookSchedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(tries, 'Seconds before each try of a delivery')),
   webhookTimeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds a receiver has to answer')),

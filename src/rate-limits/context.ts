@@ -3,7 +3,7 @@ import type { Problem } from '../http/problems/problem.ts'
 import { isUnrouted, routeConfig } from '../http/route-config.ts'
 import type { Bucket } from './account.ts'
 import { isExceeded, type Window } from './fixed-window.ts'
-import { rateExceeded, tellQuota, tellRate } from './headers.ts'
+import { rateExceeded, setRateLimitHeaders, tellQuota } from './headers.ts'
 import type { Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowances } from './quota.ts'
@@ -31,7 +31,7 @@ export function limitProblem(
   atMs: number,
 ): Problem | null {
   if (tight === null) return null
-  tellRate(reply, tight, account.general, own, atMs)
+  setRateLimitHeaders(reply, tight, account.general, own, atMs)
   return !isExceeded(tight) || isNotFound(request) ? null : rateExceeded(tight, atMs)
 }
 

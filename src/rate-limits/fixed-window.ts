@@ -22,7 +22,7 @@ export function windowOf(limit: Limit, used: number, endsAtMs: number): Window {
  * Counts a call in this process in a fixed window, which starts with its first call. A window that ends later than now plus
  * the window length predates a clock change and counts as ended (T-LIM-01).
  */
-export function takeHere(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
+export function consumeLocal(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
   if (open !== undefined && open.limit === limit && !isOver(open, atMs)) {
     if (open.used <= limit.calls) open.used++
@@ -34,7 +34,7 @@ export function takeHere(windows: (Window | undefined)[], limit: Limit, atMs: nu
 }
 
 /** The current window, without counting a call. */
-export function lookHere(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
+export function peekLocal(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
   const isOpen = open !== undefined && open.limit === limit && !isOver(open, atMs)
   return isOpen ? open : windowOf(limit, 0, atMs + limit.windowMs)

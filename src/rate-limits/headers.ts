@@ -10,7 +10,7 @@ import { type Allowance, type Month, quotaLeft } from './quota.ts'
  * Sets the headers of the tightest window, in the X-RateLimit form (reset as epoch seconds) and in that of
  * draft-ietf-httpapi-ratelimit-headers-10 (reset as seconds from now), and lists every limit of the operation.
  */
-export function tellRate(
+export function setRateLimitHeaders(
   reply: FastifyReply,
   tight: Window,
   general: Limit | null,

@@ -4,9 +4,9 @@ import { routeConfig } from '../http/route-config.ts'
 import { buckets } from './account.ts'
 import { type AdmissionContext, giveBack } from './context.ts'
 import { type Counters, type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
-import { admitHere } from './local.ts'
+import { admitLocally } from './local.ts'
 import type { Parts } from './parts.ts'
-import { calendar, type QuotaSettings, quotasHere } from './quota.ts'
+import { calendar, localQuotas, type QuotaSettings } from './quota.ts'
 import { admitShared } from './shared.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
 import { type Usage, usages } from './usage.ts'
@@ -56,7 +56,7 @@ function partsOf(options: LimiterOptions): Parts {
       token: named('token', rules.token),
     },
     accounts: buckets(who),
-    here: quotasHere({ record: counters.record, later, onError }),
+    here: localQuotas({ record: counters.record, later, onError }),
     lines: throttle({ monotonic, later }),
     monthAt: calendar(),
     ...{ counters, now, monotonic, onError },
@@ -71,7 +71,7 @@ export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)
   const { here, lines, counters } = parts
   const usage = usages(parts)
-  const admit = counters.shared === null ? admitHere : admitShared
+  const admit = counters.shared === null ? admitLocally : admitShared
   return {
     admit: (request, reply, done) => {
       const { limit } = routeConfig(request)

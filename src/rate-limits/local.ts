@@ -1,15 +1,15 @@
 import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
-import { takeHere, tighter } from './fixed-window.ts'
+import { consumeLocal, tighter } from './fixed-window.ts'
 import { quotaExceeded, tellQuota } from './headers.ts'
 import type { Parts } from './parts.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
 /** Admits a request when only this process counts; synchronous once the month's usage is loaded. */
-export function admitHere(parts: Parts, way: AdmissionContext): void {
+export function admitLocally(parts: Parts, way: AdmissionContext): void {
   const { account, own } = way
   const atMs = parts.now()
-  const general = account.general && takeHere(account.windows, account.general, atMs)
-  const tight = own === null ? general : tighter(general, takeHere(account.windows, own, atMs))
+  const general = account.general && consumeLocal(account.windows, account.general, atMs)
+  const tight = own === null ? general : tighter(general, consumeLocal(account.windows, own, atMs))
   const refusal = limitProblem(way, tight, atMs)
   if (refusal === null) judgeQuotas(parts, way, atMs)
   else way.done(refusal)

@@ -1,6 +1,6 @@
 import type { Accounts } from './account.ts'
 import type { Counters, Limit, LimitName } from './limit.ts'
-import type { calendar, quotasHere } from './quota.ts'
+import type { calendar, localQuotas } from './quota.ts'
 import type { throttle } from './throttle.ts'
 
 /** Dependencies shared by the admission steps. */
@@ -8,7 +8,7 @@ export interface Parts {
   rules: Record<LimitName, Limit | null>
   accounts: Accounts
   counters: Counters
-  here: ReturnType<typeof quotasHere>
+  here: ReturnType<typeof localQuotas>
   lines: ReturnType<typeof throttle>
   monthAt: ReturnType<typeof calendar>
   now: () => number

@@ -43,7 +43,7 @@ export function allowanceOf(account: string, settings: QuotaSettings, own: numbe
   return { requests, reports, ofRequests: { requests, reports: null } }
 }
 
-/** Applies a changed request quota; usage is preserved, saved or not. */
+/** Applies a changed request quota; it keeps the usage counted so far, persisted or not. */
 export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
   if (before.requests?.limit === now.requests?.limit) return before
   if (before.requests && now.requests) {
@@ -64,7 +64,7 @@ export interface QuotasHereOptions {
 }
 
 /** Counts quotas in this process: usage is loaded on first use and saved every second and on close. */
-export function quotasHere(options: QuotasHereOptions) {
+export function localQuotas(options: QuotasHereOptions) {
   const { record } = options
   const saver = savesLater(options)
   const begin = (one: Allowance, period: string, used: number) => {

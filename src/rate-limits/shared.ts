@@ -1,6 +1,6 @@
 import type { Bucket } from './account.ts'
 import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
-import { takeHere, tighter, type Window, windowOf } from './fixed-window.ts'
+import { consumeLocal, tighter, type Window, windowOf } from './fixed-window.ts'
 import { quotaExceeded, tellQuota } from './headers.ts'
 import type { Counters, Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
@@ -36,7 +36,7 @@ async function take(parts: Parts, account: Bucket, limit: Limit | null): Promise
     account.windows[limit.slot] = window
     return { ...window }
   } catch {
-    return { ...takeHere(account.windows, limit, parts.now()) }
+    return { ...consumeLocal(account.windows, limit, parts.now()) }
   }
 }
 

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Bucket } from './account.ts'
-import { lookHere, remainingOf, type Window, windowOf } from './fixed-window.ts'
+import { peekLocal, remainingOf, type Window, windowOf } from './fixed-window.ts'
 import type { Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
@@ -92,12 +92,12 @@ async function usageOf(parts: Parts, account: Bucket): Promise<Usage> {
 }
 
 async function look({ counters: { shared }, now }: Parts, account: Bucket, limit: Limit): Promise<Window> {
-  if (shared === null) return lookHere(account.windows, limit, now())
+  if (shared === null) return peekLocal(account.windows, limit, now())
   try {
     const found = await shared.windows.look(`${account.key} ${limit.name}`)
     return windowOf(limit, found?.used ?? 0, found?.endsAtMs ?? now() + limit.windowMs)
   } catch {
-    return lookHere(account.windows, limit, now())
+    return peekLocal(account.windows, limit, now())
   }
 }
 

@@ -8,12 +8,12 @@ import type { Task } from '../storage/tables/tables.ts'
 import type { ByteRange, ResultStore } from './files/store.ts'
 import type { ReportFormat } from './formats/format.ts'
 import { formats } from './formats/formats.ts'
-import { type Places, takePlace } from './places.ts'
+import { acquireSlot, type SlotLimiter } from './places.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
 
 export interface DownloadOptions {
   results: ResultStore
-  downloads?: Places
+  downloads?: SlotLimiter
   now: () => number
 }
 
@@ -56,7 +56,7 @@ async function opened(
   reply: FastifyReply,
 ): Promise<Readable> {
   const end = responseEnd(reply)
-  if (downloads) takePlace(downloads, callerOf(request), end, 'downloads')
+  if (downloads) acquireSlot(downloads, callerOf(request), end, 'downloads')
   const content = await results.open(resultKey, range, end)
   whenAborted(end, () => content.destroy())
   return content

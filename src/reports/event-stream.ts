@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { responseEnd } from '../http/server/response-end.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { takePlace } from './places.ts'
+import { acquireSlot } from './places.ts'
 import { isFinished, taskView } from './tasks.ts'
 import type { TaskWatch } from './wait-for-change.ts'
 
@@ -33,7 +33,7 @@ export function streamEvents(options: EventsOptions, task: Task, request: Fastif
   const end = responseEnd(reply)
   const { watch } = options
   if (watch && !isHead && !isFinished(task))
-    takePlace(watch.places, callerOf(request), end, 'event streams and waiting requests')
+    acquireSlot(watch.places, callerOf(request), end, 'event streams and waiting requests')
   const stream = Readable.from(isHead ? [] : events(options, task, seen, end))
   // Keeps proxies from buffering the events.
   return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)

@@ -3,17 +3,17 @@ import { Problem } from '../http/problems/problem.ts'
 import { whenAborted } from '../http/server/response-end.ts'
 
 /** An account: a client and the subject it acts for. */
-export type PlaceHolder = Pick<Caller, 'clientId' | 'subject'>
+export type SlotOwner = Pick<Caller, 'clientId' | 'subject'>
 
 /** Which limit is reached: the account's, or this process's. */
 export type Full = 'account' | 'process'
 
 /** Limits the concurrent long responses of one kind in this process. */
-export interface Places {
+export interface SlotLimiter {
   /** Maximum number per account. */
   perAccount: number
   /** Takes a slot until the signal is aborted; returns the limit that is reached when none is free. */
-  take: (account: PlaceHolder, until: AbortSignal) => Full | undefined
+  take: (account: SlotOwner, until: AbortSignal) => Full | undefined
 }
 
 export const defaultDownloadsPerAccount = 10
@@ -23,7 +23,7 @@ export interface PlacesOptions {
   inAll: number
 }
 
-export function places({ perAccount, inAll }: PlacesOptions): Places {
+export function places({ perAccount, inAll }: PlacesOptions): SlotLimiter {
   const taken = new Map<string, number>()
   let total = 0
   const add = (account: string, change: 1 | -1) => {
@@ -51,7 +51,7 @@ const retryAfter = { 'retry-after': '5' }
  * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED when the account's limit is reached, SERVICE_UNAVAILABLE when the
  * process's is; `what` names the responses in the plural.
  */
-export function takePlace(places: Places, account: PlaceHolder, until: AbortSignal, what: string): void {
+export function acquireSlot(places: SlotLimiter, account: SlotOwner, until: AbortSignal, what: string): void {
   const full = places.take(account, until)
   if (full === 'account') {
     const detail = `${places.perAccount} of your ${what} are open already`

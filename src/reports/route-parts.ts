@@ -7,7 +7,7 @@ import type { Database } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import type { ResultStore } from './files/store.ts'
-import type { Places } from './places.ts'
+import type { SlotLimiter } from './places.ts'
 import type { ReportKind } from './report-types.ts'
 import type { TaskParams } from './schemas.ts'
 import { findTask, type TaskStore } from './tasks.ts'
@@ -24,7 +24,7 @@ export interface ReportsOptions {
   /** How long a task is retained after its end, in seconds. */
   taskSeconds: number
   /** Limits concurrent downloads; default: no limit. */
-  downloads?: Places
+  downloads?: SlotLimiter
   /** Lets requests wait for a task to change; without it they do not wait. */
   watch?: TaskWatch
   /** Checks whether a request's `webhookUrl` may be called; without it every address is accepted. */

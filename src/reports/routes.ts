@@ -18,7 +18,7 @@ import { about, ownTask, type ReportsOptions } from './route-parts.ts'
 import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { downloadRoute, eventsRoute } from './stream-routes.ts'
 import { askedOf, createTask, isFinished, pollSeconds, statusPath, taskView } from './tasks.ts'
-import { judge, reportErrors } from './validate.ts'
+import { reportErrors, validateReportRequest } from './validate.ts'
 import { waitForChange } from './wait-for-change.ts'
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
@@ -70,7 +70,7 @@ async function accept(
 ) {
   const { db, queue, now } = options
   const owner = callerOf(request)
-  const wanted = await judge(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
+  const wanted = await validateReportRequest(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
   checkAddition(request)
   const at = iso(now())
   return idempotentWrite(request, reply, db.write, async (tx: Queryable) => {

@@ -18,7 +18,11 @@ export interface Asking {
 }
 
 /** Validates a report request and returns its task; throws a `Problem` for every error detectable before the 202. */
-export async function judge(options: ReportsOptions, body: ReportRequest, asking: Asking): Promise<NewTask> {
+export async function validateReportRequest(
+  options: ReportsOptions,
+  body: ReportRequest,
+  asking: Asking,
+): Promise<NewTask> {
   const { reportType, format, webhookUrl = null } = body
   const { owner, versionPrefix, retryOf } = asking
   const { kind, asked } = understood(options, body)

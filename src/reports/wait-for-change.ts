@@ -5,7 +5,7 @@ import { isNarrowed } from '../http/policies/partial-response.ts'
 import { applied } from '../http/policies/prefer.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { type Places, places } from './places.ts'
+import { places, type SlotLimiter } from './places.ts'
 import { isFinished } from './tasks.ts'
 
 /** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
@@ -20,7 +20,7 @@ export interface TaskState {
 /** Lets requests wait for tasks to change. */
 export interface TaskWatch {
   /** Limits waiting requests: each takes a slot for as long as its response is open. */
-  places: Places
+  places: SlotLimiter
   /**
    * Resolves when a check of the task meets the condition, or when the task is gone, the time is over, the signal is
    * aborted or the service stops. Returns undefined if the service has already stopped.

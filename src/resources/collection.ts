@@ -20,7 +20,7 @@ import { completerOf } from './defaults.ts'
 import { defineResource } from './define.ts'
 import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
-import { listShow, representation, serializer } from './representation.ts'
+import { listItemSerializer, representation, serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
 import { create, notFound, patch, type RowParams, removeRow, replace, type WriteOutcome } from './writes.ts'
 
@@ -117,7 +117,7 @@ const routes: Record<CollectionOperation, (served: Served) => RouteOptions> = {
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
     const rules = { ...declaration, path: prefix + declaration.path }
     const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
-    const handler = lister(rows, rules, listShow(served))
+    const handler = lister(rows, rules, listItemSerializer(served))
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
   },
   read: (served) => {

@@ -63,7 +63,10 @@ function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Recor
  * undefined,
  * which JSON omits.
  */
-export function listShow({ declaration: { body, hides, listed, links }, prefix }: Served): (row: Row) => object {
+export function listItemSerializer({
+  declaration: { body, hides, listed, links },
+  prefix,
+}: Served): (row: Row) => object {
   const open = Object.keys(body.properties).filter((name) => !hides?.fields.includes(name))
   const names = listed ?? ['id', ...open, 'createdAt', 'updatedAt']
   const members = names.map((name) => JSON.stringify(name)).map((name) => `${name}: row[${name}] ?? undefined`)

@@ -3,7 +3,7 @@ import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 /** Type of a cell in a long read. Instants, dates and JSON are text; booleans are stored as 1 or 0. */
 export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
-/** All differences between the two database engines, as data. Callers never check which engine they run on. */
+/** The differences between the two database engines, as data. Only what opens a queue or counters checks the name. */
 export interface Engine {
   name: 'sqlite' | 'postgres'
   /** Column type of an integer key that the engine generates and never reuses. */

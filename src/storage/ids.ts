@@ -28,7 +28,7 @@ const poolBytes = 4_096
 const maxPooled = 16
 
 /**
- * Returns random bytes for ids from a pool, because each call of the source costs more than its bytes; none is used twice.
+ * Returns random bytes for ids from a pool, because a call of the source has a high fixed cost; no byte is used twice.
  */
 export function pooledRandom(source: RandomBytes): RandomBytes {
   let pool: Buffer = Buffer.alloc(0)

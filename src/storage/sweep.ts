@@ -5,7 +5,7 @@ import type { Database, Queryable } from './database.ts'
 export const maxSwept = 500
 
 /**
- * Repeats a step, each time in a new transaction, as long as it removes the maximum of rows; other writes run in between.
+ * Repeats a step, each time in a new transaction, until a step removes fewer rows than the maximum; other writes run in between.
  * Returns the total number of removed rows.
  */
 export async function inSteps(

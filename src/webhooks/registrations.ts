@@ -55,7 +55,7 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
     stops: 0,
     ...firstRevision(instant),
   }
-  return { row, shown: { ...shownBy(sealer)(row), secret } }
+  return { row, shown: { ...webhookViewOf(sealer)(row), secret } }
 }
 
 const maxOfOwner = 1_000
@@ -92,7 +92,7 @@ export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<stri
   headers === null ? {} : JSON.parse(sealer.open(headers, headersPlace(id)))
 
 /** Row → representation; preserves the fields that its validators are computed from. */
-export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
+export const webhookViewOf = (sealer: Sealer) => (row: Webhook) => ({
   id: row.id,
   event: row.event,
   callbackUrl: row.callbackUrl,
@@ -109,8 +109,8 @@ export const shownBy = (sealer: Sealer) => (row: Webhook) => ({
 })
 
 /** The representation for a caller; administrators also see the owner. */
-export const shownTo = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
-  const show = shownBy(sealer)
+export const webhookViewFor = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
+  const show = webhookViewOf(sealer)
   if (!scopes.has('admin')) return show
   return (row: Webhook) => ({ ...show(row), ownerClient: row.ownerClient, ownerSubject: row.ownerSubject })
 }

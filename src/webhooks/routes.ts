@@ -8,7 +8,7 @@ import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import { deliveryRoutes } from './deliveries/routes.ts'
-import { find, insert, listPage, newRegistration, refuseDuplicate, remove, shownTo } from './registrations.ts'
+import { find, insert, listPage, newRegistration, refuseDuplicate, remove, webhookViewFor } from './registrations.ts'
 import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
@@ -54,7 +54,7 @@ const listing: Plugin = async (app, { db, sealer }) => {
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await listPage(db, callerOf(request), request.query)
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
-    return rows.map(shownTo(sealer, callerOf(request)))
+    return rows.map(webhookViewFor(sealer, callerOf(request)))
   })
 }
 
@@ -62,7 +62,7 @@ const reading: Plugin = async (app, { db, sealer }) => {
   const about = { tags, operationId: 'readWebhook', summary: 'Read a webhook', params: schemas.WebhookParams }
   const schema = { ...about, querystring: schemas.WebhookQuery, response: { 200: schemas.WebhookView } }
   app.get(`${path}/:id`, { config: reads, schema }, async (request) =>
-    shownTo(sealer, callerOf(request))(await find(db.read, callerOf(request), request.params.id)),
+    webhookViewFor(sealer, callerOf(request))(await find(db.read, callerOf(request), request.params.id)),
   )
 }
 
@@ -85,7 +85,7 @@ const changing: Plugin = async (app, options) => {
     const demands = preconditionOf(request, options.requireIfMatch ?? false)
     await checkRegistration(patch, caller, options)
     const changed = await change(options, caller, request.params.id, patch, demands, auditActor(request))
-    return shownTo(options.sealer, caller)(changed)
+    return webhookViewFor(options.sealer, caller)(changed)
   })
 }
 

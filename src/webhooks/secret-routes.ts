@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { auditActor, callerOf } from '../http/policies/authenticate.ts'
 import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
 import { idempotentWrite } from '../idempotency/idempotent-write.ts'
-import { ownerOf, shownBy } from './registrations.ts'
+import { ownerOf, webhookViewOf } from './registrations.ts'
 import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'
 import * as schemas from './schemas.ts'
 import { accountPlace, keptAccountSecret, type WebhookKeys } from './secrets.ts'
@@ -31,7 +31,7 @@ const rotating: Plugin = async (app, options) => {
     const wanted = { id: request.params.id, demands, immediate, actor: auditActor(request) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => {
       const { webhook, secret } = await rotateSecret(tx, options, callerOf(request), wanted)
-      return { status: 200, headers: {}, body: { ...shownBy(options.sealer)(webhook), secret } }
+      return { status: 200, headers: {}, body: { ...webhookViewOf(options.sealer)(webhook), secret } }
     })
   })
 }

@@ -93,7 +93,7 @@ describe('plinth serve <definition>', () => {
       assert.deepEqual(await plan(), { code: 0, stderr: reports('other.ts'), isOfNotes: true })
     })
 
-    it('prefers PLINTH_DEFINITION or the argument over both', async () => {
+    it('prefers PLINTH_DEFINITION or the argument over package.json and service.ts', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       const named = written('named.ts', notes('title: Title'))
       const expected = { code: 0, stderr: '', isOfNotes: true }

@@ -13,7 +13,7 @@ import {
   setPasswordHash,
 } from '../../src/oauth/users/accounts.ts'
 import { invitations, sweepInvitations } from '../../src/oauth/users/invitations.ts'
-import { type Login, loginJudge } from '../../src/oauth/users/login.ts'
+import { createPasswordLogin, type Login } from '../../src/oauth/users/login.ts'
 import { loginTries, sweepLoginTries, tryLimits } from '../../src/oauth/users/login-throttle.ts'
 import { defaultCost, passwords } from '../../src/oauth/users/passwords.ts'
 import type { Database } from '../../src/storage/database.ts'
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
 
   describe('login', () => {
     const judge = (limits = tryLimits, hashing = hasher, audit?: Audit): Login =>
-      loginJudge({
+      createPasswordLogin({
         db,
         sealer,
         passwords: hashing,

@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       assert.equal(answer.statusCode, 200)
     })
 
-    it('one of the last two remains after concurrent changes of both', async () => {
+    it('one administrator remains when the last two are deleted or demoted concurrently', async () => {
       const remove = (id: number) => ask('DELETE', `/users/${id}`, administrator)
       for (const [first, second] of [
         [remove, remove],

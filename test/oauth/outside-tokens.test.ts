@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { Problem } from '../../src/http/problems/problem.ts'
-import { outsideKeys } from '../../src/oauth/tokens/trusted-issuer-keys.ts'
+import { trustedIssuerKeys } from '../../src/oauth/tokens/trusted-issuer-keys.ts'
 import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { onSqlite } from '../support/engines.ts'
@@ -53,7 +53,7 @@ onSqlite((engine) => {
 
   const verifier = (policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }, name = idp.base) => {
     const time = clock(start)
-    const found = outsideKeys({ issuer: name, policy, now: time.now, onError: (error) => faults.push(error) })
+    const found = trustedIssuerKeys({ issuer: name, policy, now: time.now, onError: (error) => faults.push(error) })
     closers.push(found.close)
     const trusted = { issuer: name, keys: found, scopes: new Set(['reports:read', 'users:read']) }
     return { ...time, verify: tokenVerifier({ issuer, audience: issuer, keys, db, now: time.now, trusted }) }

@@ -118,7 +118,7 @@ forEachEngine((engine) => {
     })
 
     for (const path of ['/oauth/token', '/oauth/introspect', '/oauth/revoke']) {
-      it(`401 invalid_client at ${path} without or with another client authentication (RFC 6749 §5.2)`, async () => {
+      it(`401 invalid_client at ${path} without client authentication, or with the wrong method (RFC 6749 §5.2)`, async () => {
         for (const headers of [undefined, { authorization: 'Bearer x' }, { authorization: 'Digest x' }]) {
           const answer = await server.post(path, { grant_type: 'client_credentials', token: 'x' }, headers)
           const { error } = (await answer.json()) as { error: string }

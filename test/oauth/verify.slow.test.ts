@@ -232,7 +232,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('rejects, instead of refusing the token, if the database fails', async () => {
+  it('throws, rather than calling the token invalid, if the database fails', async () => {
     const failing = { ...db, prepare: () => ({ all: () => Promise.reject(new Error('connection lost')) }) }
     const { verify } = verifier({ db: failing })
     await assert.rejects(async () => verify(await signed()), /connection lost/)

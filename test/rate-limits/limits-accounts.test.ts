@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { FastifyRequest } from 'fastify'
 import { type Bucket, buckets } from '../../src/rate-limits/account.ts'
-import { takeHere } from '../../src/rate-limits/fixed-window.ts'
+import { consumeLocal } from '../../src/rate-limits/fixed-window.ts'
 import { limitOf } from '../../src/rate-limits/limit.ts'
 
 const general = limitOf('default', { calls: 5, seconds: 60 })
@@ -15,7 +15,7 @@ function remembering(trustedProxies: string[] = []) {
   const from = (remoteAddress: string) => request({ remoteAddress })
   const request = (socket: object, caller: unknown = null) =>
     of({ apiKey: null, caller, raw: { socket, headers: {} } } as unknown as FastifyRequest)
-  const call = (account: Bucket) => takeHere(account.windows, general, clock.now)
+  const call = (account: Bucket) => consumeLocal(account.windows, general, clock.now)
   const client = (clientId: string) => request({}, { caller: { clientId, subject: clientId, scopes: new Set() } })
   return { clock, from, request, call, client }
 }

@@ -368,7 +368,7 @@ forEachEngine((engine) => {
       assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
     })
 
-    it('is exact for concurrent takes', async () => {
+    it('counts concurrent calls exactly', async () => {
       const [one, other] = [quotaUses(db), quotaUses(db)]
       const takes = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : other).take('exact', '2026-03', 25))
       const granted = (await Promise.all(takes)).filter(({ isGranted }) => isGranted)

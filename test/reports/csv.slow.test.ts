@@ -9,7 +9,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { folderResults } from '../../src/reports/files/folder.ts'
-import { produce } from '../../src/reports/generate/render.ts'
+import { renderReport } from '../../src/reports/generate/render.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { CellType } from '../../src/storage/engine.ts'
 import { longRead } from '../../src/storage/snapshots/long-read.ts'
@@ -108,9 +108,13 @@ onPostgres((engine) => {
         columns: Object.entries(columns).map(([name, type]) => ({ name, type })),
         read: readOf(columns, from),
       }
-      const { rowCount, sizeBytes } = await produce(order, { snapshot, results: folderResults(folder) }, (share) => {
-        shares.push(share)
-      })
+      const { rowCount, sizeBytes } = await renderReport(
+        order,
+        { snapshot, results: folderResults(folder) },
+        (share) => {
+          shares.push(share)
+        },
+      )
       const bytes = readFileSync(join(folder, order.resultKey))
       rmSync(join(folder, order.resultKey))
       assert.equal(bytes.length, sizeBytes)

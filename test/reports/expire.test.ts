@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('removes rows behind more failures than a page holds, at most a page per transaction', async () => {
+    it('gets past more than a page of failing rows, at most one page per transaction', async () => {
       await fill(pageRows * 2 + 200)
       for (let n = 0; n < pageRows + 100; n++) broken.set(`key-${n}`, new Error('EPERM'))
       assert.equal(await sweep(), pageRows + 100)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.ok(Math.max(...changedAtOnce) <= pageRows, String(changedAtOnce))
     })
 
-    it('stops when the store is unavailable, and continues after the failures in the next run', async () => {
+    it('stops when the store is unavailable; the next run resumes after the failed rows', async () => {
       await fill(60)
       for (let n = 0; n < 20; n++) broken.set(`key-${n}`, new ResultsUnavailable('the store is away'))
       assert.equal(await sweep(), 0)

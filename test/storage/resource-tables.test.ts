@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('rows without a value get the empty companion they sort by, at the next start too', async () => {
+    it('fills an empty text into the sort-key column of rows without a value, and again at the next start', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await bring(title, genre)
       await add({ title: 'T' }, title, genre)

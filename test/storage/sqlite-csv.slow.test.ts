@@ -7,7 +7,7 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { folderResults } from '../../src/reports/files/folder.ts'
-import { produce } from '../../src/reports/generate/render.ts'
+import { renderReport } from '../../src/reports/generate/render.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { CellType } from '../../src/storage/engine.ts'
 import { openDatabase } from '../../src/storage/open.ts'
@@ -136,7 +136,7 @@ describe('CSV written by SQLite page by page', () => {
     }
     const shares: number[] = []
     const told = (share: number) => void shares.push(share)
-    const { rowCount } = await produce(order, { snapshot, results: folderResults(folder) }, told)
+    const { rowCount } = await renderReport(order, { snapshot, results: folderResults(folder) }, told)
     assert.equal(shares.at(-1), rowCount > 0 ? 1 : undefined)
     const text = readFileSync(join(folder, resultKey), 'latin1')
     rmSync(join(folder, resultKey))

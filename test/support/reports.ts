@@ -1,5 +1,5 @@
 import type { ResultStore } from '../../src/reports/files/store.ts'
-import { produce } from '../../src/reports/generate/render.ts'
+import { renderReport } from '../../src/reports/generate/render.ts'
 import type { Produce } from '../../src/reports/generate/worker-thread.ts'
 import type { ReportKind } from '../../src/reports/report-types.ts'
 import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
@@ -39,6 +39,6 @@ export const produceHere =
       }
     }
     const aborted = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
-    const made = produce(order, { snapshot: { ...snapshot, pages }, results }, onProgress)
+    const made = renderReport(order, { snapshot: { ...snapshot, pages }, results }, onProgress)
     return Promise.race([made, aborted]).finally(snapshot.close)
   }

@@ -199,7 +199,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('417 for an unmet expectation has them too, although Node.js handles it by default', async () => {
+  it('417 for an unmet expectation also carries Deprecation and Sunset, although Node.js handles it by default', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])

@@ -148,7 +148,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-04 no packet if it is one of several addresses, first or last', async () => {
+  it('T-SSRF-04 sends no packet if any resolved address is blocked, first or last', async () => {
     for (const address of addresses) {
       for (const both of [
         ['93.184.215.14', address],

@@ -6,7 +6,7 @@ import type { Database } from '../../src/storage/database.ts'
 import type { Outcome, Tried } from '../../src/webhooks/dispatch/outcome.ts'
 import { record } from '../../src/webhooks/dispatch/record-attempts.ts'
 import { claimDue } from '../../src/webhooks/queue/claim.ts'
-import { armLanes, laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { laneLimits, scheduleEndpointQueues } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
         await db.write(async (tx) => {
           const one = tx.updateTable('deliveries').where('id', '=', delivery?.id ?? '')
           await one.set({ isTest: 1, lane }).execute()
-          await armLanes(tx, db, new Map([[lane, delivery?.nextAttemptAt ?? '']]))
+          await scheduleEndpointQueues(tx, db, new Map([[lane, delivery?.nextAttemptAt ?? '']]))
         })
         await run()
         assert.equal((await deliveries(id))[0]?.status, outcome.delivered ? 'delivered' : 'failed')

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import type { Database } from '../../src/storage/database.ts'
 import type { OutboundPost } from '../../src/webhooks/dispatch/http-client.ts'
 import { claimDue } from '../../src/webhooks/queue/claim.ts'
-import { grant, laneLimits, laneOf, nextHealth } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { endpointQueueId, grant, laneLimits, nextHealth } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
@@ -84,8 +84,8 @@ describe('nextHealth', () => {
 
 describe('laneOf', () => {
   it('is the webhook, or the client and the origin of a one-off callback URL', () => {
-    assert.equal(laneOf({ webhookId: 'whk_1', url: 'https://a.test/1' }, 'cli'), 'whk_1')
-    const lane = (url: string, client: string) => laneOf({ webhookId: null, url }, client)
+    assert.equal(endpointQueueId({ webhookId: 'whk_1', url: 'https://a.test/1' }, 'cli'), 'whk_1')
+    const lane = (url: string, client: string) => endpointQueueId({ webhookId: null, url }, client)
     assert.equal(lane('https://a.test/1', 'cli'), lane('HTTPS://A.test:443/2?x', 'cli'))
     assert.notEqual(lane('https://a.test/1', 'cli'), lane('https://a.test/1', 'other'))
     assert.notEqual(lane('https://a.test/1', 'cli'), lane('https://a.test:8443/1', 'cli'))

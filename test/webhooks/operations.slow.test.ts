@@ -150,7 +150,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('409 while the previous one still signs, which stays valid; 200 after that; none is readable at rest', async () => {
+      it('409 while the previous secret is valid, and both keep signing; 200 afterwards; secrets are encrypted at rest', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await made(receiver.url)
         const place = `/api/webhooks/${id}/rotate-secret`

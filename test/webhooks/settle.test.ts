@@ -4,7 +4,7 @@ import type { Queue } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { settledAtOnce, settleRest } from '../../src/webhooks/deliveries/settle.ts'
 import { claimDue, isStopped } from '../../src/webhooks/queue/claim.ts'
-import { armLanes, laneLimits, resetLanes } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { laneLimits, resetLanes, scheduleEndpointQueues } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { newOwner, steps } from '../support/webhooks.ts'
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       await db.write(async (tx) => {
         await tx.insertInto('events').values(events).execute()
         await tx.insertInto('deliveries').values(deliveries).execute()
-        await armLanes(tx, db, new Map([[id, at(0)]]))
+        await scheduleEndpointQueues(tx, db, new Map([[id, at(0)]]))
       })
       jobs.length = 0
       const count = async (column: 'status' | 'url', value: string) =>

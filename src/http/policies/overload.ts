@@ -94,7 +94,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
     let wasStrained = false
     const look = () => {
       const found = levelOf(measure())
-      // One level at a time, and none for a single pause: it is not an overload, just as one idle moment does not end one.
+      // One level per measurement; rising from 0 takes two strained measurements in a row, so a single pause sheds nothing.
       if (level > 0 || wasStrained) level += Math.sign(found - level)
       wasStrained = found > 0
       cancel = later(lookEveryMs, look)

@@ -35,7 +35,7 @@ export interface RotationSources {
 
 /** Options of a requested rotation. */
 export interface RotationWish {
-  /** Sign with a new key at once, although no client has fetched it yet; by default, in a day. */
+  /** Sign with a new key at once, even before clients have fetched it; otherwise after a day. */
   immediately: boolean
   /** Remove all other keys, so that every token they signed is refused: for a leaked key. */
   discard: boolean
@@ -94,7 +94,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
   const { db, sealer, now } = sources
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined) throw new Error('There are no keys yet: the first start makes them')
-  // Created before the transaction, which may wait only for the database; wasted if no rotation is due.
+  // Generated outside the transaction, which must await only the database; discarded if no rotation is due.
   const spare = await makeKey(sealer, iso(now()), '')
   return db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)

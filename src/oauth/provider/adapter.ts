@@ -3,7 +3,7 @@ import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from '
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso, maxId } from '../../storage/ids.ts'
 import type { AuthRecordsTable } from '../../storage/tables/auth.ts'
-import type { Endings } from '../tokens/revocation-epoch.ts'
+import type { RevocationEpoch } from '../tokens/revocation-epoch.ts'
 import { clientRecords } from './client-adapter.ts'
 
 export interface RecordSources {
@@ -11,7 +11,7 @@ export interface RecordSources {
   /** Milliseconds since the epoch. */
   now: () => number
   /** Counts revocations of tokens and grants. */
-  endings?: Endings
+  endings?: RevocationEpoch
 }
 
 /** Access tokens are verified by their signature; revoking one marks its record, which stays until the token expires. */

@@ -5,7 +5,7 @@ import type { Plaintext } from '../../http/policies/https.ts'
 import type { Problem } from '../../http/problems/problem.ts'
 
 /** Audits a credential that was sent over plain HTTP. */
-export const plaintextTold =
+export const auditPlaintextCredential =
   (audit: Pick<Audit, 'tally'>) =>
   ({ address, header }: Plaintext): void =>
     audit.tally({ event: 'credential.plaintext', address, details: { header } })
@@ -16,5 +16,5 @@ export function refusals(audit: Pick<Audit, 'tally'> | undefined) {
     const target = `${request.method} ${request.routeOptions.url}`
     audit?.tally({ ...auditActor(request), event: 'access.denied', target, details: { errorCode: code } })
   }
-  return { onDenied, onPlaintext: audit && plaintextTold(audit) }
+  return { onDenied, onPlaintext: audit && auditPlaintextCredential(audit) }
 }

@@ -7,7 +7,7 @@ import type { Sealer } from '../../storage/encryption.ts'
 import type { SigningKey } from '../keys/signing-key.ts'
 import type { SigningKeys } from '../keys/signing-keys.ts'
 import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from '../pages/logout.ts'
-import type { Endings } from '../tokens/revocation-epoch.ts'
+import type { RevocationEpoch } from '../tokens/revocation-epoch.ts'
 import { intersectScopes, type Scopes } from '../tokens/scopes.ts'
 import { accountFinder } from '../users/accounts.ts'
 import { records } from './adapter.ts'
@@ -40,7 +40,7 @@ export interface AuthorizationServerOptions {
   login: PasswordGrantOptions['login']
   address: PasswordGrantOptions['address']
   frame: Frame
-  endings?: Endings
+  endings?: RevocationEpoch
   /** Audits tokens that were granted, refused and revoked. */
   audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
   /** Called with each error that the client did not cause. */

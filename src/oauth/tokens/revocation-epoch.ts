@@ -6,7 +6,7 @@ import { invitationPath } from '../provider/http/endpoints.ts'
  * Counts the operations of this process that may have revoked tokens or reduced their scopes; each increment invalidates
  * cached tokens.
  */
-export interface Endings {
+export interface RevocationEpoch {
   count: number
 }
 
@@ -16,7 +16,7 @@ const ending = new RegExp(
 )
 
 /** Increments the count after such a request is handled and before its response is sent. */
-export const trackRevocations = fastifyPlugin<{ endings: Endings }>(
+export const trackRevocations = fastifyPlugin<{ endings: RevocationEpoch }>(
   async (app, { endings }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {
       if (reply.statusCode < 400) endings.count++

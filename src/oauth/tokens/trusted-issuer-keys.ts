@@ -35,7 +35,7 @@ const maxBytes = 262_144
  * The keys of a trusted issuer, found by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3). Fetched for the
  * first token, and again for an unknown `kid` at most every 30 seconds. Does not follow redirects.
  */
-export function outsideKeys({ issuer, policy, now, onError, lookup }: OutsideKeysOptions): OutsideKeys {
+export function trustedIssuerKeys({ issuer, policy, now, onError, lookup }: OutsideKeysOptions): OutsideKeys {
   const agent = new Agent({ connect: ssrfSafeConnect({ policy, ...(lookup && { lookup }) }), connections: 1 })
   let keys: ReadonlyMap<string, KeyObject> = new Map()
   let [fetchedAt, triedAt] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]

@@ -16,7 +16,7 @@ const types: unknown[] = ['JWT', 'at+jwt', 'application/at+jwt']
  * the client in `client_id` or `azp`. Prefixes client and subject with their issuer, so that they never collide with local
  * ones.
  */
-export function outsideTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
+export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
   const read = signedBy({ issuer, audience, keys })
   return async (token, nowMs) => {
     keys.keepFresh()

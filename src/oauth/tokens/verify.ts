@@ -9,9 +9,9 @@ import {
   KeysUnavailable,
   type TokenRules,
 } from './access-tokens.ts'
-import type { Endings } from './revocation-epoch.ts'
+import type { RevocationEpoch } from './revocation-epoch.ts'
 import { intersectScopes } from './scopes.ts'
-import { claimedIssuer, outsideTokenReader, type TrustedIssuer } from './trusted-issuer.ts'
+import { claimedIssuer, type TrustedIssuer, trustedIssuerTokenReader } from './trusted-issuer.ts'
 
 export interface VerifierOptions extends TokenRules {
   db: Database
@@ -22,7 +22,7 @@ export interface VerifierOptions extends TokenRules {
   /** How long a cached token is valid without a database lookup. */
   recheckSeconds?: number
   /** Counts revocations in this process; without it only `recheckSeconds` applies. */
-  endings?: Endings
+  endings?: RevocationEpoch
   /** Another issuer whose tokens are accepted, too. */
   trusted?: TrustedIssuer | null
 }
@@ -96,7 +96,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
 /** The claimed issuer selects the verifier, which then checks `iss` itself. */
 function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
   const own = accessTokenReader(rules)
-  const outside = trusted && outsideTokenReader(trusted, rules.audience)
+  const outside = trusted && trustedIssuerTokenReader(trusted, rules.audience)
   return async (token, nowMs) => {
     const isOutside = Boolean(trusted && claimedIssuer(token) === trusted.issuer)
     return { ...(await (outside && isOutside ? outside : own)(token, nowMs)), isOutside }

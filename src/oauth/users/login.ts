@@ -42,7 +42,7 @@ const maxEmail = 254
  * Creates the login used by both the login page and the password grant. An unknown address, a missing password and a wrong
  * password give the same result after the same work (T-AUTH-03). A success rehashes an old hash at the current cost.
  */
-export function loginJudge({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
+export function createPasswordLogin({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
   return async ({ email, password, address, deviceToken, by }) => {
     const from = { ...by, address }

@@ -4,7 +4,7 @@ import { type Branding, type Frame, pageFrame } from '../../http/pages/layout.ts
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import { type Invitations, invitations } from './invitations.ts'
-import { type Login, loginJudge } from './login.ts'
+import { createPasswordLogin, type Login } from './login.ts'
 import { loginTries, type TryLimits } from './login-throttle.ts'
 import { invitationMail, type SendInvitation } from './mail.ts'
 import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
@@ -39,7 +39,7 @@ export function people(options: PeopleOptions): People {
   const hasher = passwords(random, cost)
   const tries = loginTries(db, sealer, now, limits)
   return {
-    login: loginJudge({ db, sealer, passwords: hasher, tries, random, ...(audit && { audit }) }),
+    login: createPasswordLogin({ db, sealer, passwords: hasher, tries, random, ...(audit && { audit }) }),
     invitations: invitations({ db, passwords: hasher, issuer, now, random, record: auditRecorder(sealer, now) }),
     sendInvitation: smtp && invitationMail({ ...smtp, productName: branding.productName }),
     frame: pageFrame(branding),

@@ -8,7 +8,7 @@ export type QuotaUse = [key: string, period: string, calls: number]
 
 /** Monthly usage in the database; exact with any number of processes. */
 export interface QuotaUses {
-  /** Atomically takes a call unless the limit is reached; `used` is the sum afterwards. */
+  /** Atomically counts a call unless the limit is reached; `used` is the sum afterwards. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>

@@ -58,7 +58,7 @@ function workbook({ title }: Sheet, sheets: number): string {
 /** A sheet name has at most 31 characters, and some are forbidden. */
 const sheetName = (title: string) => title.replace(/[\\/*?:[\]]/g, ' ').slice(0, 26) || 'report'
 
-/** Cell formats: plain; header, bold on grey; instant; date; header of numbers. */
+/** Cell formats: plain; header, bold on grey; instant; date; header of a numeric column. */
 const styleSheet = [
   `<styleSheet xmlns="${main}">`,
   '<numFmts count="2"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/>',

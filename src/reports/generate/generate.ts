@@ -7,7 +7,7 @@ import { formats } from '../formats/formats.ts'
 import { columnsOf, type ReportKind, readOf } from '../report-types.ts'
 import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from '../task-states.ts'
 import { askedOf } from '../tasks.ts'
-import type { Order } from './render.ts'
+import type { RenderJob } from './render.ts'
 import type { Produce } from './worker-thread.ts'
 
 export interface GenerateOptions extends Transitions {
@@ -74,7 +74,7 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
 /** Claims of a job are numbered, so two workers never write the same result. */
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
 
-function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): Order {
+function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): RenderJob {
   const { reportType, format, ownerClient: clientId, ownerSubject: subject, asAdmin } = task
   const kind = kinds.find(({ name }) => name === reportType)
   if (!kind || !formats.has(format)) {
@@ -89,7 +89,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
 }
 
 /** Generates the report within its time limit, and aborts when the task has been cancelled, deleted or taken over. */
-async function supervised(options: GenerateOptions, job: Job, task: Task, order: Order) {
+async function supervised(options: GenerateOptions, job: Job, task: Task, order: RenderJob) {
   const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
   const signal = AbortSignal.any([job.signal, stop.signal])

@@ -7,7 +7,7 @@ import type { ReportColumn, ReportFormat } from '../formats/format.ts'
 import { formats } from '../formats/formats.ts'
 
 /** The input of a report as plain data, so that it can be sent to a thread. */
-export interface Order {
+export interface RenderJob {
   /** The key under which the result is stored. */
   resultKey: string
   format: string
@@ -20,7 +20,7 @@ export interface Order {
   pdfFont: string | null
 }
 
-export interface Produced extends FinishedResult {
+export interface RenderResult extends FinishedResult {
   rowCount: number
 }
 
@@ -39,11 +39,11 @@ export type OnProgress = (share: number) => void | Promise<void>
  * writes CSV itself provides the records. Throws a `Problem` for errors that a retry would not change, and then leaves no
  * result.
  */
-export async function produce(
-  order: Order,
+export async function renderReport(
+  order: RenderJob,
   { snapshot, results, most = bounds }: { snapshot: Snapshot; results: ResultStore; most?: Bounds },
   onProgress: OnProgress,
-): Promise<Produced> {
+): Promise<RenderResult> {
   const format = formats.get(order.format) as ReportFormat
   const rowCount = await snapshot.count(order.read)
   refuseTooLarge(rowCount, Math.min(format.maxRows ?? most.rows, most.rows))
@@ -73,7 +73,7 @@ interface Source {
 }
 
 /** The file in chunks, each produced when the previous one was consumed. */
-function rendered(order: Order, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
+function rendered(order: RenderJob, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
   const { title, columns, madeAt, pdfFont, read } = order
   const { snapshot, rowCount } = source
   const written = format === csv ? snapshot.csv?.(read) : undefined

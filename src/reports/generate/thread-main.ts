@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/snapshots/open-snapshot.ts'
 import { openResults } from '../files/open.ts'
-import { produce } from './render.ts'
+import { renderReport } from './render.ts'
 import type { FromThread, ThreadData } from './worker-thread.ts'
 
 /** The thread of one report: generates it, posts its progress, and ends. */
@@ -22,7 +22,7 @@ function onProgress(share: number): void {
 async function made(): Promise<FromThread> {
   const snapshot = await openSnapshot(databaseUrl)
   try {
-    return { produced: await produce(order, { snapshot, results: await openResults(resultsUrl) }, onProgress) }
+    return { produced: await renderReport(order, { snapshot, results: await openResults(resultsUrl) }, onProgress) }
   } catch (error) {
     return error instanceof Problem ? { problem: { code: error.code, detail: error.message } } : { error }
   } finally {

@@ -1,10 +1,10 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
-import type { OnProgress, Order, Produced } from './render.ts'
+import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
 /** Generates a report; when the signal is aborted it stops immediately and rejects with the signal's reason. */
-export type Produce = (order: Order, signal: AbortSignal, onProgress: OnProgress) => Promise<Produced>
+export type Produce = (order: RenderJob, signal: AbortSignal, onProgress: OnProgress) => Promise<RenderResult>
 
 /** The URLs of the database and of the result store. */
 export interface ThreadPlaces {
@@ -13,10 +13,10 @@ export interface ThreadPlaces {
 }
 
 /** A thread's input, and its messages. */
-export type ThreadData = ThreadPlaces & { order: Order }
+export type ThreadData = ThreadPlaces & { order: RenderJob }
 export type FromThread =
   | { progress: number }
-  | { produced: Produced }
+  | { produced: RenderResult }
   | { problem: { code: ProblemCode; detail: string } }
   | { error: unknown }
 
@@ -34,7 +34,7 @@ export const inThread =
   (order, signal, onProgress) => {
     signal.throwIfAborted()
     const worker = new Worker(program, { workerData: { ...places, order } satisfies ThreadData, resourceLimits })
-    const { promise, resolve, reject } = Promise.withResolvers<Produced>()
+    const { promise, resolve, reject } = Promise.withResolvers<RenderResult>()
     worker.on('message', (message: FromThread) => {
       if ('progress' in message) onProgress(message.progress)
       else if ('produced' in message) resolve(message.produced)

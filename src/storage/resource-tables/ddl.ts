@@ -59,7 +59,10 @@ export function indexOf(table: string, column: ResourceColumn): string[] {
 }
 
 /** The statements that rename a column and so preserve its data, outside the service's control. */
-export function asideOf(table: string, { name, folded }: Pick<ResourceColumn, 'name' | 'folded'>): string[] {
+export function renameColumnStatements(
+  table: string,
+  { name, folded }: Pick<ResourceColumn, 'name' | 'folded'>,
+): string[] {
   const key = [`drop index if exists "${table}_${name}_key"`, `alter table "${table}" drop column "${name}_key"`]
   return [
     ...(folded ? key : [`drop index if exists "${table}_${name}"`]),

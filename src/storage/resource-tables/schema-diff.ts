@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { additionOf, asideOf, comparedColumn, indexOf, keyAdditionOf, sqlTypes } from './ddl.ts'
+import { additionOf, comparedColumn, indexOf, keyAdditionOf, renameColumnStatements, sqlTypes } from './ddl.ts'
 import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
 
 /** A column as declared when its table was last reconciled. */
@@ -106,7 +106,13 @@ function wrongType({ table, found }: Subject, column: ResourceColumn, before: Re
   if (type === sqlTypes[column.kind] && sameKind) return
   const what = `is declared as ${family(column.kind)}, and ${table.name} has it as ${before?.kind ?? type}`
   const old = before ?? { name: column.name, folded: found.types.has(`${column.name}_key`) }
-  return mismatch(table, column.name, what, 'Put the old column aside, then start again:', asideOf(table.name, old))
+  return mismatch(
+    table,
+    column.name,
+    what,
+    'Put the old column aside, then start again:',
+    renameColumnStatements(table.name, old),
+  )
 }
 
 async function missingValues({ tx, table }: Subject, column: ResourceColumn, before: RecordedColumn | undefined) {
@@ -134,7 +140,13 @@ function wrongUniqueness({ table, found, isEmpty }: Subject, column: ResourceCol
 
 function removed(table: ResourceTable, column: RecordedColumn): string {
   const what = `is not declared any more, and ${table.name} has its values`
-  return mismatch(table, column.name, what, 'Declare it again, or put it aside:', asideOf(table.name, column))
+  return mismatch(
+    table,
+    column.name,
+    what,
+    'Declare it again, or put it aside:',
+    renameColumnStatements(table.name, column),
+  )
 }
 
 const mismatch = ({ path }: ResourceTable, field: string, what: string, advice: string, steps: string[]): string =>

@@ -9,7 +9,7 @@ export interface ScanRequester {
 }
 
 /**
- * Runs a read whose cost no index bounds, apart from the thread and the connections that serve everything else. It sees
+ * Runs a read whose cost no index bounds, off the serving thread, on connections of its own. It sees
  * every write acknowledged before. Rejects with `ScanRefused` when its account has too many scans, or when the scan has not
  * ended after `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it ends then.
  */

@@ -12,7 +12,7 @@ export interface ScannerOptions {
   running: number
   runningPerAccount: number
   later: Later
-  /** Runs a statement. When the signal is aborted it ends early, or settles when the statement has ended. */
+  /** Runs a statement. On abort, rejects early if the engine can cancel, else settles when the statement has ended. */
   execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
 }
 

@@ -71,7 +71,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   }
 }
 
-/** Counts at most `most + 1` changes. */
+/** The token of the index, new rows and pending changes; counting stops at `most + 1`. */
 async function stateOf(read: Queryable, { table }: Searched, most: number): Promise<State> {
   const triggers = ['updated', 'deleted'].map((change) => `${table}_search_${change}`)
   const { rows } = await sql<{ token: string | null; newest: number | null; indexedTo: number; changed: number }>`

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 import { bodyFor } from '../dispatch/fan-out.ts'
-import { armLanes, laneOf, testLaneOf } from '../queue/endpoint-queue.ts'
+import { endpointQueueId, scheduleEndpointQueues, testLaneOf } from '../queue/endpoint-queue.ts'
 
 /** Makes deliveries of a webhook due again: same event and bytes, its current address, a full retry schedule. */
 export async function makeDue(
@@ -101,10 +101,10 @@ async function enterLanes(tx: Queryable, db: Database, ids: readonly string[]): 
   const due = new Map<string, string>()
   for (const row of rows) {
     const { id, webhookId, isTest, nextAttemptAt } = row
-    const lane = isTest === 1 && webhookId !== null ? testLaneOf(webhookId) : laneOf(row, row.ownerClient)
+    const lane = isTest === 1 && webhookId !== null ? testLaneOf(webhookId) : endpointQueueId(row, row.ownerClient)
     await tx.updateTable('deliveries').set({ lane }).where('id', '=', id).execute()
     const at = nextAttemptAt ?? ''
     if (at < (due.get(lane) ?? '~')) due.set(lane, at)
   }
-  await armLanes(tx, db, due)
+  await scheduleEndpointQueues(tx, db, due)
 }

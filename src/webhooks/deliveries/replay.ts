@@ -5,7 +5,7 @@ import type { Queue, Work } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 import { effectiveScopes } from '../dispatch/subscribers.ts'
-import { armLanes } from '../queue/endpoint-queue.ts'
+import { scheduleEndpointQueues } from '../queue/endpoint-queue.ts'
 import { hold, refuseInactive, type Store } from '../registrations.ts'
 import { deliveriesBy } from './delivery-index.ts'
 import { makeDue } from './enqueue.ts'
@@ -60,7 +60,7 @@ export async function replay(
 interface ReplayOptions {
   db: Database
   now: () => number
-  /** Called after each step made deliveries due. */
+  /** Called after each step that makes deliveries due. */
   onAdded: () => void
 }
 
@@ -78,7 +78,7 @@ export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
       const instant = new Date(now()).toISOString()
       await makeDue(tx, webhook, ids, instant)
       await tx.updateTable('deliveries').set({ lane: webhookId }).where('id', 'in', ids).execute()
-      await armLanes(tx, db, new Map([[webhookId, instant]]))
+      await scheduleEndpointQueues(tx, db, new Map([[webhookId, instant]]))
     })
   return async ({ payload, signal, finish }) => {
     const { webhookId, deliveries } = payload as { webhookId: string; deliveries: Taken[] }

@@ -6,7 +6,7 @@ import type { KeptSecret } from '../secrets.ts'
 import { withLiveOwners } from './subscribers.ts'
 
 /** The columns of a webhook that a call needs. */
-export type Called = Pick<
+export type CallableWebhook = Pick<
   Webhook,
   'id' | 'status' | 'stops' | 'scopes' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret
 >
@@ -21,15 +21,15 @@ interface Claimed {
 type Engine = Pick<Database, 'engine'>
 
 /** The webhook to call for each of these deliveries, if it still exists and its scopes cover the event. */
-export async function registrationsOf(
+export async function webhooksToCall(
   tx: Queryable,
   { engine }: Engine,
   rows: readonly Claimed[],
-): Promise<ReadonlyMap<string, Called>> {
+): Promise<ReadonlyMap<string, CallableWebhook>> {
   const ids = new Set(rows.flatMap(({ webhookId }) => webhookId ?? []))
   if (ids.size === 0) return new Map()
   const wanted = engine.jsonRows(JSON.stringify([...ids].map((id) => [id])))
-  const found = await sql<Called>`
+  const found = await sql<CallableWebhook>`
     select id, status, stops, scopes, callback_url as "callbackUrl", headers, owner_client as "ownerClient", owner_subject as "ownerSubject",
       secret_sealed as "secretSealed", previous_secret_sealed as "previousSecretSealed",
       previous_secret_expires_at as "previousSecretExpiresAt"
@@ -53,7 +53,7 @@ async function untoldOf(
   tx: Queryable,
   { engine }: Engine,
   rows: readonly Claimed[],
-  webhooks: ReadonlyMap<string, Called>,
+  webhooks: ReadonlyMap<string, CallableWebhook>,
 ): Promise<ReadonlySet<string>> {
   const registered = (row: Claimed) => webhooks.get(row.webhookId ?? '')
   const moved = rows.filter((row) => (registered(row)?.callbackUrl ?? row.url) !== row.url)

@@ -25,7 +25,7 @@ const minFailures = 10
 const well = { failingSince: null, failingTold: null }
 
 /** Consecutive failures of an endpoint queue before and after a batch was recorded. */
-export interface InARow {
+export interface FailureStreak {
   before: number
   after: number
 }
@@ -57,7 +57,7 @@ export async function recordHealth(
   options: HealthOptions,
   batch: readonly Tried[],
   webhooks: ReadonlyMap<string, Webhook>,
-  failures: ReadonlyMap<string, InARow>,
+  failures: ReadonlyMap<string, FailureStreak>,
 ): Promise<void> {
   const nowMs = options.now()
   await endEpisodes(tx, options.db, batch, webhooks, failures)
@@ -125,7 +125,7 @@ async function endEpisodes(
   { engine }: Database,
   batch: readonly Tried[],
   webhooks: ReadonlyMap<string, Webhook>,
-  failures: ReadonlyMap<string, InARow>,
+  failures: ReadonlyMap<string, FailureStreak>,
 ): Promise<void> {
   const ids = new Set<string>()
   for (const { due, outcome } of batch) {

@@ -3,7 +3,7 @@ import type { WorkTogether } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { WaitingBound } from '../deliveries/waiting-bound.ts'
-import { armLanes, laneOf, shareOf } from '../queue/endpoint-queue.ts'
+import { endpointQueueId, scheduleEndpointQueues, shareOf } from '../queue/endpoint-queue.ts'
 import { type Event, type Target, targetsIn } from './targets.ts'
 
 export interface FanOutOptions {
@@ -83,7 +83,7 @@ interface Addition {
 
 const additionOf = (event: Event, target: Target, id: string): Addition => {
   const { webhookId, url, payloadStyle, ownerClient, ownerSubject, stops } = target
-  const lane = laneOf(target, event.ownerClient)
+  const lane = endpointQueueId(target, event.ownerClient)
   const call = [id, event.id, webhookId as string, url, bodyFor(event, payloadStyle), lane]
   return {
     ...{ owner: shareOf(webhookId, target), lane },
@@ -107,7 +107,7 @@ async function addDeliveries(
       cast(value ->> 9 as integer), 'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(rows)} where true
     on conflict do nothing returning lane`.execute(tx.withoutPlugins())
-  await armLanes(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
+  await scheduleEndpointQueues(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
 }
 
 /** The request body: the plain body, or the payload structure recommended by Standard Webhooks around its bytes. */

@@ -2,7 +2,7 @@ import { BLOCKED } from '../../http/ssrf-guard.ts'
 import type { Due } from '../queue/claim.ts'
 import type { EndpointResponse } from './read-response.ts'
 
-/** The outcome of one call; `error` is a short class that the endpoint's owner may see, null when delivered. */
+/** The outcome of one call; `error` is a short error category, safe to show the owner; null when delivered. */
 export interface Outcome {
   status: number | null
   delivered: boolean

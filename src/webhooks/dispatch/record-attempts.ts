@@ -5,7 +5,7 @@ import type { Due } from '../queue/claim.ts'
 import { type EndpointLimits, firstWaiting, type LaneHealth, nextHealth, rankAfter } from '../queue/endpoint-queue.ts'
 import { armOwners, type OwnerDue } from '../queue/owners.ts'
 import type { Rank } from '../queue/shares.ts'
-import { type HealthOptions, type InARow, lockRegistrations, recordHealth } from './endpoint-health.ts'
+import { type FailureStreak, type HealthOptions, lockRegistrations, recordHealth } from './endpoint-health.ts'
 import type { Tried } from './outcome.ts'
 
 export interface RecordOptions extends HealthOptions {
@@ -119,7 +119,7 @@ async function updateLanes(
   batch: readonly Tried[],
   telling: ReadonlySet<Tried>,
   nowMs: number,
-): Promise<Map<string, InARow>> {
+): Promise<Map<string, FailureStreak>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries].map(([lane, [one]]) => [lane, one?.due.owner]))
   // An idle queue may have been removed since (`expire.ts`).

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
-import { type Called, registrationsOf } from '../dispatch/called.ts'
+import { type CallableWebhook, webhooksToCall } from '../dispatch/called.ts'
 import { type Chosen, choose, dueLanes, wantedBy } from './due-lanes.ts'
 import { type EndpointLimits, firstWaiting, grant, shortLimitMs } from './endpoint-queue.ts'
 import { dueOwners, settleOwners } from './owners.ts'
@@ -34,7 +34,7 @@ export interface Due extends Held {
   /** Time limit of the call in ms if shorter than the default. */
   limitMs: number | null
   /** The webhook as it was when claimed; null if there was none, or it or its owner was deleted. */
-  webhook: Called | null
+  webhook: CallableWebhook | null
 }
 
 export interface ClaimOptions {
@@ -120,7 +120,7 @@ async function lease(
     returning id, fence, lane, event_id as "eventId", webhook_id as "webhookId", url, body, attempts, round,
       tries_before as "triesBefore", is_test as "isTest", stops, owner_client as "ownerClient", owner_subject as "ownerSubject",
       (select type from events where events.id = deliveries.event_id) as type`.execute(tx.withoutPlugins())
-  const webhooks = await registrationsOf(tx, { engine }, rows)
+  const webhooks = await webhooksToCall(tx, { engine }, rows)
   const lanes = new Map(chosen.map((lane) => [lane.lane, lane]))
   return rows.map((row) => {
     const webhook = webhooks.get(row.id) ?? null

@@ -102,8 +102,10 @@ export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits:
  * The endpoint queue of a delivery: one per webhook, or per client and origin for one-off callback URLs. What one client's
  * addresses cause there does not slow down other clients that call the same host.
  */
-export const laneOf = ({ webhookId, url }: { webhookId: string | null; url: string }, ownerClient: string): string =>
-  webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
+export const endpointQueueId = (
+  { webhookId, url }: { webhookId: string | null; url: string },
+  ownerClient: string,
+): string => webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
 /** Whose share the calls of a delivery use: the webhook owner's, or the client's for one-off callback URLs. */
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
@@ -138,7 +140,11 @@ export async function resetLanes(tx: Queryable, db: Database, webhookId: string)
  * Makes queues due from the given instants on, within the transaction that makes their deliveries due. Ignores queues
  * without a waiting delivery.
  */
-export async function armLanes(tx: Queryable, db: Database, due: ReadonlyMap<string, string>): Promise<void> {
+export async function scheduleEndpointQueues(
+  tx: Queryable,
+  db: Database,
+  due: ReadonlyMap<string, string>,
+): Promise<void> {
   if (due.size === 0) return
   // Sorted, so that concurrent transactions cannot deadlock.
   const armed = JSON.stringify([...due].sort(([one], [other]) => (one < other ? -1 : 1)))

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { Due } from './claim.ts'
-import { armLanes, firstWaiting } from './endpoint-queue.ts'
+import { firstWaiting, scheduleEndpointQueues } from './endpoint-queue.ts'
 import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
@@ -32,7 +32,7 @@ async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number)
     const { rows } = await sql<{ lane: string }>`
       update deliveries set lease_until = null, fence = fence + 1 where id in (
         select id from deliveries where ${which} ${db.engine.lockFreeRows}) returning lane`.execute(tx)
-    await armLanes(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
+    await scheduleEndpointQueues(tx, db, new Map(rows.map(({ lane }) => [lane, iso(nowMs)])))
     return rows.length
   })
 }
