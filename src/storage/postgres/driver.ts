@@ -33,14 +33,17 @@ export interface PostgresOptions {
 /** Maximum connections for admission checks and for scans: lists that occupy all scan connections delay nothing else. */
 const reservedSize = 5
 const scanSize = 4
-const scansPerAccount = 2
+const scansPerAccount = 1
+/** A scan uses one core of the database server: parallel workers would take the others from requests that an index bounds. */
+const scanOptions = '-c max_parallel_workers_per_gather=0'
 
 /** Opens pools of connections; rejects when the server cannot be reached. */
 export async function openPostgres(url: string, { poolSize, isHasty, later }: PostgresOptions): Promise<Database> {
   const names = new Map<string, string>()
   const waits = isHasty ? hasty : patient
-  const pool = (max: number) => openPool({ connectionString: url, max, ...waits }, names)
-  const [main, gate, scanned] = [pool(poolSize), pool(reservedSize), pool(scanSize)]
+  const pool = (max: number, more?: pg.PoolConfig) => openPool({ connectionString: url, max, ...waits, ...more }, names)
+  const [main, gate] = [pool(poolSize), pool(reservedSize)]
+  const scanned = pool(scanSize, { options: scanOptions })
   await main.query('select 1')
   const execute = interruptibly(scanned, main)
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, later, execute })
