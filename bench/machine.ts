@@ -33,7 +33,7 @@ export function cpuMsOf(pid: number): number {
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / ticksPerSecond
 }
 
-/** Time that a core was busy, whoever used it, in ms. */
+/** Time that a core was busy, with any process, in ms. */
 export function busyMsOf(core: number): number {
   const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'latin1'))?.[1] ?? ''
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line.split(' ').map(Number)

@@ -12,7 +12,7 @@ export function refuseUnsafeProcess({ production }: Config): void {
       NODE_TLS_REJECT_UNAUTHORIZED === '0',
       'NODE_TLS_REJECT_UNAUTHORIZED=0 lets anybody pose as a server that is called',
     ],
-    [inspectorUrl() !== undefined, 'node --inspect lets whoever reaches its port run code'],
+    [inspectorUrl() !== undefined, 'node --inspect lets anyone who reaches its port run code'],
     [options.includes('--insecure-http-parser'), 'node --insecure-http-parser takes requests that read in two ways'],
   ]
   const mistakes = rules.filter(([broken]) => broken).map(([, mistake]) => mistake)

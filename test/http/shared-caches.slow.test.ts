@@ -88,7 +88,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       }
 
       for (const path of paths) {
-        it(`200 at ${path} with the caller's own limits, whoever called before`, async () => {
+        it(`200 at ${path} with the caller's own limits, also after requests of another client`, async () => {
           const names = Object.keys(clients)
           for (const who of [...names, ...names]) await isOwn(who, path)
           await get(path, nobody)

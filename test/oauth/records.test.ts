@@ -21,7 +21,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('find', () => {
-    it('returns the latest payload of the id, only of its own kind', async () => {
+    it('returns the latest payload stored under the id and kind, and none of another kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
       assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })

@@ -275,7 +275,7 @@ forEachEngine((engine) => {
   })
 
   describe('deliveries', () => {
-    it("lists the attempts to call the caller's own webhooks, whoever caused the event, with webhooks:read", async () => {
+    it("lists attempts for the caller's webhooks, including for other clients' events, with webhooks:read", async () => {
       const at = iso(day)
       for (const [owner, causer] of [
         ['cli_a', 'cli_b'],

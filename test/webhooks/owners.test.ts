@@ -12,7 +12,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('owns its deliveries, whoever caused the event, even after the webhook is deleted (T-API-01)', async () => {
+    it('owns its deliveries, including those caused by other clients, even after the webhook is deleted (T-API-01)', async () => {
       const the = await one(outcomes.delivered)
       const causer = newOwner()
       const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })

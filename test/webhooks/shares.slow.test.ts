@@ -80,7 +80,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives failing endpoints at most half of the slots, with untried ones three quarters, whoever owns them', () => {
+  it('gives failing endpoints at most half of the slots, failing and untried ones at most three quarters, for one owner or many', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are occupied by failing endpoints at most to half, however many there are and whoever owns them', async () => {
+    it('are at most half occupied by failing endpoints, for any number of endpoints and owners', async () => {
       for (let n = 0; n < 30; n++) await waitingFor(`failing-${n}.test`, 3)
       await setRank(2, 1)
       const flying = await claimAll(32)

@@ -1,6 +1,6 @@
 import type { ReportKind } from '../report-types.ts'
 
-/** All delivery attempts to the requester's webhooks, whoever caused the event, or to callback URLs of its requests. */
+/** Every delivery attempt to the requester's webhooks, including for events of other clients, and to its one-off callback URLs. */
 export const deliveries: ReportKind = {
   name: 'deliveries',
   title: 'Webhook deliveries',
