@@ -88,15 +88,8 @@ async function start(given: Config, definition: Definition, version: string, onC
   const app = await openApp(config, served, certificates, logs)
   const stopWork = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
   const onRefused = (refusals: object) => log.warn(refusals, 'connections were refused')
-  const listeners = listenersOf({
-    config,
-    app,
-    stopping,
-    baseUrl,
-    later,
-    onRefused,
-    onPlaintext: auditPlaintextCredential(audit),
-  })
+  const onPlaintext = auditPlaintextCredential(audit)
+  const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext })
   onClose(() => {
     const unreachable = listeners.close()
     return Promise.all([unreachable, stopQueue(unreachable), stopWork?.(drainMs)])

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { collection, service, Title, Type } from '../../src/plinth.ts'
-import type { Database } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import type { Json } from '../support/openapi.ts'
 
@@ -25,17 +23,7 @@ const info = {
 onSqlite((engine) => {
   const documentsOf = (options: object) => {
     const definition = service({ ...options, resources: [notes] })
-    let db: Database
-    let app: TestApp
-    before(async () => {
-      db = await engine.database()
-      await migrate(db, { tables: definition.tables })
-      app = await testApp(db, { definition })
-    })
-    after(async () => {
-      await app.app.close()
-      await db.close()
-    })
+    const app = appOn(engine, { definition })
     return async (url: string): Promise<Json> => (await app.send({ url, scopes: null })).json()
   }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { users } from '../../src/catalog/users.ts'
 import { service } from '../../src/definition/service.ts'
@@ -7,9 +7,7 @@ import { openAccount } from '../../src/oauth/users/accounts.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Name, Price } from '../../src/resources/field-types.ts'
 import { DefinitionError } from '../../src/startup-errors.ts'
-import type { Database } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { liveRoutes } from '../support/live-routes.ts'
 
@@ -20,19 +18,7 @@ const scopes = Object.keys(definition.scopes).join(' ')
 
 forEachEngine((engine) => {
   describe('a definition with the built-in users, and its own products that fit their table', () => {
-    let db: Database
-    let app: TestApp
-    before(async () => {
-      db = await engine.database()
-      await migrate(db, { tables: definition.tables })
-      app = await testApp(db, { definition })
-    })
-    after(async () => {
-      const faults = [...app.faults]
-      await app.app.close()
-      await db.close()
-      assert.deepEqual(faults, [])
-    })
+    const app = appOn(engine, { definition })
 
     it('201, 200 and 204 for each', async () => {
       for (const [path, payload] of [
@@ -51,7 +37,7 @@ forEachEngine((engine) => {
     it('403 for an administrator without the scope admin, as in the built-in definition', async () => {
       const payload = { name: 'Root', email: 'root@example.com' }
       const { id } = (await app.send({ method: 'POST', url: '/users', payload, scopes })).json()
-      await db.write((tx) => openAccount(tx, id, 'admin', app.clock.now))
+      await app.db.write((tx) => openAccount(tx, id, 'admin', app.clock.now))
       const url = `/users/${id}`
       assert.equal((await app.send({ method: 'DELETE', url, scopes: 'users:write' })).statusCode, 403)
     })

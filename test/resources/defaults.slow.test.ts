@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type TObject, Type } from 'typebox'
 import { service as define } from '../../src/definition/service.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
@@ -9,7 +9,7 @@ import { Instant, Title } from '../../src/resources/field-types.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const fields = {
@@ -54,18 +54,7 @@ const url = '/tickets'
 
 forEachEngine((engine) => {
   describe('the default of a field', () => {
-    let db: Database
-    let service: TestApp
-    before(async () => {
-      db = await engine.database()
-      await migrate(db, { tables: definition.tables })
-      service = await testApp(db, { definition })
-    })
-    after(async () => {
-      await service.app.close()
-      await db.close()
-      assert.deepEqual(service.faults, [])
-    })
+    const service = appOn(engine, { definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const create = async (payload: object) => {
       const answer = await send({ method: 'POST', url, payload })
@@ -73,7 +62,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
     const stored = async (id: number) => {
-      const row = await db.read
+      const row = await service.db.read
         .selectFrom('resourceTickets' as 'products')
         .selectAll()
         .where('id', '=', id)
@@ -150,13 +139,17 @@ forEachEngine((engine) => {
       const hook = { event: 'ticket.created', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ title: 'J', place: { city: 'Ulm' } })
-      const { body } = await db.read.selectFrom('events').select('body').orderBy('id', 'desc').executeTakeFirstOrThrow()
+      const { body } = await service.db.read
+        .selectFrom('events')
+        .select('body')
+        .orderBy('id', 'desc')
+        .executeTakeFirstOrThrow()
       const event = typeof body === 'string' ? JSON.parse(body) : body
       assert.deepEqual(event, made)
       const [kind] = reportKinds(definition) as [ReportKind]
-      const snapshot = await openSnapshot(db.url)
+      const snapshot = await openSnapshot(service.db.url)
       const query = readOf(
-        db,
+        service.db,
         kind,
         { filter: { topic: 'ärger', isUrgent: false } },
         { clientId: '', subject: '', isAdmin: false },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { service } from '../../src/definition/service.ts'
 import { Line } from '../../src/http/text-rules.ts'
@@ -8,10 +8,8 @@ import { formats } from '../../src/reports/formats/formats.ts'
 import { type ReportKind, type ReportQuery, readOf } from '../../src/reports/report-types.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Day, Email, Instant, Price, Text, Title } from '../../src/resources/field-types.ts'
-import type { Database } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
 import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { unzip } from '../support/zip.ts'
 
@@ -63,18 +61,7 @@ const whole = {
 
 forEachEngine((engine) => {
   describe('an author-defined resource', () => {
-    let db: Database
-    let service: TestApp
-    before(async () => {
-      db = await engine.database()
-      await migrate(db, { tables: definition.tables })
-      service = await testApp(db, { definition })
-    })
-    after(async () => {
-      await service.app.close()
-      await db.close()
-      assert.deepEqual(service.faults, [])
-    })
+    const service = appOn(engine, { definition })
     let made = 0
     const url = '/line-items'
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
@@ -264,8 +251,8 @@ forEachEngine((engine) => {
       assert.equal(refused.statusCode, 403)
       const viewer = { clientId: '', subject: '', isAdmin: false }
       const pages = async (asked: ReportQuery) => {
-        const snapshot = await openSnapshot(db.url)
-        return Array.fromAsync(snapshot.pages(readOf(db, kind, asked, viewer))).finally(snapshot.close)
+        const snapshot = await openSnapshot(service.db.url)
+        return Array.fromAsync(snapshot.pages(readOf(service.db, kind, asked, viewer))).finally(snapshot.close)
       }
       const [cells] = (await pages({})).flat()
       const of = (name: string) => cells?.[kind.columns.findIndex((column) => column.name === name)]

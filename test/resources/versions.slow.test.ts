@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { products } from '../../src/catalog/products.ts'
 import { service } from '../../src/definition/service.ts'
 import { type ReportKind, readOf } from '../../src/reports/report-types.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Title } from '../../src/resources/field-types.ts'
-import type { Database } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
 import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { appOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const notes = collection({
@@ -36,18 +34,7 @@ const scopes = 'notes:read notes:write products:write reports:read reports:write
 
 forEachEngine((engine) => {
   describe('a definition with several versions', () => {
-    let db: Database
-    let app: TestApp
-    before(async () => {
-      db = await engine.database()
-      await migrate(db, { tables: definition.tables })
-      app = await testApp(db, { definition })
-    })
-    after(async () => {
-      await app.app.close()
-      await db.close()
-      assert.deepEqual(app.faults, [])
-    })
+    const app = appOn(engine, { definition })
     const send: TestApp['send'] = (request) => app.send({ scopes, ...request })
 
     it('201 under the prefix of a version that has the resource, 404 under the others', async () => {
@@ -83,8 +70,8 @@ forEachEngine((engine) => {
       const ask = { method: 'POST', url: '/api/reports', payload: { reportType: 'totals', format: 'csv' } } as const
       assert.equal((await send({ ...ask, scopes: 'reports:write' })).statusCode, 403)
       assert.equal((await send(ask)).statusCode, 202)
-      const snapshot = await openSnapshot(db.url)
-      const read = readOf(db, totals, {}, { clientId: '', subject: '', isAdmin: false })
+      const snapshot = await openSnapshot(app.db.url)
+      const read = readOf(app.db, totals, {}, { clientId: '', subject: '', isAdmin: false })
       assert.deepEqual(await Array.fromAsync(snapshot.pages(read)), [[[1]]])
       await snapshot.close()
     })

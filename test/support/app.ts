@@ -19,6 +19,7 @@ import { folderResults } from '../../src/reports/files/folder.ts'
 import type { ResultStore } from '../../src/reports/files/store.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
+import { migrate } from '../../src/storage/migrate.ts'
 import { versionLives } from '../../src/version-lifecycle.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import type { EngineUnderTest } from './engines.ts'
@@ -136,14 +137,13 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
   const service = {} as TestApp & { db: Database }
   before(async () => {
     service.db = await engine.database()
+    if (settings.definition) await migrate(service.db, { tables: settings.definition.tables })
     Object.assign(service, await testApp(service.db, settings))
   })
   after(async () => {
-    // Errors during teardown of the database do not count.
-    const faults = [...service.faults]
     await service.app.close()
     await service.db.close()
-    assert.deepEqual(faults, [])
+    assert.deepEqual(service.faults, [])
   })
   return service
 }
