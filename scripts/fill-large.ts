@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { operator } from '../src/audit/chain.ts'
 import { builtIn } from '../src/catalog/service.ts'
+import { readConfig } from '../src/config/config.ts'
 import { masterKey } from '../src/config/master-key.ts'
 import { createClient } from '../src/oauth/clients/clients.ts'
 import type { Database } from '../src/storage/database.ts'
@@ -96,8 +97,8 @@ function whole(name: string, value: string): number {
 
 async function run(options: Options): Promise<void> {
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
-  const given = { masterKey: process.env.PLINTH_MASTER_KEY ?? null, production: false }
-  const seals = sealer(masterKey(given, options.dataDir), randomBytes)
+  const config = readConfig({ PLINTH_MASTER_KEY: process.env.PLINTH_MASTER_KEY })
+  const seals = sealer(masterKey(config, options.dataDir), randomBytes)
   const db = await openDatabase(options.database)
   try {
     await migrate(db, { tables: builtIn.tables })

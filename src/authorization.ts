@@ -44,17 +44,19 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const keys = await keyRing({ db, sealer, now })
   const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const tokens = { ...own, endings, sharedSecret: sharedSecret(config) }
-  const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds, trustedProxies } = config
+  const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds } = config.oauth
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   const docsClientId = await keepDocsClient({ db, sealer, scopes, baseUrl, isWanted: !config.production })
   const persons = peopleOf(options)
-  const about = { accessTokenSeconds, report, audit, address: clientAddress(trustedProxies) }
+  const about = { accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
   const untend = tendKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), report)
   return {
     people: persons,
-    provider: config.roles.includes('auth') ? currentServer(keys, { ...tokens, ...persons, ...about, sealer }) : null,
+    provider: config.service.roles.includes('auth')
+      ? currentServer(keys, { ...tokens, ...persons, ...about, sealer })
+      : null,
     verify: tokenVerifier({ ...tokens, trusted }),
     endings,
     readApiKey: apiKeys.read,
@@ -67,7 +69,8 @@ export async function openAuthorization(options: AuthorizationOptions) {
 }
 
 function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
-  const { productName, accentColor, smtpUrl, smtpFrom, production, passwordCost } = config
+  const { users, production, passwordCost } = config
+  const { productName, accentColor, smtpUrl, smtpFrom } = users
   return people({
     ...{ db, sealer, issuer, now, random: randomBytes },
     branding: { productName, accentColor },
@@ -78,18 +81,18 @@ function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit 
   })
 }
 
-const sharedSecret = ({ jwtSharedSecret }: Config) =>
+const sharedSecret = ({ oauth: { jwtSharedSecret } }: Config) =>
   jwtSharedSecret === null ? null : createSecretKey(Buffer.from(jwtSharedSecret))
 
 /** Scopes that tokens of a trusted issuer have only if a setting names them. */
 const reserved = ['admin', 'audit:read']
 
 function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOptions): TrustedIssuer | null {
-  const { trustedIssuer: issuer, trustedIssuerCidrs: allowCidrs, trustedScopes, production } = config
+  const { trustedIssuer: issuer, trustedIssuerCidrs: allowCidrs, trustedScopes } = config.oauth
   const scopes = trustedScopes ?? apiScopes(known).filter((scope) => !reserved.includes(scope))
   const unknown = unknownScopes(known, scopes)
   if (unknown.length > 0) throw new ConfigError(`PLINTH_TRUSTED_SCOPES names no scope of this service: ${unknown}`)
   if (issuer === null) return null
-  const policy = { allowHttp: !production, allowCidrs }
+  const policy = { allowHttp: !config.production, allowCidrs }
   return { issuer, scopes: new Set(scopes), keys: trustedIssuerKeys({ issuer, policy, now, onError: report }) }
 }

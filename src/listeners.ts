@@ -29,8 +29,8 @@ const cutMs = 22_000
 
 /** The HTTPS listener, or the plain one behind a proxy, plus the redirecting one if configured. */
 export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
-  const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config
-  const redirects = httpPort !== 0 && config.tls === 'on'
+  const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
+  const redirects = httpPort !== 0 && config.http.tls === 'on'
   const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
   const servers = redirects ? [app.server, redirect] : [app.server]
   const drains = servers.map((server) => drainable(server, { later }))

@@ -21,7 +21,7 @@ const definitionHelp =
 /** The definition and its file; prints which file it found if none was named. */
 async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
   const { findDefinition, loadDefinition } = await import('./cli/load-definition.ts')
-  const { file, isFound } = findDefinition(named ?? config.definitionFile, process.cwd())
+  const { file, isFound } = findDefinition(named ?? config.service.definitionFile, process.cwd())
   if (isFound) process.stderr.write(`plinth: using the definition ${file}\n`)
   return { file, definition: await loadDefinition(file) }
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import { type Config, resultsUrlOf } from './config/config.ts'
+import type { Config } from './config/config.ts'
 import { limitRules } from './config/rate-limits.ts'
-import { reportBounds } from './config/reports.ts'
+import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
@@ -43,14 +43,14 @@ export async function openParts(config: Config, definition: Definition, opening:
   }
   const clock = opened(await nodeClock({ db, log, wall, monotonic, onMoved: () => endings.count++ }))
   const { now } = clock
-  const policy = { allowHttp: config.webhookAllowHttp, allowCidrs: config.webhookAllowCidrs }
-  const resultsUrl = resultsUrlOf(config)
+  const policy = { allowHttp: config.webhooks.allowHttp, allowCidrs: config.webhooks.allowCidrs }
+  const resultsUrl = resultsUrlOf(config.storage)
   const results = await openResults(resultsUrl)
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
-  const sending = webhookSending(config, log, now)
-  const rules = limitRules(config)
+  const sending = webhookSending(config.webhooks, log, now)
+  const rules = limitRules(config.rateLimits)
   return {
     limits: rules && { rules, monotonic, counters: opened(await openLimits(config, now, opening)) },
     counter: opened(requestCounter({ db, now, onError })),
@@ -61,11 +61,10 @@ export async function openParts(config: Config, definition: Definition, opening:
     queue: await openQueue({ db, now, random: Math.random, onError }),
     kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
-    pdfFont: config.pdfFont,
     sender: opened(sender({ policy, timeoutMs: sending.callMs, now })),
     ...sending,
     webhookKeys: keys,
-    ...reportBounds(config),
+    ...config.reports,
     onError,
     ...{ version, now, monotonic, clock, endings },
     random: pooledRandom(randomBytes),
@@ -74,5 +73,5 @@ export async function openParts(config: Config, definition: Definition, opening:
 }
 
 /** Opens the rate-limit counters; an unavailable store is logged as a warning, not an error. */
-const openLimits = ({ redisUrl }: Config, now: () => number, { db, log, later }: Opening) =>
+const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })

@@ -1,4 +1,5 @@
-import { type Config, databaseUrlOf } from './config/config.ts'
+import type { Config } from './config/config.ts'
+import { databaseUrlOf } from './config/storage.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
 import { dataFolder, openStoresIn } from './stores.ts'
@@ -15,7 +16,7 @@ export async function openServedStores(
   { now, onError }: { now: () => number; onError: (error: unknown) => void },
 ) {
   const dataDir = dataFolder(config)
-  const unlock = lockSqlite(databaseUrlOf(config), now)
+  const unlock = lockSqlite(databaseUrlOf(config.storage), now)
   try {
     const stores = await openStoresIn(config, dataDir, tables, onError)
     if (unlock !== null) {

@@ -54,9 +54,10 @@ export async function startService(config: Config, definition: Definition, versi
 
 /** Opens the parts in order; they close in reverse order. */
 async function start(given: Config, definition: Definition, version: string, onClose: OnClose) {
-  const config = given.port === 0 ? { ...given, port: await freePort(given.host) } : given
-  const lives = versionLives(definition, config.versions)
-  const logs = openLogs(config.logLevel, { out: process.stdout, env: process.env, now: wall })
+  const { http } = given
+  const config = http.port === 0 ? { ...given, http: { ...http, port: await freePort(http.host) } } : given
+  const lives = versionLives(definition, config.versions.plans)
+  const logs = openLogs(config.service.logLevel, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
   const indexFailed = (error: unknown) => log.error({ err: error }, 'the index of text could not be made')
@@ -86,7 +87,7 @@ async function start(given: Config, definition: Definition, version: string, onC
   const stopping = new AbortController()
   const served = { ...stores, ...parts, ...authorization, baseUrl, audit, stopping: stopping.signal }
   const app = await openApp(config, served, certificates, logs)
-  const stopWork = config.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
+  const stopWork = config.service.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
   const onRefused = (refusals: object) => log.warn(refusals, 'connections were refused')
   const onPlaintext = auditPlaintextCredential(audit)
   const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext })
@@ -110,17 +111,14 @@ async function openApp(
 ): Promise<FastifyInstance> {
   const { limits, ...others } = parts
   return buildApp({
+    ...config.http,
     ...others,
     ...(limits && { limits }),
     overload: { random: Math.random },
     later,
-    patience: { keepAliveTimeout: config.keepAliveSeconds * 1_000 },
+    patience: { keepAliveTimeout: config.http.keepAliveSeconds * 1_000 },
     tls: certificates,
-    api: config.roles.includes('api'),
-    trustedProxies: config.trustedProxies,
-    corsOrigins: config.corsOrigins,
-    publicRead: config.publicRead,
-    requireIfMatch: config.requireIfMatch,
+    api: config.service.roles.includes('api'),
     count: parts.counter.count,
     countDeprecated: parts.versionCounter.count,
     log: {

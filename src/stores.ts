@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type Config, databaseUrlOf, resultsUrlOf } from './config/config.ts'
+import type { Config } from './config/config.ts'
 import { masterKey } from './config/master-key.ts'
+import { databaseUrlOf, resultsUrlOf } from './config/storage.ts'
 import { keepPrivate } from './private-files.ts'
 import { resultsFolder } from './reports/files/open.ts'
 import type { Database } from './storage/database.ts'
@@ -37,7 +38,7 @@ export async function openStoresIn(
   onError: (error: unknown) => void = () => {},
 ): Promise<Stores> {
   const seals = sealer(masterKey(config, dataDir), randomBytes)
-  const db = await openDatabase(databaseUrlOf(config), { onError })
+  const db = await openDatabase(databaseUrlOf(config.storage), { onError })
   const migrations = await migrate(db, { tables }).catch(async (error) => {
     await db.close()
     throw error
@@ -47,14 +48,14 @@ export async function openStoresIn(
 
 /** Creates the data folder, and makes it, the database and the results, wherever they are, inaccessible to other users. */
 export function dataFolder(config: Config): string {
-  const dataDir = resolve(config.dataDir)
+  const dataDir = resolve(config.storage.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-  const database = sqlitePath(databaseUrlOf(config))
+  const database = sqlitePath(databaseUrlOf(config.storage))
   const files =
     database === null
       ? []
       : ['', '-wal', '-shm', '-journal', '-search', '-search-wal', '-search-shm'].map((ending) => database + ending)
-  const results = resultsFolder(resultsUrlOf(config))
+  const results = resultsFolder(resultsUrlOf(config.storage))
   keepPrivate(config.production, dataDir, ...files, ...(results === null ? [] : [results]))
   return dataDir
 }

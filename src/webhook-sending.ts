@@ -4,17 +4,17 @@ import { failureLog } from './webhooks/dispatch/failure-log.ts'
 import { laneLimits } from './webhooks/queue/endpoint-queue.ts'
 
 /** Webhook dispatch as configured, and its logging. */
-export function webhookSending(config: Config, log: Logger, now: () => number) {
-  const { webhookTimeoutSeconds, webhookInFlight, webhookRate, webhookMaxWaiting: maxWaiting } = config
+export function webhookSending(settings: Config['webhooks'], log: Logger, now: () => number) {
+  const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
   return {
-    callMs: webhookTimeoutSeconds * 1_000,
+    callMs: timeoutSeconds * 1_000,
     lanes: {
       ...laneLimits,
-      inFlight: webhookInFlight,
-      perSecond: webhookRate === 0 ? Number.POSITIVE_INFINITY : webhookRate,
-      probeSeconds: Math.min(laneLimits.probeSeconds, webhookTimeoutSeconds),
+      inFlight,
+      perSecond: rate === 0 ? Number.POSITIVE_INFINITY : rate,
+      probeSeconds: Math.min(laneLimits.probeSeconds, timeoutSeconds),
     },
-    schedule: config.webhookSchedule,
+    schedule,
     maxWaiting,
     onCalled: failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') }),
     onDropped: (owner: string, dropped: number) =>

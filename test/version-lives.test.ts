@@ -5,7 +5,7 @@ import { readConfig } from '../src/config/config.ts'
 import { versionLives } from '../src/version-lifecycle.ts'
 
 const livesOf = (text?: string) =>
-  versionLives(builtIn, readConfig(text === undefined ? {} : { PLINTH_VERSIONS: text }).versions)
+  versionLives(builtIn, readConfig(text === undefined ? {} : { PLINTH_VERSIONS: text }).versions.plans)
 const deprecated = { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt: '2027-12-01' }
 const told = (text?: string) => livesOf(text).map(({ version, status, successor }) => [version, status, successor])
 

@@ -28,7 +28,7 @@ export async function openSession(config: Config, options: SessionOptions, signa
     throw new Error('Give --client-id and --client-secret, or set PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET')
   }
   const { origin, protocol, hostname, port } = new URL(options.baseUrl ?? baseUrlOf(config))
-  const authority = config.tlsCertFile ?? join(resolve(config.dataDir), 'certificates', 'authority.crt')
+  const authority = config.http.tlsCertFile ?? join(resolve(config.storage.dataDir), 'certificates', 'authority.crt')
   const ca = existsSync(authority) ? { ca: [...getCACertificates(), readFileSync(authority, 'utf8')] } : {}
   const host = hostname.replace(/^\[|\]$/g, '')
   const { send, close } = client(

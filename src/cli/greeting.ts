@@ -42,7 +42,7 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
 }
 
 /** Rows about the transport, if it differs from the default HTTPS listener. */
-function transport({ tls, plain, host, port, trustedProxies }: Config): Row[] {
+function transport({ http: { tls, host, port, trustedProxies }, plain }: Config): Row[] {
   if (plain) return [['Transport', 'plain HTTP, for this machine alone']]
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
@@ -50,7 +50,8 @@ function transport({ tls, plain, host, port, trustedProxies }: Config): Row[] {
 /** Logs one machine-readable line when a production service starts. */
 export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
   const { db, log, baseUrl, migrations } = service
-  const { host, port, roles } = config
+  const { host, port } = config.http
+  const { roles } = config.service
   const next = (await hasClient(service)) ? {} : { next: `register a client: ${createCommand}` }
   const at = { address: baseUrl, listening: `${host}:${port}`, engine: db.engine.name }
   const definition = loaded.file ? resolve(loaded.file) : 'built in'
@@ -83,7 +84,7 @@ const hasClient = async ({ db }: Service) =>
 /** In development the first run creates a client, so that requests can be sent at once. */
 async function firstClient(
   service: Service,
-  { bootstrapClientId }: Config,
+  { oauth: { bootstrapClientId } }: Config,
   scopes: Scopes,
 ): Promise<FirstClient | null> {
   if (bootstrapClientId !== null || (await hasClient(service))) return null
@@ -101,7 +102,7 @@ const shownClient = (client: FirstClient | null): Row[] =>
     : []
 
 /** Likewise an administrator, so that someone can log in. */
-async function firstAdmin({ db, sealer }: Service, { bootstrapClientId }: Config): Promise<Row[]> {
+async function firstAdmin({ db, sealer }: Service, { oauth: { bootstrapClientId } }: Config): Promise<Row[]> {
   if (bootstrapClientId !== null) return []
   const record = auditRecorder(sealer, Date.now)
   const admin = await createFirstAdmin(db, passwords(randomBytes), Date.now, randomBytes, record)

@@ -1,4 +1,5 @@
-import { type Config, databaseUrlOf } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import { databaseUrlOf } from '../config/storage.ts'
 import type { Definition } from '../definition/service.ts'
 import { migrate } from '../storage/migrate.ts'
 import { openDatabase } from '../storage/open.ts'
@@ -8,7 +9,7 @@ import { openDatabase } from '../storage/open.ts'
  * says what to do, if a table differs from its definition.
  */
 export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
-  const db = await openDatabase(databaseUrlOf(config))
+  const db = await openDatabase(databaseUrlOf(config.storage))
   try {
     const done = await migrate(db, { tables, plan })
     process.stdout.write(said(done, plan))

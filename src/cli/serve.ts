@@ -1,7 +1,6 @@
 import closeWithGrace from 'close-with-grace'
-import type { Config } from '../config/config.ts'
+import { type Config, guessableSecrets } from '../config/config.ts'
 import { refuseUnsafeProcess } from '../config/production-checks.ts'
-import { guessableSecrets } from '../config/secrets.ts'
 import { startService } from '../start.ts'
 import { greeting, logStart } from './greeting.ts'
 import type { LoadedDefinition } from './load-definition.ts'

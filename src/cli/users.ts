@@ -68,7 +68,7 @@ const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefi
 async function invite(stores: Stores, config: Config, email: string, options: Named): Promise<void> {
   const { db, sealer } = stores
   const user = await userOf(db, email, options)
-  const { productName, smtpUrl, smtpFrom } = config
+  const { productName, smtpUrl, smtpFrom } = config.users
   const hasher = passwords(randomBytes)
   const { inviteIn } = invitations({
     ...{ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes },

@@ -19,7 +19,7 @@ export function versionsCommand(configuration: () => Config, definition: () => P
     .description(about)
     .option('--json', 'as JSON')
     .action(async ({ json = false }: { json?: boolean }) => {
-      const lives = versionLives(await definition(), configuration().versions)
+      const lives = versionLives(await definition(), configuration().versions.plans)
       await withStores(configuration)(async ({ db }) => {
         const views = versionViews(lives, await readVersionCalls(db))
         if (json) return printJson(views)

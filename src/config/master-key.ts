@@ -7,13 +7,12 @@ import type { Config } from './config.ts'
 
 const keyBytes = 32
 
-type Given = Pick<Config, 'masterKey' | 'production'>
-
 /**
  * The key that encrypts secrets at rest: the given one, or the one in `folder`, created on the first run with mode 0600.
  * Throws `ConfigError` in production if others can read it and that cannot be changed.
  */
-export function masterKey({ masterKey: given, production }: Given, folder: string): Buffer {
+export function masterKey({ storage, production }: Config, folder: string): Buffer {
+  const { masterKey: given } = storage
   if (given !== null) return Buffer.from(given, given.length === keyBytes * 2 ? 'hex' : 'base64')
   const path = join(folder, 'master.key')
   if (!existsSync(path))

@@ -7,14 +7,14 @@ export function refuseUnsafeProcess({ production }: Config): void {
   const { NODE_OPTIONS = '', NODE_TLS_REJECT_UNAUTHORIZED } = process.env
   // Node.js accepts _ for - in option names.
   const options = [...process.execArgv, ...NODE_OPTIONS.split(/\s+/)].map((option) => option.replaceAll('_', '-'))
-  const rules: [broken: boolean, mistake: string][] = [
+  const rules: [unsafe: boolean, reason: string][] = [
     [
       NODE_TLS_REJECT_UNAUTHORIZED === '0',
-      'NODE_TLS_REJECT_UNAUTHORIZED=0 lets anybody pose as a server that is called',
+      'NODE_TLS_REJECT_UNAUTHORIZED=0 accepts any certificate of the servers this service calls',
     ],
-    [inspectorUrl() !== undefined, 'node --inspect lets anyone who reaches its port run code'],
-    [options.includes('--insecure-http-parser'), 'node --insecure-http-parser takes requests that read in two ways'],
+    [inspectorUrl() !== undefined, 'node --inspect lets anyone who can reach its port run code'],
+    [options.includes('--insecure-http-parser'), 'node --insecure-http-parser allows request smuggling'],
   ]
-  const mistakes = rules.filter(([broken]) => broken).map(([, mistake]) => mistake)
-  if (production && mistakes.length > 0) throw new ConfigError(`${mistakes.join('\n')}\nNot in production`)
+  const reasons = rules.filter(([unsafe]) => unsafe).map(([, reason]) => reason)
+  if (production && reasons.length > 0) throw new ConfigError(`${reasons.join('\n')}\nRefused in production`)
 }

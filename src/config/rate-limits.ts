@@ -1,5 +1,5 @@
 import { url } from './address.ts'
-import { Expected, named, optional, type Setting, setting } from './setting.ts'
+import { Expected, named, optional, type Profile, setting, type Values } from './setting.ts'
 
 const rateForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4})$/
 const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
@@ -7,7 +7,7 @@ const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
 const redisForm = /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?.*)?$/
 const maxWindowSeconds = 86_400
 
-/** `6000/60`: calls per window in seconds; `off` is null. */
+/** `6000/60`: requests per window in seconds; `off` is null. */
 const rate = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -22,7 +22,7 @@ const rate = (fallback: string, about: string) =>
     about,
   )
 
-/** `200/1:400`: calls per period in seconds, after a burst; `off` is null. */
+/** `200/1:400`: requests per period in seconds, after a burst; `off` is null. */
 const pace = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -37,7 +37,7 @@ const pace = (fallback: string, about: string) =>
     about,
   )
 
-/** Calls per calendar month; `off` is null. */
+/** Requests per calendar month; `off` is null. */
 const quota = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -50,26 +50,26 @@ const quota = (fallback: string, about: string) =>
   )
 
 /** Rate limits; in development ten times as high, so that a client's tests do not hit them. */
-export const limitSettings = (production: boolean) => {
+export const rateLimitSettings = ({ production }: Profile) => {
   const of = (calls: number) => `${production ? calls : 10 * calls}/60`
   return {
-    rateLimit: named('PLINTH_RATE_LIMIT', rate(of(6000), 'Calls/seconds of each API key or client and subject; off')),
-    rateLimitAnonymous: named(
+    general: named('PLINTH_RATE_LIMIT', rate(of(6000), 'Requests/seconds of an API key, or a client and subject; off')),
+    anonymous: named(
       'PLINTH_RATE_LIMIT_ANONYMOUS',
-      rate(of(60), 'Calls/seconds of each network without a good token or key; off'),
+      rate(of(60), 'Requests/seconds of a network without a valid token or key; off'),
     ),
-    rateLimitReports: named('PLINTH_RATE_LIMIT_REPORTS', rate(of(30), 'Calls/seconds that ask for reports; off')),
-    rateLimitWebhooks: named('PLINTH_RATE_LIMIT_WEBHOOKS', rate(of(30), 'Calls/seconds that register webhooks; off')),
-    rateLimitToken: named(
+    reports: named('PLINTH_RATE_LIMIT_REPORTS', rate(of(30), 'Requests/seconds that create reports; off')),
+    webhooks: named('PLINTH_RATE_LIMIT_WEBHOOKS', rate(of(30), 'Requests/seconds that register webhooks; off')),
+    token: named(
       'PLINTH_RATE_LIMIT_TOKEN',
-      rate(of(20), 'Calls/seconds of each network for tokens, their introspection and revocation, and logins; off'),
+      rate(of(20), 'Requests/seconds of a network for tokens, introspection, revocation and logins; off'),
     ),
     throttle: named(
       'PLINTH_THROTTLE',
-      pace(production ? '200/1:400' : '2000/1:4000', 'Calls/seconds:burst beyond which calls are delayed; off'),
+      pace(production ? '200/1:400' : '2000/1:4000', 'Requests/seconds:burst beyond which requests are delayed; off'),
     ),
-    quotaRequests: named('PLINTH_QUOTA_REQUESTS', quota('10000000', 'Requests of an account in a calendar month; off')),
-    quotaReports: named('PLINTH_QUOTA_REPORTS', quota('100000', 'Reports of an account in a calendar month; off')),
+    quotaRequests: named('PLINTH_QUOTA_REQUESTS', quota('10000000', 'Requests of an account per calendar month; off')),
+    quotaReports: named('PLINTH_QUOTA_REPORTS', quota('100000', 'Reports of an account per calendar month; off')),
     redisUrl: named(
       'REDIS_URL',
       optional(url('Redis or Valkey that counts for all nodes', redisForm, 'redis://host:port/0 or rediss://…')),
@@ -78,17 +78,8 @@ export const limitSettings = (production: boolean) => {
 }
 
 /** The limits as the policy takes them; null if all are off. */
-export function limitRules(config: { [Key in keyof ReturnType<typeof limitSettings>]: Value<Key> }) {
-  const { rateLimit, rateLimitAnonymous, rateLimitReports, rateLimitWebhooks, rateLimitToken } = config
-  const { throttle, quotaRequests, quotaReports } = config
-  const limits = [rateLimit, rateLimitAnonymous, rateLimitReports, rateLimitWebhooks, rateLimitToken]
-  if ([...limits, throttle, quotaRequests, quotaReports].every((one) => one === null)) return null
-  return {
-    ...{ general: rateLimit, anonymous: rateLimitAnonymous, reports: rateLimitReports },
-    ...{ webhooks: rateLimitWebhooks, token: rateLimitToken, throttle },
-    quotas: { requests: quotaRequests, reports: quotaReports },
-  }
+export function limitRules({ redisUrl, ...limits }: Values<ReturnType<typeof rateLimitSettings>>) {
+  if (Object.values(limits).every((limit) => limit === null)) return null
+  const { quotaRequests: requests, quotaReports: reports, ...rules } = limits
+  return { ...rules, quotas: { requests, reports } }
 }
-
-type Value<Key extends keyof ReturnType<typeof limitSettings>> =
-  ReturnType<typeof limitSettings>[Key] extends Setting<infer T> ? T : never

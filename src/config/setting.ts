@@ -18,7 +18,19 @@ export const setting = <T>(parse: (text: string) => T, fallback: string, about: 
 })
 
 /** A setting under the name of its environment variable. */
-export const named = <T>(name: string, setting: Setting<T>) => ({ name, ...setting })
+export const named = <T>(name: string, setting: Setting<T>): Named<T> => ({ name, ...setting })
+
+export type Named<T> = Setting<T> & { name: string }
+
+/** The values of a group of settings. */
+export type Values<Group> = { readonly [Key in keyof Group]: Group[Key] extends Setting<infer T> ? T : never }
+
+/** What defaults depend on. */
+export interface Profile {
+  production: boolean
+  /** Whether the service speaks plain HTTP to clients on this machine, without a proxy. */
+  plain: boolean
+}
 
 /** The same setting without a default: null when it is unset. */
 export const optional = <T>({ parse, about }: Setting<T>): Setting<T | null> => ({ parse, fallback: null, about })
@@ -37,12 +49,12 @@ export const choice = <const W extends string>(words: readonly W[], fallback: W,
 export const flag = (fallback: boolean, about: string) =>
   setting((text) => choice(['true', 'false'], 'true', '').parse(text) === 'true', String(fallback), about)
 
-export const integer = (least: number, most: number, fallback: number, about: string) =>
+export const integer = (min: number, max: number, fallback: number, about: string) =>
   setting(
     (text) => {
       const value = Number(text)
-      if (!/^\d+$/.test(text) || value < least || value > most) {
-        throw new Expected(`a whole number from ${least} to ${most}`)
+      if (!/^\d+$/.test(text) || value < min || value > max) {
+        throw new Expected(`a whole number from ${min} to ${max}`)
       }
       return value
     },

@@ -80,8 +80,5 @@ function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }:
 
 /** Lifecycle settings of the API versions. */
 export const versionSettings = {
-  versions: named(
-    'PLINTH_VERSIONS',
-    versionPlans('Life of each version of the interface, as JSON; all are active without it'),
-  ),
+  plans: named('PLINTH_VERSIONS', versionPlans('Lifecycle of each API version, as JSON; all are active by default')),
 }

@@ -7,15 +7,15 @@ import { localCertificates, providedCertificates } from './certificates.ts'
 
 /** The listener's key and certificate: the operator's, or those of the local CA; null for plain HTTP. */
 export async function serverCertificates(config: Config, dataDir: string, now: () => number) {
-  if (config.tls === 'off') return null
-  const { tlsCertFile, tlsKeyFile, baseUrl, production } = config
+  if (config.http.tls === 'off') return null
+  const { tlsCertFile, tlsKeyFile, baseUrl } = config.http
   if (tlsCertFile && tlsKeyFile) {
-    if (production) refuseWorldReadable(tlsKeyFile)
+    if (config.production) refuseWorldReadable(tlsKeyFile)
     return { ...providedCertificates(tlsCertFile, tlsKeyFile), authorityFile: null }
   }
   const hostnames = baseUrl === null ? [] : [new URL(baseUrl).hostname]
   const folder = join(dataDir, 'certificates')
-  keepPrivate(production, folder, join(folder, 'authority.key'), join(folder, 'server.pem'))
+  keepPrivate(config.production, folder, join(folder, 'authority.key'), join(folder, 'server.pem'))
   return localCertificates(folder, hostnames, now)
 }
 

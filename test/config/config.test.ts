@@ -1,15 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import {
-  baseUrlOf,
-  type Config,
-  databaseUrlOf,
-  describeSettings,
-  readConfig,
-  resultsUrlOf,
-} from '../../src/config/config.ts'
-import { guessableSecrets } from '../../src/config/secrets.ts'
+import { baseUrlOf, describeSettings, guessableSecrets, readConfig } from '../../src/config/config.ts'
+import { databaseUrlOf, resultsUrlOf } from '../../src/config/storage.ts'
 import { ConfigError } from '../../src/startup-errors.ts'
 
 type Environment = Record<string, string>
@@ -24,8 +17,13 @@ const message = (env: Environment): string => {
   return ''
 }
 
+/** The value of `group.name`. */
+const settingOf = (env: Partial<Environment>, key: string): unknown =>
+  key.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], readConfig(env))
+
 interface Row {
-  key: keyof Config
+  /** Group and name in code. */
+  key: string
   development: unknown
   /** Only if it differs. */
   production?: unknown
@@ -90,37 +88,37 @@ const hex = 'ab'.repeat(32)
 const base64 = Buffer.alloc(32, 7).toString('base64')
 
 const rows: Record<string, Row> = {
-  PLINTH_DEFINITION: { key: 'definitionFile', development: null, ...anyText('./service.ts') },
-  PLINTH_DATA_DIR: { key: 'dataDir', development: './data', ...anyText('/var/lib/plinth') },
-  PLINTH_HOST: { key: 'host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
-  PLINTH_PORT: { key: 'port', development: 8_443, ...integer(0, 65_535) },
-  PLINTH_HTTP_PORT: { key: 'httpPort', development: 8_080, ...integer(0, 65_535) },
-  PLINTH_KEEP_ALIVE: { key: 'keepAliveSeconds', development: 75, ...integer(1, 3_600) },
-  PLINTH_DRAIN: { key: 'drainSeconds', development: 1, production: 5, ...integer(0, 15) },
-  PLINTH_MAX_CONNECTIONS: { key: 'maxConnections', development: 2_000, ...integer(1, 1_000_000) },
+  PLINTH_DEFINITION: { key: 'service.definitionFile', development: null, ...anyText('./service.ts') },
+  PLINTH_DATA_DIR: { key: 'storage.dataDir', development: './data', ...anyText('/var/lib/plinth') },
+  PLINTH_HOST: { key: 'http.host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
+  PLINTH_PORT: { key: 'http.port', development: 8_443, ...integer(0, 65_535) },
+  PLINTH_HTTP_PORT: { key: 'http.httpPort', development: 8_080, ...integer(0, 65_535) },
+  PLINTH_KEEP_ALIVE: { key: 'http.keepAliveSeconds', development: 75, ...integer(1, 3_600) },
+  PLINTH_DRAIN: { key: 'http.drainSeconds', development: 1, production: 5, ...integer(0, 15) },
+  PLINTH_MAX_CONNECTIONS: { key: 'http.maxConnections', development: 2_000, ...integer(1, 1_000_000) },
   PLINTH_MAX_CONNECTIONS_PER_ADDRESS: {
-    ...{ key: 'maxConnectionsPerAddress', development: 2_000, production: 200, ...integer(1, 1_000_000) },
+    ...{ key: 'http.maxConnectionsPerAddress', development: 2_000, production: 200, ...integer(1, 1_000_000) },
   },
-  PLINTH_BASE_URL: { key: 'baseUrl', development: null, ...origin },
-  PLINTH_AUTH_URL: { key: 'authUrl', development: null, ...origin },
+  PLINTH_BASE_URL: { key: 'http.baseUrl', development: null, ...origin },
+  PLINTH_AUTH_URL: { key: 'http.authUrl', development: null, ...origin },
   PLINTH_TLS: {
-    key: 'tls',
+    key: 'http.tls',
     development: 'on',
     valid: [['off', 'off']],
     invalid: [['no', /one of on, off$/]],
   },
   PLINTH_TRUSTED_PROXIES: {
-    ...{ key: 'trustedProxies', development: [], ...cidrs },
+    ...{ key: 'http.trustedProxies', development: [], ...cidrs },
     invalid: [...cidrs.invalid, ['10.0.0.1, 0.0.0.0/0', /not of all \(0\.0\.0\.0\/0\)$/]],
   },
   PLINTH_JWT_SHARED_SECRET: {
-    key: 'jwtSharedSecret',
+    key: 'oauth.jwtSharedSecret',
     development: null,
     valid: [['s'.repeat(32), 's'.repeat(32)]],
     invalid: [['s'.repeat(31), /32 to 1024 bytes$/]],
   },
   PLINTH_TRUSTED_ISSUER: {
-    key: 'trustedIssuer',
+    key: 'oauth.trustedIssuer',
     development: null,
     valid: ['https://id.example', 'https://id.example/', 'https://id.example/realms/one'].map((text) => [text, text]),
     invalid: [
@@ -133,13 +131,13 @@ const rows: Record<string, Row> = {
     ].map((text) => [text, /an https:\/\/ address without query and fragment/]),
   },
   PLINTH_TRUSTED_ISSUER_CIDRS: {
-    key: 'trustedIssuerCidrs',
+    key: 'oauth.trustedIssuerCidrs',
     development: ['127.0.0.0/8', '::1/128'],
     production: [],
     ...cidrs,
   },
   PLINTH_TRUSTED_SCOPES: {
-    key: 'trustedScopes',
+    key: 'oauth.trustedScopes',
     development: null,
     valid: [['users:read,admin', ['users:read', 'admin']]],
     invalid: [
@@ -148,7 +146,7 @@ const rows: Record<string, Row> = {
     ],
   },
   DATABASE_URL: {
-    key: 'databaseUrl',
+    key: 'storage.databaseUrl',
     development: null,
     valid: ['postgres://db.example/plinth', 'postgresql://db.example/plinth', 'file:/x/y.db'].map((text) => [
       text,
@@ -159,13 +157,13 @@ const rows: Record<string, Row> = {
     ),
   },
   PLINTH_RESULTS_URL: {
-    key: 'resultsUrl',
+    key: 'storage.resultsUrl',
     development: null,
     valid: ['file:/x/results', 's3://bucket', 's3://my.bucket-1/a/b'].map((text) => [text, text]),
     invalid: ['ftp://x', 's3://', 's3://A_b/x', 's3://bucket/a?b'].map((text) => [text, /s3:\/\/bucket\/prefix$/]),
   },
   PLINTH_ROLES: {
-    key: 'roles',
+    key: 'service.roles',
     development: ['api', 'auth', 'worker'],
     valid: [['worker, api', ['worker', 'api']]],
     invalid: [
@@ -173,10 +171,10 @@ const rows: Record<string, Row> = {
       [',', /a comma-separated list of api, auth, worker$/],
     ],
   },
-  PLINTH_PUBLIC_READ: { key: 'publicRead', development: true, ...flag },
-  PLINTH_REQUIRE_IF_MATCH: { key: 'requireIfMatch', development: false, ...flag },
+  PLINTH_PUBLIC_READ: { key: 'http.publicRead', development: true, ...flag },
+  PLINTH_REQUIRE_IF_MATCH: { key: 'http.requireIfMatch', development: false, ...flag },
   PLINTH_CORS_ORIGINS: {
-    key: 'corsOrigins',
+    key: 'http.corsOrigins',
     development: [],
     valid: [
       [
@@ -192,56 +190,56 @@ const rows: Record<string, Row> = {
       ...['http://app.example.com', 'http://localhost.example.com', 'https://', 'https://a.b?x', 'https://a.b#x'],
     ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
   },
-  PLINTH_ACCESS_TOKEN_TTL: { key: 'accessTokenSeconds', development: 900, ...integer(60, 86_400) },
+  PLINTH_ACCESS_TOKEN_TTL: { key: 'oauth.accessTokenSeconds', development: 900, ...integer(60, 86_400) },
   // test/version-lives.test.ts covers every rejected plan.
   PLINTH_VERSIONS: {
-    key: 'versions',
+    key: 'versions.plans',
     development: {},
     valid: [['{"v2":{"status":"active"}}', { v2: { status: 'active' } }]],
     invalid: [['v1', /expected JSON such as/]],
   },
-  PLINTH_RESULT_TTL: { key: 'resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
-  PLINTH_PDF_FONT: { key: 'pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
-  PLINTH_MAX_WAITERS: { key: 'maxWaiters', development: 20, ...integer(1, 1_000) },
-  PLINTH_MAX_DOWNLOADS: { key: 'maxDownloads', development: 10, ...integer(1, 256) },
-  PLINTH_TASK_TTL: { key: 'taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
+  PLINTH_RESULT_TTL: { key: 'reports.resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
+  PLINTH_PDF_FONT: { key: 'reports.pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
+  PLINTH_MAX_WAITERS: { key: 'reports.maxWaiters', development: 20, ...integer(1, 1_000) },
+  PLINTH_MAX_DOWNLOADS: { key: 'reports.maxDownloads', development: 10, ...integer(1, 256) },
+  PLINTH_TASK_TTL: { key: 'reports.taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
   PLINTH_WEBHOOK_SCHEDULE: {
-    key: 'webhookSchedule',
+    key: 'webhooks.schedule',
     development: schedule,
     valid: [['0, 0.5,60', [0, 0.5, 60]]],
     invalid: ['soon', '-1', '604801', ',', Array(31).fill('1').join(',')].map((text) => [text, /1 to 30 delays/]),
   },
-  PLINTH_WEBHOOK_TIMEOUT: { key: 'webhookTimeoutSeconds', development: 15, ...integer(1, 120) },
-  PLINTH_WEBHOOK_IN_FLIGHT: { key: 'webhookInFlight', development: 4, ...integer(1, 1_000) },
-  PLINTH_WEBHOOK_RATE: { key: 'webhookRate', development: 10, ...integer(0, 1_000) },
-  PLINTH_WEBHOOK_MAX_WAITING: { key: 'webhookMaxWaiting', development: 100_000, ...integer(100, 10_000_000) },
+  PLINTH_WEBHOOK_TIMEOUT: { key: 'webhooks.timeoutSeconds', development: 15, ...integer(1, 120) },
+  PLINTH_WEBHOOK_IN_FLIGHT: { key: 'webhooks.inFlight', development: 4, ...integer(1, 1_000) },
+  PLINTH_WEBHOOK_RATE: { key: 'webhooks.rate', development: 10, ...integer(0, 1_000) },
+  PLINTH_WEBHOOK_MAX_WAITING: { key: 'webhooks.maxWaiting', development: 100_000, ...integer(100, 10_000_000) },
   PLINTH_WEBHOOK_ALLOW_CIDRS: {
-    key: 'webhookAllowCidrs',
+    key: 'webhooks.allowCidrs',
     development: ['127.0.0.0/8', '::1/128'],
     production: [],
     ...cidrs,
   },
-  PLINTH_WEBHOOK_ALLOW_HTTP: { key: 'webhookAllowHttp', development: true, production: false, ...flag },
+  PLINTH_WEBHOOK_ALLOW_HTTP: { key: 'webhooks.allowHttp', development: true, production: false, ...flag },
   PLINTH_MASTER_KEY: {
-    key: 'masterKey',
+    key: 'storage.masterKey',
     development: null,
     valid: [hex, base64, base64.replace('=', '')].map((text) => [text, text]),
     invalid: ['short', hex.slice(2), `${hex}00`].map((text) => [text, /32 bytes as 64 hex digits or base64$/]),
   },
   PLINTH_LOG_LEVEL: {
-    key: 'logLevel',
+    key: 'service.logLevel',
     development: 'info',
     valid: [['silent', 'silent']],
     invalid: [['verbose', /one of fatal, error, warn, info, debug, trace, silent$/]],
   },
   PLINTH_PRODUCT_NAME: {
-    key: 'productName',
+    key: 'users.productName',
     development: 'Plinth',
     valid: [['Ada & Söhne', 'Ada & Söhne']],
     invalid: ['a\tb', 'x'.repeat(61)].map((text) => [text, /1 to 60 characters$/]),
   },
   PLINTH_ACCENT_COLOR: {
-    key: 'accentColor',
+    key: 'users.accentColor',
     development: '#2552c8',
     valid: [['#C00123', '#C00123']],
     invalid: ['red', '#fff', '#2552c8;}', '2552c8'].map((text) => [text, /a colour such as #2552c8$/]),
@@ -249,23 +247,23 @@ const rows: Record<string, Row> = {
 }
 
 /** Settings that are only valid together. */
-const pairs: [Environment, Partial<Config>][] = [
+const pairs: [Environment, Record<string, string>][] = [
   [
     { PLINTH_TLS_CERT_FILE: 'own.crt', PLINTH_TLS_KEY_FILE: 'own.key' },
-    { tlsCertFile: 'own.crt', tlsKeyFile: 'own.key' },
+    { 'http.tlsCertFile': 'own.crt', 'http.tlsKeyFile': 'own.key' },
   ],
   [
     { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret' },
-    { bootstrapClientId: 'boot', bootstrapClientSecret: 'boot secret' },
+    { 'oauth.bootstrapClientId': 'boot', 'oauth.bootstrapClientSecret': 'boot secret' },
   ],
   [
     { PLINTH_SMTP_URL: 'smtp://user:pass@mail.example.com:587', PLINTH_SMTP_FROM: 'plinth@example.com' },
-    { smtpUrl: 'smtp://user:pass@mail.example.com:587', smtpFrom: 'plinth@example.com' },
+    { 'users.smtpUrl': 'smtp://user:pass@mail.example.com:587', 'users.smtpFrom': 'plinth@example.com' },
   ],
 ]
 
 const off = /calls\/seconds, such as 6000\/60, with at most 86400 seconds, or off$/
-const rate = (key: keyof Config, calls: number): (typeof rows)[string] => ({
+const rate = (key: string, calls: number): (typeof rows)[string] => ({
   ...{ key, development: { calls: 10 * calls, seconds: 60 }, production: { calls, seconds: 60 } },
   valid: [
     ['off', null],
@@ -280,7 +278,7 @@ const rate = (key: keyof Config, calls: number): (typeof rows)[string] => ({
     ['on', off],
   ],
 })
-const quota = (key: keyof Config, most: number): (typeof rows)[string] => ({
+const quota = (key: string, most: number): (typeof rows)[string] => ({
   ...{ key, development: most },
   valid: [
     ['off', null],
@@ -292,13 +290,13 @@ const quota = (key: keyof Config, most: number): (typeof rows)[string] => ({
   ],
 })
 Object.assign(rows, {
-  PLINTH_RATE_LIMIT: rate('rateLimit', 6_000),
-  PLINTH_RATE_LIMIT_ANONYMOUS: rate('rateLimitAnonymous', 60),
-  PLINTH_RATE_LIMIT_REPORTS: rate('rateLimitReports', 30),
-  PLINTH_RATE_LIMIT_WEBHOOKS: rate('rateLimitWebhooks', 30),
-  PLINTH_RATE_LIMIT_TOKEN: rate('rateLimitToken', 20),
+  PLINTH_RATE_LIMIT: rate('rateLimits.general', 6_000),
+  PLINTH_RATE_LIMIT_ANONYMOUS: rate('rateLimits.anonymous', 60),
+  PLINTH_RATE_LIMIT_REPORTS: rate('rateLimits.reports', 30),
+  PLINTH_RATE_LIMIT_WEBHOOKS: rate('rateLimits.webhooks', 30),
+  PLINTH_RATE_LIMIT_TOKEN: rate('rateLimits.token', 20),
   PLINTH_THROTTLE: {
-    ...{ key: 'throttle', development: { calls: 2_000, seconds: 1, burst: 4_000 } },
+    ...{ key: 'rateLimits.throttle', development: { calls: 2_000, seconds: 1, burst: 4_000 } },
     production: { calls: 200, seconds: 1, burst: 400 },
     valid: [
       ['off', null],
@@ -309,10 +307,10 @@ Object.assign(rows, {
       ['20/1:0', /calls\/seconds:burst/],
     ],
   },
-  PLINTH_QUOTA_REQUESTS: quota('quotaRequests', 10_000_000),
-  PLINTH_QUOTA_REPORTS: quota('quotaReports', 100_000),
+  PLINTH_QUOTA_REQUESTS: quota('rateLimits.quotaRequests', 10_000_000),
+  PLINTH_QUOTA_REPORTS: quota('rateLimits.quotaReports', 100_000),
   REDIS_URL: {
-    ...{ key: 'redisUrl', development: null },
+    ...{ key: 'rateLimits.redisUrl', development: null },
     valid: [
       ['redis://localhost:6379/1', 'redis://localhost:6379/1'],
       ['rediss://:secret@cache.example', 'rediss://:secret@cache.example'],
@@ -329,13 +327,13 @@ Object.assign(rows, {
 describe('readConfig', () => {
   for (const [name, { key, development, production = development, valid, invalid }] of Object.entries(rows)) {
     it(`${name}: default, valid and invalid values`, () => {
-      assert.deepEqual(readConfig({})[key], development)
-      assert.deepEqual(readConfig({ PLINTH_PROFILE: 'production' })[key], production)
-      assert.deepEqual(readConfig({ [name]: '  ' })[key], development, 'blank is unset')
+      assert.deepEqual(settingOf({}, key), development)
+      assert.deepEqual(settingOf({ PLINTH_PROFILE: 'production' }, key), production)
+      assert.deepEqual(settingOf({ [name]: '  ' }, key), development, 'blank is unset')
       for (const [text, value] of valid) {
         // An issuer at another origin than the service would be a contradiction.
         const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
-        assert.deepEqual(readConfig({ ...base, [name]: text })[key], value)
+        assert.deepEqual(settingOf({ ...base, [name]: text }, key), value)
       }
       for (const [text, expected] of invalid) {
         const said = message({ [name]: text })
@@ -358,10 +356,9 @@ describe('readConfig', () => {
   for (const [env, values] of pairs) {
     const [one, other] = Object.keys(env) as [string, string]
     it(`${one} and ${other}: both or neither`, () => {
-      const read = readConfig(env)
       for (const [key, value] of Object.entries(values)) {
-        assert.equal(read[key as keyof Config], value)
-        assert.equal(readConfig({})[key as keyof Config], null)
+        assert.equal(settingOf(env, key), value)
+        assert.equal(settingOf({}, key), null)
       }
       for (const name of [one, other])
         assert.match(message({ [name]: env[name] as string }), /belong together: expected both or neither$/)
@@ -442,7 +439,7 @@ describe('readConfig', () => {
     it('in development on a loopback address serves http://localhost:8080', () => {
       for (const host of ['127.0.0.1', '::1', 'localhost']) {
         const config = readConfig({ ...off, PLINTH_HOST: host })
-        assert.deepEqual([config.plain, config.port, baseUrlOf(config)], [true, 8_080, 'http://localhost:8080'])
+        assert.deepEqual([config.plain, config.http.port, baseUrlOf(config)], [true, 8_080, 'http://localhost:8080'])
       }
       const moved = readConfig({ ...off, PLINTH_PORT: '3000' })
       assert.equal(baseUrlOf(moved), 'http://localhost:3000')
@@ -453,7 +450,7 @@ describe('readConfig', () => {
     it('behind a trusted proxy keeps an https:// address, whatever the profile', () => {
       for (const PLINTH_PROFILE of ['development', 'production']) {
         const config = readConfig({ ...proxied, PLINTH_PROFILE })
-        assert.deepEqual([config.plain, config.port, baseUrlOf(config)], [false, 8_443, 'https://localhost:8443'])
+        assert.deepEqual([config.plain, config.http.port, baseUrlOf(config)], [false, 8_443, 'https://localhost:8443'])
       }
     })
 
@@ -481,7 +478,7 @@ describe('readConfig', () => {
     const said = message({ PLINTH_PORT: 'x', PLINTH_TLS: 'x', PLINTH_LOG_LEVEL: 'x', PLINTH_TLS_KEY_FILE: 'x' })
     assert.deepEqual(
       said.split('\n').map((line) => line.split('=')[0]),
-      ['PLINTH_PORT', 'PLINTH_TLS', 'PLINTH_LOG_LEVEL'],
+      ['PLINTH_LOG_LEVEL', 'PLINTH_PORT', 'PLINTH_TLS'],
     )
   })
 
@@ -489,21 +486,23 @@ describe('readConfig', () => {
     const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
     assert.deepEqual(read.unknown, ['PLINTH_PROT'])
     assert.ok(Object.isFrozen(read))
-    assert.throws(() => Object.assign(read, { port: 1 }), TypeError)
+    assert.throws(() => Object.assign(read, { plain: true }), TypeError)
+    assert.throws(() => Object.assign(read.http, { port: 1 }), TypeError)
+    assert.throws(() => read.webhooks.schedule.push(1), TypeError)
   })
 })
 
 describe('values derived from the settings', () => {
   it('the database: a file in the data folder, or the given address', () => {
-    assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/plinth.db')
-    assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' })), 'postgres://db/x')
+    assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/plinth.db')
+    assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' }).storage), 'postgres://db/x')
   })
 
   it('the folder of results: in the data folder, or the given one', () => {
-    assert.equal(resultsUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' })), 'file:/x/results')
-    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' })), 'file:/y/z')
-    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' })), 'file:///y/z')
-    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' })), 'file:y')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/results')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' }).storage), 'file:/y/z')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' }).storage), 'file:///y/z')
+    assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' }).storage), 'file:y')
   })
 
   it('the table of settings: effective values, secrets hidden', () => {

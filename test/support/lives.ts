@@ -12,4 +12,4 @@ export const ending = JSON.stringify({
 
 /** The version lifecycles that PLINTH_VERSIONS gives a definition. */
 export const livesOf = (plans: string, definition: Definition = builtIn) =>
-  versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions)
+  versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions.plans)

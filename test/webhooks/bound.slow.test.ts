@@ -14,8 +14,8 @@ const hourMs = 3_600_000
 
 describe('PLINTH_WEBHOOK_MAX_WAITING', () => {
   it('defaults to 100,000 deliveries, minimum 100', () => {
-    assert.equal(readConfig({}).webhookMaxWaiting, 100_000)
-    assert.equal(readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '500' }).webhookMaxWaiting, 500)
+    assert.equal(readConfig({}).webhooks.maxWaiting, 100_000)
+    assert.equal(readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '500' }).webhooks.maxWaiting, 500)
     assert.throws(() => readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '99' }), /PLINTH_WEBHOOK_MAX_WAITING=99/)
   })
 })

@@ -1,0 +1,44 @@
+import { clientIdPattern, clientIdRule } from '../oauth/clients/validate.ts'
+import { cidrs, issuer } from './address.ts'
+import { integer, named, optional, type Profile, scopeList, text } from './setting.ts'
+
+const loopback = '127.0.0.0/8,::1/128'
+
+/** Tokens of the service, of a trusted issuer and of a shared secret; the client that exists after the start. */
+export const oauthSettings = ({ production }: Profile) => ({
+  accessTokenSeconds: named(
+    'PLINTH_ACCESS_TOKEN_TTL',
+    integer(60, 86_400, 900, 'Lifetime of an access token, seconds'),
+  ),
+  bootstrapClientId: named(
+    'PLINTH_BOOTSTRAP_CLIENT_ID',
+    optional(text('', 'Client with every scope, created at start', clientIdPattern, clientIdRule)),
+  ),
+  bootstrapClientSecret: named(
+    'PLINTH_BOOTSTRAP_CLIENT_SECRET',
+    optional(text('', 'Its secret', /^[\x20-\x7e]{1,256}$/, '1 to 256 printable ASCII characters')),
+  ),
+  trustedIssuer: named(
+    'PLINTH_TRUSTED_ISSUER',
+    optional(issuer(!production, 'OpenID Connect issuer whose access tokens are accepted too')),
+  ),
+  trustedIssuerCidrs: named(
+    'PLINTH_TRUSTED_ISSUER_CIDRS',
+    cidrs(production ? '' : loopback, 'Private networks that the trusted issuer may be in'),
+  ),
+  trustedScopes: named(
+    'PLINTH_TRUSTED_SCOPES',
+    optional(scopeList('Scopes its tokens can have; all but admin and audit:read by default')),
+  ),
+  jwtSharedSecret: named(
+    'PLINTH_JWT_SHARED_SECRET',
+    optional(
+      text(
+        '',
+        'Secret of HS256 access tokens issued elsewhere; accepted only with it',
+        /^.{32,1024}$/,
+        '32 to 1024 bytes',
+      ),
+    ),
+  ),
+})

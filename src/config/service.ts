@@ -1,0 +1,13 @@
+import { choice, named, optional, text, words } from './setting.ts'
+
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+
+/** What the process serves and logs. */
+export const serviceSettings = {
+  definitionFile: named(
+    'PLINTH_DEFINITION',
+    optional(text('', 'Definition of the service; users, products and books by default')),
+  ),
+  roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
+  logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Lowest severity that is logged')),
+}

@@ -1,0 +1,43 @@
+import { join, resolve } from 'node:path'
+import { url } from './address.ts'
+import { named, optional, text, type Values } from './setting.ts'
+
+const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
+const keyForm = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
+
+/** Where data is stored, and the key that encrypts secrets in it. */
+export const storageSettings = {
+  dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
+  databaseUrl: named(
+    'DATABASE_URL',
+    optional(
+      url(
+        'Database; a SQLite file in the data folder by default',
+        /^(postgres(ql)?:\/\/|file:).+/,
+        'postgres://… or file:…',
+      ),
+    ),
+  ),
+  resultsUrl: named(
+    'PLINTH_RESULTS_URL',
+    optional(
+      text('', 'Storage of report files; the data folder by default', resultsForm, 'file:/path or s3://bucket/prefix'),
+    ),
+  ),
+  masterKey: named(
+    'PLINTH_MASTER_KEY',
+    optional(
+      text('', '32 bytes as hex or base64; created on the first run', keyForm, '32 bytes as 64 hex digits or base64'),
+    ),
+  ),
+}
+
+type Storage = Values<typeof storageSettings>
+
+/** The SQLite file or PostgreSQL server to use. */
+export const databaseUrlOf = ({ databaseUrl, dataDir }: Storage): string =>
+  databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
+
+/** Storage of report files, as `file:` or `s3:` URL. */
+export const resultsUrlOf = ({ resultsUrl, dataDir }: Storage): string =>
+  resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
