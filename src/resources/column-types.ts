@@ -18,7 +18,7 @@ interface Shape {
   maximum?: number
 }
 
-const kindOfType: Readonly<Record<string, ColumnKind>> = {
+const kindByJsonType: Readonly<Record<string, ColumnKind>> = {
   string: 'text',
   integer: 'integer',
   number: 'number',
@@ -28,18 +28,18 @@ const kindOfType: Readonly<Record<string, ColumnKind>> = {
 }
 const exactFormats = ['date', 'time', 'uri', 'url', 'uuid', 'ipv4', 'ipv6']
 
-/** The column type for the values of a schema; undefined where they have no single type. */
+/** The column type for a field's schema; undefined if its values have no single type. */
 export function columnTypeOf(schema: TSchema): ColumnKind | undefined {
   const { type, format = '', enum: allowed, const: only, anyOf } = schema as Shape
   const choices = allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
-  if (choices !== undefined) return kindOfChoices(choices)
+  if (choices !== undefined) return kindOfEnum(choices)
   if (type === 'string' && format === 'date-time') return 'instant'
   if (type === 'string' && exactFormats.includes(format)) return 'exact'
-  return typeof type === 'string' && Object.hasOwn(kindOfType, type) ? kindOfType[type] : undefined
+  return typeof type === 'string' && Object.hasOwn(kindByJsonType, type) ? kindByJsonType[type] : undefined
 }
 
-/** The column type of an enumeration; text is compared exactly. */
-function kindOfChoices(choices: readonly unknown[]): ColumnKind | undefined {
+/** The column type of an enum or const; its text is compared exactly. */
+function kindOfEnum(choices: readonly unknown[]): ColumnKind | undefined {
   const is = (type: string) => choices.length > 0 && choices.every((choice) => typeof choice === type)
   if (is('string')) return 'exact'
   if (is('boolean')) return 'boolean'
@@ -47,16 +47,16 @@ function kindOfChoices(choices: readonly unknown[]): ColumnKind | undefined {
   return choices.every(Number.isSafeInteger) ? 'integer' : 'number'
 }
 
-/** Rejects NUL, which PostgreSQL text cannot store, and lone surrogates, which UTF-8 cannot encode. */
+/** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
 const storable = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
 
-/** Adds the rules that storage imposes on a body: text and numbers that both engines can store. */
+/** Restricts the text and numbers of a body schema to values that both engines can store. */
 export function withStorageRules(body: TObject): TObject {
-  const properties = Object.entries(body.properties).map(([name, schema]) => [name, withRule(schema as TSchema)])
+  const properties = Object.entries(body.properties).map(([name, schema]) => [name, withStorageRule(schema as TSchema)])
   return amended(body, { properties: Object.fromEntries(properties) })
 }
 
-function withRule(schema: TSchema): TSchema {
+function withStorageRule(schema: TSchema): TSchema {
   const {
     type,
     format,
@@ -65,20 +65,20 @@ function withRule(schema: TSchema): TSchema {
     maximum = Number.MAX_SAFE_INTEGER,
   } = schema as Shape
   const kind = columnTypeOf(schema)
-  if (kind === 'instant') return Type.Refine(schema, isInstant, () => 'must be a date and time of the calendar')
+  if (kind === 'instant') return Type.Refine(schema, isInstant, () => 'must be an existing date and time')
   if (kind === 'integer' && type === 'integer') return amended(schema, { minimum, maximum })
   if (kind !== 'text' || format === 'email' || pattern === noControls || pattern === lines) return schema
-  return Type.Refine(schema, isStorable, () => 'must not hold NUL or halves of surrogate pairs')
+  return Type.Refine(schema, isStorable, () => 'must not contain NUL characters or lone surrogates')
 }
 
 const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
 const isStorable = (value: unknown) => storable.test(String(value))
 
-/** The SQL name of a field. */
+/** The column name of a field, in snake case. */
 export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The parts of a declaration that determine the columns of its table. */
-export interface Kept {
+/** The parts of a resource declaration that determine its table. */
+export interface TableDeclaration {
   path: string
   table: string
   body: TObject
@@ -92,9 +92,21 @@ export interface Kept {
   unique: readonly string[]
 }
 
-/** The table of a declaration. */
-export function tableOf({ path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique }: Kept) {
-  const listed = new Set([...filters, ...ranges, ...sorts])
+/** The table that a resource declaration needs. */
+export function tableOf({
+  path,
+  table,
+  body,
+  kinds,
+  filters,
+  ranges,
+  search,
+  sorts,
+  folded,
+  blank,
+  unique,
+}: TableDeclaration) {
+  const indexed = new Set([...filters, ...ranges, ...sorts])
   const defaults = defaultsOf(body)
   const columns = Object.entries(kinds).map(
     ([field, kind]): ResourceColumn => ({
@@ -103,16 +115,16 @@ export function tableOf({ path, table, body, kinds, filters, ranges, search, sor
       required: body.required?.includes(field) ?? false,
       folded: folded.includes(field),
       unique: unique.includes(field),
-      indexed: listed.has(field),
+      indexed: indexed.has(field),
       ...(blank.includes(field) && { blank: true }),
-      ...(Object.hasOwn(defaults, field) && { default: keptAs(kind, defaults[field]) }),
+      ...(Object.hasOwn(defaults, field) && { default: storedDefault(kind, defaults[field]) }),
     }),
   )
   return { path, name: table, columns, search }
 }
 
-/** A value as stored in its column. */
-function keptAs(kind: ColumnKind, value: unknown): string | number {
+/** A default as its column stores it. */
+function storedDefault(kind: ColumnKind, value: unknown): string | number {
   if (kind === 'instant') return new Date(String(value)).toISOString()
   return encoded(kind, value) as string | number
 }

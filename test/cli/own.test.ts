@@ -229,7 +229,7 @@ describe('plinth migrate <definition>', () => {
       assert.deepEqual([code, stdout], [2, ''])
       assert.match(
         stderr,
-        /^plinth: \/notes: the field count is declared as text, and resource_notes has it as integer\./,
+        /^plinth: \/notes: the field count is declared as text, but stored as integer in resource_notes\./,
       )
       assert.match(stderr, /^ {4}alter table "resource_notes" rename column "count" to "count_old";$/m)
     }

@@ -20,20 +20,20 @@ const table = (...columns: ResourceColumn[]): ResourceTable => ({
 })
 
 forEachEngine((engine) => {
-  describe('the tables of declared resources (T-OPS-03)', () => {
+  describe('tables of declared resources (T-OPS-03)', () => {
     let db: Database
     beforeEach(async () => {
       db = await engine.database()
     })
     afterEach(() => db.close())
 
-    const bring = (...columns: ResourceColumn[]) => migrate(db, { tables: [table(...columns)] })
+    const migrateTo = (...columns: ResourceColumn[]) => migrate(db, { tables: [table(...columns)] })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
-    let looks = 0
-    // Uses the connection that changes the table, and a new statement: other connections notice changes only when they run.
+    let reads = 0
+    // Reads on the connection that changes the table, with a new statement each time: others may still have an old schema.
     const rows = async () => {
-      const look = sql.raw<Record<string, unknown>>(`select * from resource_notes order by id -- ${++looks}`)
-      return (await db.write((tx) => look.execute(tx))).rows
+      const query = sql.raw<Record<string, unknown>>(`select * from resource_notes order by id -- ${++reads}`)
+      return (await db.write((tx) => query.execute(tx))).rows
     }
     const columns = async () =>
       (await db.engine.columnsOf('resource_notes').execute(db.read)).rows.map(({ name, type }) => `${name} ${type}`)
@@ -42,18 +42,18 @@ forEachEngine((engine) => {
         .filter((index) => index.column !== 'id')
         .map((index) => `${index.column}${index.unique ? ' unique' : ''}`)
         .sort()
-    const fields = (...given: ResourceColumn[]) => ({
+    const fields = (...declared: ResourceColumn[]) => ({
       table: 'resource_notes',
-      fields: given.map(({ name }) => name),
-      folded: given.filter(({ folded }) => folded).map(({ name }) => name),
+      fields: declared.map(({ name }) => name),
+      folded: declared.filter(({ folded }) => folded).map(({ name }) => name),
     })
-    const add = (values: Record<string, unknown>, ...given: ResourceColumn[]) =>
-      db.write((tx) => rowsOf(db, fields(...given)).insert(tx, values, '2026-03-01T12:00:00.000Z'))
+    const add = (values: Record<string, unknown>, ...declared: ResourceColumn[]) =>
+      db.write((tx) => rowsOf(db, fields(...declared)).insert(tx, values, '2026-03-01T12:00:00.000Z'))
 
-    /** The error message of a rejected change, which must have changed nothing. */
-    const refusal = async (...given: ResourceColumn[]): Promise<string> => {
+    /** The error message of a rejected declaration; asserts that the table did not change. */
+    const mismatchOf = async (...declared: ResourceColumn[]): Promise<string> => {
       const before = [await columns(), await indexes(), await rows()]
-      const error = await bring(...given).then(
+      const error = await migrateTo(...declared).then(
         () => assert.fail('it was accepted'),
         (caught) => caught,
       )
@@ -62,8 +62,8 @@ forEachEngine((engine) => {
       assert.deepEqual([await columns(), await indexes(), await rows()], before)
       return error.message
     }
-    /** Runs the statements that the error message recommends, as its reader would. */
-    const obey = async (message: string, value = "'x'") => {
+    /** Runs the statements that the error message recommends, as an operator would. */
+    const follow = async (message: string, value = "'x'") => {
       const statements = [...message.matchAll(/^ {4}(.*);$/gm)].map(([, text]) =>
         String(text).replace('<value>', value),
       )
@@ -71,26 +71,26 @@ forEachEngine((engine) => {
       for (const statement of statements) await run(statement)
     }
 
-    it('creates a new table with an index behind each filter and sort; a second start does nothing', async () => {
-      const statements = await bring(title, rating, column('code', { kind: 'exact', unique: true }))
+    it('creates a new table with an index for each filter and sort; a second start changes nothing', async () => {
+      const statements = await migrateTo(title, rating, column('code', { kind: 'exact', unique: true }))
       assert.match(String(statements[0]), /^create table "resource_notes" /)
       assert.deepEqual(await indexes(), ['code unique', 'created_at', 'rating', 'title_key', 'updated_at'])
       assert.deepEqual((await columns()).slice(5), ['title text', 'title_key text', 'rating bigint', 'code text'])
-      assert.deepEqual(await bring(title, rating, column('code', { kind: 'exact', unique: true })), [])
+      assert.deepEqual(await migrateTo(title, rating, column('code', { kind: 'exact', unique: true })), [])
     })
 
-    it('nodes that start together create it once', async () => {
-      const all = await Promise.all([bring(title), bring(title), bring(title)])
+    it('creates the table once when several nodes start at the same time', async () => {
+      const all = await Promise.all([migrateTo(title), migrateTo(title), migrateTo(title)])
       assert.equal(all.filter((done) => done.length > 0).length, 1)
     })
 
-    it('a plan returns what would be done and does nothing', async () => {
+    it('a plan returns the statements without running them', async () => {
       const plan = await migrate(db, { tables: [table(title)], plan: true })
       assert.deepEqual(await columns(), [])
-      assert.deepEqual(await bring(title), plan)
+      assert.deepEqual(await migrateTo(title), plan)
     })
 
-    it('accepts the tables of the first release, and existing users do not change', async () => {
+    it('accepts the tables of the first release without changing existing users', async () => {
       const at = '2026-03-01T12:00:00.000Z'
       const user = { name: 'A', nameKey: 'a', email: 'a@b', emailKey: 'a@b', revision: 1, createdAt: at, updatedAt: at }
       await db.write((tx) => tx.insertInto('users').values(user).execute())
@@ -102,12 +102,12 @@ forEachEngine((engine) => {
       assert.deepEqual(recorded, [{ name: 'books' }, { name: 'products' }, { name: 'users' }])
     })
 
-    it('adds an optional field, an index and the case-folded text of existing rows; the rows remain', async () => {
-      await bring(column('title', { required: true }), rating)
+    it('adds an optional field, an index and the case-folded text of existing rows without losing rows', async () => {
+      await migrateTo(column('title', { required: true }), rating)
       for (let n = 0; n < 3; n++) await add({ title: `Ä ${n}`, rating: n }, column('title'), rating)
       const text = column('text', { folded: true })
-      const done = await bring(title, rating, text)
-      assert.ok(done.includes('-- fill resource_notes.title_key with the folded title'), done.join('\n'))
+      const done = await migrateTo(title, rating, text)
+      assert.ok(done.includes('-- fill resource_notes.title_key with the case-folded title'), done.join('\n'))
       assert.deepEqual(
         (await rows()).map((row) => [row.titleKey ?? row.title_key, row.rating, row.text]),
         [
@@ -119,102 +119,105 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('fills an empty text into the sort-key column of rows without a value, and again at the next start', async () => {
+    it('fills the companion column of rows without a value with an empty string, again at each start', async () => {
       const genre = column('genre', { folded: true, indexed: true })
-      await bring(title, genre)
+      await migrateTo(title, genre)
       await add({ title: 'T' }, title, genre)
-      const filled = '-- fill resource_notes.genre_key with an empty text in 1 rows'
+      const filled = '-- fill resource_notes.genre_key with an empty string in 1 row'
       const sorted = { ...genre, blank: true }
-      assert.deepEqual(await bring(title, sorted), [filled])
-      assert.deepEqual(await bring(title, sorted), [])
+      assert.deepEqual(await migrateTo(title, sorted), [filled])
+      assert.deepEqual(await migrateTo(title, sorted), [])
       await add({ title: 'of an earlier release' }, title, genre)
-      assert.deepEqual(await bring(title, sorted), [filled])
+      assert.deepEqual(await migrateTo(title, sorted), [filled])
       assert.deepEqual(
         (await rows()).map((row) => row.genreKey ?? row.genre_key),
         ['', ''],
       )
     })
 
-    it('rejects another type with the statements to run; they preserve the old values and allow the new column', async () => {
-      await bring(title, rating)
+    it('rejects a changed type with statements that preserve the old values and make room for the new column', async () => {
+      await migrateTo(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)
       const changed = column('rating', { folded: true, indexed: true })
-      const message = await refusal(title, changed)
-      assert.match(message, /^\/notes: the field rating is declared as text, and resource_notes has it as integer\. /)
-      await obey(message)
-      await bring(title, changed)
+      const message = await mismatchOf(title, changed)
+      assert.match(
+        message,
+        /^\/notes: the field rating is declared as text, but stored as integer in resource_notes\. /,
+      )
+      await follow(message)
+      await migrateTo(title, changed)
       const [row] = await rows()
       assert.deepEqual([row?.rating, row?.rating_old ?? row?.ratingOld], [null, 5])
-      // And back again, with the case-folded companion in place.
+      // Changes the type back; the table now has the case-folded companion column.
       await run('alter table resource_notes drop column rating_old')
-      const back = await refusal(title, rating)
-      await obey(back)
-      await bring(title, rating)
+      const back = await mismatchOf(title, rating)
+      await follow(back)
+      await migrateTo(title, rating)
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('distinguishes kinds that share a column type', async () => {
-      await bring(column('tags', { kind: 'json' }))
-      assert.match(await refusal(column('tags')), /tags is declared as text, and resource_notes has it as json/)
-      await bring(column('tags', { kind: 'json' }))
+    it('rejects a changed kind even if both kinds have the same SQL type', async () => {
+      await migrateTo(column('tags', { kind: 'json' }))
+      assert.match(await mismatchOf(column('tags')), /tags is declared as text, but stored as json in resource_notes/)
+      await migrateTo(column('tags', { kind: 'json' }))
     })
 
-    it('rejects a field that is no longer declared, and preserves its data', async () => {
-      await bring(title, rating)
+    it('rejects the removal of a field, with statements that preserve its data', async () => {
+      await migrateTo(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)
-      const message = await refusal(title)
-      assert.match(message, /^\/notes: the field rating is not declared any more, and resource_notes has its values\. /)
-      await obey(message)
-      assert.deepEqual(await bring(title), [])
+      const message = await mismatchOf(title)
+      assert.match(
+        message,
+        /^\/notes: the field rating is no longer declared, but resource_notes still has its column\. /,
+      )
+      await follow(message)
+      assert.deepEqual(await migrateTo(title), [])
       assert.equal((await rows())[0]?.rating_old ?? (await rows())[0]?.ratingOld, 5)
     })
 
-    it('rejects a new required field if there are rows, and adds it if there are none', async () => {
-      await bring(title)
+    it('rejects a new required field if the table has rows, and adds it if the table is empty', async () => {
+      await migrateTo(title)
       const color = column('color', { required: true, folded: true, indexed: true })
       await add({ title: 'T' }, title)
-      const message = await refusal(title, color)
-      assert.match(
-        message,
-        /^\/notes: the field color is required, and the rows of resource_notes have no such column\. /,
-      )
-      await obey(message, "'Red'")
-      await bring(title, color)
+      const message = await mismatchOf(title, color)
+      assert.match(message, /^\/notes: the field color is required, but resource_notes has rows and no such column\. /)
+      await follow(message, "'Red'")
+      await migrateTo(title, color)
       const [row] = await rows()
       assert.deepEqual([row?.color, row?.color_key ?? row?.colorKey], ['Red', 'red'])
       await run('delete from resource_notes')
-      await bring(title, color, column('size', { kind: 'number', required: true }))
+      await migrateTo(title, color, column('size', { kind: 'number', required: true }))
     })
 
-    it('an optional field may become required once every row has a value', async () => {
-      await bring(title, rating)
+    it('lets an optional field become required once every row has a value', async () => {
+      await migrateTo(title, rating)
       await add({ title: 'T' }, title)
       const required = { ...rating, required: true }
-      const message = await refusal(title, required)
-      assert.match(message, /rating is required, and 1 rows of resource_notes have no value for it/)
-      await obey(message, '3')
-      assert.deepEqual(await bring(title, required), [])
-      assert.deepEqual(await bring(title, rating), [], 'and optional again')
+      const message = await mismatchOf(title, required)
+      assert.match(message, /rating is required, but has no value in 1 row of resource_notes/)
+      await follow(message, '3')
+      assert.deepEqual(await migrateTo(title, required), [])
+      assert.deepEqual(await migrateTo(title, rating), [], 'optional again')
     })
 
-    it('rejects new uniqueness with the index to create, and removed uniqueness with the one to drop', async () => {
-      await bring(title)
+    it('rejects a field made unique with the index to create, and one no longer unique with the index to drop', async () => {
+      await migrateTo(title)
       await add({ title: 'T' }, title)
       const unique = { ...title, unique: true }
-      const message = await refusal(unique)
-      assert.match(message, /title is declared unique, and resource_notes does not hold it unique/)
-      await obey(message)
-      await bring(unique)
+      const message = await mismatchOf(unique)
+      assert.match(message, /title is declared unique, but has no unique index in resource_notes/)
+      await follow(message)
+      await migrateTo(unique)
       await assert.rejects(add({ title: 't' }, title), (error) => db.engine.duplicateColumn(error) === 'title_key')
-      const again = await refusal(title)
-      assert.match(again, /title is not declared unique, and resource_notes holds it unique/)
-      await obey(again)
-      await bring(title)
+      const again = await mismatchOf(title)
+      assert.match(again, /title is not declared unique, but has a unique index in resource_notes/)
+      await follow(again)
+      await migrateTo(title)
       await add({ title: 't' }, title)
       assert.deepEqual(await indexes(), ['created_at', 'title_key', 'updated_at'])
     })
 
-    it('names every mismatch of all tables at once', async () => {
+    it('reports the mismatches of all tables at once', async () => {
       const other: ResourceTable = { path: '/tags', name: 'resource_tags', columns: [title], search: [] }
       await migrate(db, { tables: [table(title, rating), other] })
       const wrong = { ...other, columns: [{ ...title, kind: 'number', folded: false } as ResourceColumn] }
@@ -222,8 +225,8 @@ forEachEngine((engine) => {
       assert.match(String(error), /^\/notes: the field rating[\s\S]*^\/tags: the field title/m)
     })
 
-    it('does not touch tables of resources that are no longer declared', async () => {
-      await bring(title)
+    it('leaves tables of resources that are no longer declared unchanged', async () => {
+      await migrateTo(title)
       await add({ title: 'T' }, title)
       assert.deepEqual(await migrate(db, { tables: [] }), [])
       assert.equal((await rows()).length, 1)

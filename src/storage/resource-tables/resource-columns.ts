@@ -1,26 +1,26 @@
 /** How the values of a field are stored; `exact` text is compared byte by byte, an `instant` is fixed-width ISO text. */
 export type ColumnKind = 'text' | 'exact' | 'instant' | 'integer' | 'number' | 'boolean' | 'json'
 
-/** One field of a declared resource as a column of its table. */
+/** The column that stores one field of a declared resource. */
 export interface ResourceColumn {
   /** The SQL name. */
   name: string
   kind: ColumnKind
   required: boolean
-  /** Has a companion column `…_key` with the case-folded text (see `caseFold`). */
+  /** True if a companion column `…_key` holds the case-folded text (see `caseFold`). */
   folded: boolean
   unique: boolean
-  /** Lists are filtered or sorted by it. */
+  /** True if lists can be filtered or sorted by the field. */
   indexed: boolean
-  /** The companion is an empty text instead of null where a row has no value. */
+  /** True if the companion column holds an empty string instead of null in rows without a value. */
   blank?: boolean
-  /** Stored value for rows without one; never set for a unique column. */
+  /** The value stored in rows that have none; never set for a unique column. */
   default?: string | number
 }
 
 /** The table of a declared resource. */
 export interface ResourceTable {
-  /** Names the resource in messages. */
+  /** The path of the resource, for error messages. */
   path: string
   name: string
   columns: readonly ResourceColumn[]
@@ -28,7 +28,7 @@ export interface ResourceTable {
   search: readonly string[]
 }
 
-/** The recorded columns of a declared resource's table. */
+/** The columns of a declared resource's table, as recorded by the last migration. */
 export interface ResourceTablesTable {
   name: string
   /** The JSON text of its `ResourceColumn`s. */

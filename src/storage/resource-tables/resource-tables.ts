@@ -3,11 +3,11 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
-import { creationOf } from './ddl.ts'
+import { createTableStatements } from './ddl.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
-import { type Changes, changesOf, type Found, type RecordedColumn } from './schema-diff.ts'
+import { diffTable, type ExistingTable, type RecordedColumn, rowCount, type TableChanges } from './schema-diff.ts'
 
-/** An existing table does not match its declaration; each line of the message states the remedy. Nothing was changed. */
+/** A table does not match its declaration; the message lists each mismatch with its remedy. Nothing was changed. */
 export class TableMismatch extends Error {
   override name = 'TableMismatch'
   readonly exitCode = 2
@@ -15,8 +15,8 @@ export class TableMismatch extends Error {
 
 /**
  * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes:
- * new tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else; rows are
- * never dropped. A row that receives a default gets a new revision, made at `now`.
+ * new tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else and
+ * never drops rows. A row that receives a default gets a new revision with `now` as its time of change.
  */
 export async function reconcile(
   tx: Queryable,
@@ -24,51 +24,55 @@ export async function reconcile(
   tables: readonly ResourceTable[],
   now: string,
 ): Promise<string[]> {
-  const run: string[] = []
+  const executed: string[] = []
   const mismatches: string[] = []
   for (const table of tables) {
-    const recorded = await recordOf(tx, table)
-    const wanted = JSON.stringify(recordable(table))
-    if (recorded === wanted) {
-      run.push(...(await fillBlanks(tx, table)))
+    const recorded = await recordedColumns(tx, table)
+    const declared = JSON.stringify(recordOf(table))
+    if (recorded === declared) {
+      executed.push(...(await fillBlanks(tx, table)))
       continue
     }
-    const found = await look(tx, engine, table, recorded)
+    const existing = await readTable(tx, engine, table, recorded)
     const changes =
-      found.types.size === 0
-        ? { ...noChanges, statements: creationOf(tx, engine, table) }
-        : await changesOf(tx, engine, table, found)
-    mismatches.push(...changes.refused)
-    // A mismatch rolls back everything, so all tables are checked first.
+      existing.types.size === 0
+        ? { ...noChanges, statements: createTableStatements(tx, engine, table) }
+        : await diffTable(tx, engine, table, existing)
+    mismatches.push(...changes.mismatches)
+    // After a mismatch everything is rolled back: only check the remaining tables, to report all mismatches at once.
     if (mismatches.length > 0) continue
-    run.push(...(await apply(tx, table.name, changes, now)), ...(await fillBlanks(tx, table)))
-    await record(tx, table.name, wanted)
+    executed.push(...(await apply(tx, table.name, changes, now)), ...(await fillBlanks(tx, table)))
+    await saveRecord(tx, table.name, declared)
   }
   if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
-  return run
+  return executed
 }
 
-const noChanges: Changes = { statements: [], defaults: [], fills: [], refused: [] }
+const noChanges: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }
 
-/** Applies the changes of one table; returns the statements and notes of filled columns. */
-async function apply(tx: Queryable, table: string, changes: Changes, now: string): Promise<string[]> {
+/** Applies the changes of one table; returns the statements, and a comment for each column that was filled. */
+async function apply(tx: Queryable, table: string, changes: TableChanges, now: string): Promise<string[]> {
   const { statements, defaults, fills } = changes
   for (const statement of statements) await sql.raw(statement).execute(tx)
-  const given: string[] = []
+  const filled: string[] = []
   for (const column of defaults) {
     const rows = await fillDefault(tx, table, column, now)
-    if (rows > 0) given.push(`-- fill ${table}.${column.name} with its default in ${rows} rows`)
+    if (rows > 0) filled.push(`-- fill ${table}.${column.name} with its default in ${rowCount(rows)}`)
   }
   for (const column of fills) await fillKeys(tx, table, column)
-  return [...statements, ...given, ...fills.map((column) => `-- fill ${table}.${column}_key with the folded ${column}`)]
+  return [
+    ...statements,
+    ...filled,
+    ...fills.map((column) => `-- fill ${table}.${column}_key with the case-folded ${column}`),
+  ]
 }
 
-/** Stores the default in the rows without a value, each with a new revision, because their representation changes. */
+/** Stores the default in rows without a value. Each gets a new revision, because its representation changes. */
 async function fillDefault(tx: Queryable, table: string, column: ResourceColumn, now: string): Promise<number> {
   const value = column.default
   const key = column.folded ? { [`${column.name}_key`]: caseFold(String(value)) } : {}
   const set = { [column.name]: value, ...key, ...nextRevision(table, now) }
-  // The type only names the columns that every such table has.
+  // Cast to a table whose type has the columns that every resource table has.
   const query = tx
     .updateTable(table as 'products')
     .set(set)
@@ -77,30 +81,29 @@ async function fillDefault(tx: Queryable, table: string, column: ResourceColumn,
 }
 
 /**
- * Sets the companion column of rows without a value to the empty text by which they sort. Runs at each start, because a node
- * of
- * an earlier release may have written such rows since the last one.
+ * Sets the companion column of rows without a value to an empty string, by which they sort. Runs at every start, because a
+ * node of an earlier release may have written such rows since the last one.
  */
 async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Promise<string[]> {
   const filled: string[] = []
   for (const column of columns.filter(({ blank }) => blank)) {
-    const [value, key] = [column.name, `${column.name}_key`].map((one) => sql.ref(one))
+    const [value, key] = [column.name, `${column.name}_key`].map((name) => sql.ref(name))
     const query = sql`update ${sql.ref(name)} set ${key} = '' where ${key} is null and ${value} is null`
     const rows = Number((await query.execute(tx)).numAffectedRows ?? 0)
-    if (rows > 0) filled.push(`-- fill ${name}.${column.name}_key with an empty text in ${rows} rows`)
+    if (rows > 0) filled.push(`-- fill ${name}.${column.name}_key with an empty string in ${rowCount(rows)}`)
   }
   return filled
 }
 
-/** The columns recorded for a table, so that a later start can detect changes. */
-const recordable = ({ columns }: ResourceTable): RecordedColumn[] => columns.map((column) => ({ ...column }))
+/** What is recorded about a table, so that a later start can detect changes of its declaration. */
+const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map((column) => ({ ...column }))
 
-async function recordOf(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
+async function recordedColumns(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
   const query = tx.selectFrom('resourceTables').select('columns').where('name', '=', name)
   return (await query.executeTakeFirst())?.columns
 }
 
-async function record(tx: Queryable, name: string, columns: string): Promise<void> {
+async function saveRecord(tx: Queryable, name: string, columns: string): Promise<void> {
   await tx
     .insertInto('resourceTables')
     .values({ name, columns })
@@ -108,31 +111,31 @@ async function record(tx: Queryable, name: string, columns: string): Promise<voi
     .execute()
 }
 
-async function look(tx: Queryable, engine: Engine, { name }: ResourceTable, recorded: string | undefined) {
+async function readTable(tx: Queryable, engine: Engine, { name }: ResourceTable, recorded: string | undefined) {
   const { rows: columns } = await engine.columnsOf(name).execute(tx)
   const { rows: indexes } = await engine.indexesOf(name).execute(tx)
   const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
-  const found: Found = {
+  const existing: ExistingTable = {
     types: new Map(columns.map((column) => [column.name, column.type])),
     indexed: new Set(indexes.map(({ column }) => column)),
     unique: new Set(indexes.filter(({ unique }) => unique).map(({ column }) => column)),
     recorded: new Map(before.map((column) => [column.name, column])),
   }
-  return found
+  return existing
 }
 
 const pageRows = 500
 
-/** Writes the case-folded text of every row into its companion column, which SQL on either engine could not compute. */
+/** Fills the companion column of every row. Neither engine can do in SQL what `caseFold` does. */
 async function fillKeys(tx: Queryable, table: string, column: string): Promise<void> {
-  const [place, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
+  const [tableRef, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
   for (let after = 0; ; ) {
     const page = sql<{ id: number; text: string | null }>`
-      select id, ${text} as text from ${place} where id > ${after} order by id limit ${pageRows}`
+      select id, ${text} as text from ${tableRef} where id > ${after} order by id limit ${pageRows}`
     const { rows } = await page.execute(tx)
     for (const row of rows) {
       if (row.text === null) continue
-      await sql`update ${place} set ${key} = ${caseFold(row.text)} where id = ${row.id}`.execute(tx)
+      await sql`update ${tableRef} set ${key} = ${caseFold(row.text)} where id = ${row.id}`.execute(tx)
     }
     if (rows.length < pageRows) return
     after = rows.at(-1)?.id as number

@@ -1,54 +1,67 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { additionOf, comparedColumn, indexOf, keyAdditionOf, renameColumnStatements, sqlTypes } from './ddl.ts'
+import {
+  addColumnStatement,
+  addKeyColumnStatement,
+  comparedColumn,
+  indexStatements,
+  renameColumnStatements,
+  sqlTypes,
+} from './ddl.ts'
 import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
 
 /** A column as declared when its table was last reconciled. */
 export type RecordedColumn = ResourceColumn
 
 /** The existing columns and indexes of a table. */
-export interface Found {
-  /** SQL types by column. */
+export interface ExistingTable {
+  /** SQL type by column name. */
   types: ReadonlyMap<string, string>
-  /** Columns that an index starts with. */
+  /** Columns that are the first of an index. */
   indexed: ReadonlySet<string>
-  /** Columns that are unique on their own. */
+  /** Columns that have a unique index of their own. */
   unique: ReadonlySet<string>
   recorded: ReadonlyMap<string, RecordedColumn>
 }
 
-/**
- * The statements to run, the columns whose defaults and companions must then be filled, and the mismatches that only the
- * owner can resolve.
- */
-export interface Changes {
+/** How to bring a table in line with its declaration. */
+export interface TableChanges {
   statements: string[]
+  /** Columns whose rows without a value receive the default after the statements have run. */
   defaults: ResourceColumn[]
+  /** Names of columns whose new companion column must then be filled. */
   fills: string[]
-  refused: string[]
+  /** Error messages for differences that only the operator can resolve. */
+  mismatches: string[]
 }
 
-interface Subject {
+interface Comparison {
   tx: Queryable
   engine: Engine
   table: ResourceTable
-  found: Found
+  existing: ExistingTable
   isEmpty: boolean
 }
 
 /** Compares an existing table with its declaration. */
-export async function changesOf(tx: Queryable, engine: Engine, table: ResourceTable, found: Found): Promise<Changes> {
+export async function diffTable(
+  tx: Queryable,
+  engine: Engine,
+  table: ResourceTable,
+  existing: ExistingTable,
+): Promise<TableChanges> {
   const isEmpty = (await countOf(tx, table.name, sql`true`)) === 0
-  const subject = { tx, engine, table, found, isEmpty }
-  const changes: Changes = { statements: [], defaults: [], fills: [], refused: [] }
+  const comparison = { tx, engine, table, existing, isEmpty }
+  const changes: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }
   for (const column of table.columns) {
-    if (!found.types.has(column.name)) add(subject, column, changes)
-    else await adapt(subject, column, changes)
+    if (!existing.types.has(column.name)) addColumn(comparison, column, changes)
+    else await compareColumn(comparison, column, changes)
   }
   const declared = new Set(table.columns.map(({ name }) => name))
-  for (const column of found.recorded.values()) {
-    if (!declared.has(column.name) && found.types.has(column.name)) changes.refused.push(removed(table, column))
+  for (const column of existing.recorded.values()) {
+    if (!declared.has(column.name) && existing.types.has(column.name))
+      changes.mismatches.push(undeclaredColumn(table, column))
   }
   return changes
 }
@@ -58,98 +71,106 @@ async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sq
   return Number((await query.execute(tx)).rows[0]?.count)
 }
 
-/** A new field: safe if rows do not require a value, or every row receives its default. */
-function add({ tx, engine, table, isEmpty }: Subject, column: ResourceColumn, changes: Changes): void {
-  const { statements, refused } = changes
-  const addition = additionOf(tx, engine, table.name, column)
+/** A new field: safe if it is optional, has a default, or the table is empty. */
+function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceColumn, changes: TableChanges): void {
+  const { statements, mismatches } = changes
+  const addition = addColumnStatement(tx, engine, table.name, column)
   if (column.default !== undefined) changes.defaults.push(column)
   else if (column.required && !isEmpty) {
     const fill = `update "${table.name}" set "${column.name}" = <value>`
-    const what = `is required, and the rows of ${table.name} have no such column`
-    refused.push(
-      mismatch(table, column.name, what, 'Declare it optional, or give every row a value:', [addition, fill]),
+    const what = `is required, but ${table.name} has rows and no such column`
+    mismatches.push(
+      mismatch(table, column.name, what, 'Declare it optional, or add the column with a value in every row:', [
+        addition,
+        fill,
+      ]),
     )
     return
   }
   statements.push(addition)
-  if (column.folded) statements.push(keyAdditionOf(tx, engine, table.name, column))
-  statements.push(...indexOf(table.name, column))
+  if (column.folded) statements.push(addKeyColumnStatement(tx, engine, table.name, column))
+  statements.push(...indexStatements(table.name, column))
 }
 
-/** A field whose column exists. */
-async function adapt(subject: Subject, column: ResourceColumn, changes: Changes): Promise<void> {
-  const { tx, engine, table, found, isEmpty } = subject
-  const before = found.recorded.get(column.name)
-  const refusal =
-    wrongType(subject, column, before) ??
-    (await missingValues(subject, column, before)) ??
-    wrongUniqueness(subject, column, before)
-  if (refusal !== undefined) {
-    changes.refused.push(refusal)
+/** A field whose column already exists. */
+async function compareColumn(comparison: Comparison, column: ResourceColumn, changes: TableChanges): Promise<void> {
+  const { tx, engine, table, existing, isEmpty } = comparison
+  const before = existing.recorded.get(column.name)
+  const problem =
+    wrongType(comparison, column, before) ??
+    (await missingValues(comparison, column, before)) ??
+    wrongUniqueness(comparison, column, before)
+  if (problem !== undefined) {
+    changes.mismatches.push(problem)
     return
   }
   if (column.default !== undefined) changes.defaults.push(column)
-  if (column.folded && !found.types.has(`${column.name}_key`)) {
-    changes.statements.push(keyAdditionOf(tx, engine, table.name, column))
+  if (column.folded && !existing.types.has(`${column.name}_key`)) {
+    changes.statements.push(addKeyColumnStatement(tx, engine, table.name, column))
     if (!isEmpty) changes.fills.push(column.name)
   }
-  const has = column.unique ? found.unique : found.indexed
-  if (!has.has(comparedColumn(column))) changes.statements.push(...indexOf(table.name, column))
+  const indexes = column.unique ? existing.unique : existing.indexed
+  if (!indexes.has(comparedColumn(column))) changes.statements.push(...indexStatements(table.name, column))
 }
 
-/** Text remains text whether it is compared case-folded or exactly. */
-const family = (kind: ColumnKind) => (kind === 'exact' ? 'text' : kind)
+/** `text` and `exact` differ only in how they are compared, so that one may become the other. */
+const comparableKind = (kind: ColumnKind) => (kind === 'exact' ? 'text' : kind)
 
-function wrongType({ table, found }: Subject, column: ResourceColumn, before: RecordedColumn | undefined) {
-  const type = found.types.get(column.name)
-  const sameKind = before === undefined || family(before.kind) === family(column.kind)
+function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
+  const type = existing.types.get(column.name)
+  const sameKind = before === undefined || comparableKind(before.kind) === comparableKind(column.kind)
   if (type === sqlTypes[column.kind] && sameKind) return
-  const what = `is declared as ${family(column.kind)}, and ${table.name} has it as ${before?.kind ?? type}`
-  const old = before ?? { name: column.name, folded: found.types.has(`${column.name}_key`) }
+  const what = `is declared as ${comparableKind(column.kind)}, but stored as ${before?.kind ?? type} in ${table.name}`
+  const old = before ?? { name: column.name, folded: existing.types.has(`${column.name}_key`) }
   return mismatch(
     table,
     column.name,
     what,
-    'Put the old column aside, then start again:',
+    'Rename the old column, then start again:',
     renameColumnStatements(table.name, old),
   )
 }
 
-async function missingValues({ tx, table }: Subject, column: ResourceColumn, before: RecordedColumn | undefined) {
+async function missingValues({ tx, table }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
   if (!column.required || before?.required || column.default !== undefined) return
   const missing = await countOf(tx, table.name, sql`${sql.ref(column.name)} is null`)
   if (missing === 0) return
-  const what = `is required, and ${missing} rows of ${table.name} have no value for it`
+  const what = `is required, but has no value in ${rowCount(missing)} of ${table.name}`
   const fill = `update "${table.name}" set "${column.name}" = <value> where "${column.name}" is null`
   return mismatch(table, column.name, what, 'Declare it optional, or give those rows a value:', [fill])
 }
 
-function wrongUniqueness({ table, found, isEmpty }: Subject, column: ResourceColumn, before?: RecordedColumn) {
+function wrongUniqueness({ table, existing, isEmpty }: Comparison, column: ResourceColumn, before?: RecordedColumn) {
   const name = comparedColumn(column)
   const drop = `drop index if exists "${table.name}_${name}"`
-  if (column.unique && !found.unique.has(name)) {
-    if (isEmpty && !found.indexed.has(name)) return
-    const what = `is declared unique, and ${table.name} does not hold it unique`
-    const steps = found.types.has(name) ? [drop, ...indexOf(table.name, column)] : []
-    const advice = steps.length > 0 ? 'Make it so:' : 'Declare it among the filters first, then unique'
+  if (column.unique && !existing.unique.has(name)) {
+    if (isEmpty && !existing.indexed.has(name)) return
+    const what = `is declared unique, but has no unique index in ${table.name}`
+    const steps = existing.types.has(name) ? [drop, ...indexStatements(table.name, column)] : []
+    const advice = steps.length > 0 ? 'Create one:' : 'Declare it as a filter first, then as unique.'
     return mismatch(table, column.name, what, advice, steps)
   }
-  if (column.unique || !before?.unique || !found.unique.has(name)) return
-  return mismatch(table, column.name, `is not declared unique, and ${table.name} holds it unique`, 'Drop that:', [drop])
+  if (column.unique || !before?.unique || !existing.unique.has(name)) return
+  return mismatch(table, column.name, `is not declared unique, but has a unique index in ${table.name}`, 'Drop it:', [
+    drop,
+  ])
 }
 
-function removed(table: ResourceTable, column: RecordedColumn): string {
-  const what = `is not declared any more, and ${table.name} has its values`
+function undeclaredColumn(table: ResourceTable, column: RecordedColumn): string {
+  const what = `is no longer declared, but ${table.name} still has its column`
   return mismatch(
     table,
     column.name,
     what,
-    'Declare it again, or put it aside:',
+    'Declare it again, or rename the column:',
     renameColumnStatements(table.name, column),
   )
 }
 
 const mismatch = ({ path }: ResourceTable, field: string, what: string, advice: string, steps: string[]): string =>
   [`${path}: the field ${camel(field)} ${what}. ${advice}`, ...steps.map((step) => `    ${step};`)].join('\n')
+
+/** `1 row`, `2 rows`. */
+export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`
 
 const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
