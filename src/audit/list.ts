@@ -1,6 +1,6 @@
 import { instantParameter } from '../http/headers/instant.ts'
 import { keysetPage, type PageQuery } from '../http/pagination.ts'
-import { Problem } from '../http/problems/problem.ts'
+import { malformedQuery } from '../http/problems/problem.ts'
 import type { Database } from '../storage/database.ts'
 import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
@@ -56,10 +56,7 @@ export function auditView({ details, ...row }: AuditRow): Record<string, unknown
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
 }
 
-const malformed = (field: string, message: string) =>
-  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
-
 function placeOf(value: unknown): number {
-  if (!Number.isSafeInteger(value)) throw malformed('cursor', 'is not one of our cursors')
+  if (!Number.isSafeInteger(value)) throw malformedQuery('cursor', 'is not one of our cursors')
   return value as number
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
-import { Problem } from './problems/problem.ts'
+import { malformedQuery } from './problems/problem.ts'
 
 /** Position of a page: the sort values of the row it starts after, and the direction. */
 export interface Cursor {
@@ -42,8 +42,7 @@ export const encodeCursor = (mark: string, { after, backwards }: Cursor): string
 
 /** Decodes a cursor made by `encodeCursor`. Throws INVALID_INPUT when it was altered or belongs to another list. */
 export function decodeCursor(text: string, mark: string, length: number): Cursor {
-  const refuse = (message: string) =>
-    new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field: 'cursor', message }] })
+  const refuse = (message: string) => malformedQuery('cursor', message)
   let parts: unknown
   try {
     parts = JSON.parse(Buffer.from(text, 'base64url').toString())

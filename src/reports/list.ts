@@ -11,7 +11,7 @@ import {
   pageSizeOf,
 } from '../http/pagination.ts'
 import type { Caller } from '../http/policies/authenticate.ts'
-import { Problem } from '../http/problems/problem.ts'
+import { malformedQuery } from '../http/problems/problem.ts'
 import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import { lastEndOver, type TaskStore } from './tasks.ts'
@@ -57,10 +57,7 @@ export async function listTasks(
   return { page, link: linkHeader(path, query, { ...(next && { next }), ...(prev && { prev }) }) }
 }
 
-const foreign = () =>
-  new Problem('INVALID_INPUT', 'The query is malformed', {
-    errors: [{ field: 'cursor', message: 'is not one of our cursors' }],
-  })
+const foreign = () => malformedQuery('cursor', 'is not one of our cursors')
 
 function tasksOf(
   store: TaskStore,

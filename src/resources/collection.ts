@@ -4,9 +4,9 @@ import { answerPlainRead, isUnconditionalRead, representationOf } from '../http/
 import { Fields } from '../http/pagination.ts'
 import { inputValidator, mergePatch } from '../http/policies/body-parsing.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
-import type { Coding } from '../storage/rows/column-codec.ts'
 import { type Row, rowsOf } from '../storage/rows/rows.ts'
 import { eventPublisher, hasSubscriber } from './change-events.ts'
+import { columnType } from './column-types.ts'
 import type {
   Collection,
   CollectionOperation,
@@ -42,7 +42,7 @@ export function collection<B extends TObject>(options: ResourceOptions<B>): Coll
 function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
   const { table, folded, blank, kinds, body, input, sorts } = declaration
   const fieldNames = Object.keys(kinds)
-  const coded = Object.entries(kinds).filter(([, kind]) => kind === 'boolean' || kind === 'json')
+  const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
   // With links all fields are read, because links may be made of any field.
   const isPart = declaration.listed !== undefined && declaration.links === undefined
   const listed = isPart ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
@@ -51,9 +51,9 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
     ...{ declaration, prefix, fieldNames },
     rows: rowsOf(options.db, {
       ...{ table, fields: fieldNames, folded, blank, listed, heard: hasSubscriber(declaration) },
-      coded: Object.fromEntries(coded) as Coded,
+      codecs: Object.fromEntries(types.flatMap(([name, { codec }]) => (codec ? [[name, codec]] : []))),
     }),
-    instants: fieldNames.filter((name) => kinds[name] === 'instant'),
+    normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
     complete: completerOf(body),
     check: inputValidator(input, 'body'),
@@ -61,8 +61,6 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
     announce: eventPublisher(options, declaration),
   }
 }
-
-type Coded = Record<string, Coding>
 
 const idParams = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Given by the service', examples: [1] }) })
 const fieldsQuery = Type.Object({

@@ -1,10 +1,12 @@
-import { type TObject, type TSchema, Type } from 'typebox'
-import { instantOf } from '../http/headers/instant.ts'
-import { lines, noControls } from '../http/text-rules.ts'
-import type { ColumnKind, ResourceColumn } from '../storage/resource-tables/resource-columns.ts'
-import { encoded } from '../storage/rows/column-codec.ts'
+import { type TSchema, Type } from 'typebox'
+import { instantFrom, instantOf } from '../http/headers/instant.ts'
+import { documentedRules } from '../http/partial-schema.ts'
+import { malformedQuery } from '../http/problems/problem.ts'
+import { Line, lines, noControls } from '../http/text-rules.ts'
+import type { CellType } from '../storage/engine.ts'
+import type { SqlType } from '../storage/resource-tables/resource-columns.ts'
+import type { Codec } from '../storage/rows/column-codec.ts'
 import { amended } from './amended.ts'
-import { defaultsOf } from './defaults.ts'
 
 /** The parts of a JSON Schema that determine how its values are stored. */
 interface Shape {
@@ -18,113 +20,152 @@ interface Shape {
   maximum?: number
 }
 
-const kindByJsonType: Readonly<Record<string, ColumnKind>> = {
-  string: 'text',
-  integer: 'integer',
-  number: 'number',
-  boolean: 'boolean',
-  object: 'json',
-  array: 'json',
+/** Lists of a declaration that can name a field. */
+export type FieldList = 'filters' | 'ranges' | 'search' | 'sorts' | 'unique'
+
+/** How the values of a field are stored, queried and reported. */
+export interface ColumnType {
+  /** Whether it stores the values of a schema; `choices` are those of an `enum` or of constants. The first match counts. */
+  stores: (shape: Shape, choices: readonly unknown[] | undefined) => boolean
+  sql: SqlType
+  /** The form that the column stores, if it is not the JSON value. */
+  codec?: Codec
+  /** Normalizes a value before it is stored. */
+  normalize?: (value: unknown) => unknown
+  /** Restricts a schema to values that both engines can store. */
+  storable?: (schema: TSchema) => TSchema
+  /** Compared without case and Unicode form, in a companion column. */
+  folded?: true
+  /** The lists that can name such a field. */
+  lists: readonly FieldList[]
+  /** The query parameters of a range: `minX` and `maxX`, or `xAfter` and `xBefore`; undefined if the schema has no order. */
+  range?: (shape: Shape) => 'numeric' | 'chronological' | undefined
+  /** Maximum length of values in an index; no limit by default. */
+  maxIndexed?: (shape: Shape) => number
+  /** The query parameter of a filter or a bound, and the stored form of its value. Throws INVALID_INPUT. */
+  parameter: (description: string) => TSchema
+  parse: (name: string, text: string) => string | number
+  /** The type of its cells in reports. */
+  cell: CellType
 }
+
+const isEvery = (choices: readonly unknown[] | undefined, type: string) =>
+  choices !== undefined && choices.length > 0 && choices.every((choice) => typeof choice === type)
+const isPlain = (shape: Shape, choices: readonly unknown[] | undefined, ...types: string[]) =>
+  choices === undefined && types.includes(String(shape.type))
+
+const ordered: readonly FieldList[] = ['filters', 'ranges', 'sorts', 'unique']
+const asText = (_name: string, text: string) => text
 const exactFormats = ['date', 'time', 'uri', 'url', 'uuid', 'ipv4', 'ipv6']
+const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
+
+/** The query parameter that a text is compared with. */
+export const textParameter = (description: string) => Type.Optional(Line(0, 300, { description }))
+export const instantParameter = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
+
+/** Every column type; the keys are recorded in the database. */
+export const columnTypes = {
+  instant: {
+    stores: (shape, choices) => isPlain(shape, choices, 'string') && shape.format === 'date-time',
+    sql: 'key',
+    normalize: (value) => new Date(String(value)).toISOString(),
+    storable: (schema) => Type.Refine(schema, isInstant, () => 'must be an existing date and time'),
+    lists: ordered,
+    range: () => 'chronological',
+    parameter: instantParameter,
+    parse: instantFrom,
+    cell: 'instant',
+  },
+  exact: {
+    stores: (shape, choices) =>
+      isEvery(choices, 'string') || (isPlain(shape, choices, 'string') && exactFormats.includes(shape.format ?? '')),
+    sql: 'key',
+    lists: ordered,
+    range: ({ format }) => (format === 'date' ? 'chronological' : undefined),
+    // URLs have one byte per character.
+    maxIndexed: ({ format = '' }) => (/^ur[il]$/.test(format) ? 2_048 : Number.POSITIVE_INFINITY),
+    parameter: textParameter,
+    parse: asText,
+    cell: 'string',
+  },
+  text: {
+    stores: (shape, choices) => isPlain(shape, choices, 'string'),
+    sql: 'text',
+    storable: (schema) => {
+      const { format, pattern } = schema as Shape
+      if (format === 'email' || pattern === noControls || pattern === lines) return schema
+      return Type.Refine(schema, isStorableText, () => 'must not contain NUL characters or lone surrogates')
+    },
+    folded: true,
+    lists: ['filters', 'search', 'sorts', 'unique'],
+    // Case folding may lengthen text.
+    maxIndexed: () => 500,
+    parameter: textParameter,
+    parse: asText,
+    cell: 'string',
+  },
+  integer: {
+    stores: (shape, choices) => isPlain(shape, choices, 'integer') || Boolean(choices?.every(Number.isSafeInteger)),
+    sql: 'bigint',
+    storable: (schema) => {
+      const { type, minimum = safe.minimum, maximum = safe.maximum } = schema as Shape
+      return type === 'integer' ? amended(schema, { minimum, maximum }) : schema
+    },
+    lists: ordered,
+    range: () => 'numeric',
+    parameter: (description) => Type.Optional(Type.Integer({ ...safe, description })),
+    parse: (_name, text) => Number(text),
+    cell: 'integer',
+  },
+  number: {
+    stores: (shape, choices) => isPlain(shape, choices, 'number') || isEvery(choices, 'number'),
+    sql: 'double precision',
+    lists: ordered,
+    range: () => 'numeric',
+    parameter: (description) => Type.Optional(Type.Number({ description })),
+    parse: (_name, text) => Number(text),
+    cell: 'number',
+  },
+  boolean: {
+    stores: (shape, choices) => isPlain(shape, choices, 'boolean') || isEvery(choices, 'boolean'),
+    sql: 'smallint',
+    codec: { encode: (value) => (value === true ? 1 : 0), decode: (stored) => stored === 1 },
+    lists: ['filters'],
+    parameter: (description) =>
+      Type.Optional(Type.String({ description, ...documentedRules({ enum: ['true', 'false'] }) })),
+    parse: (name, text) => {
+      if (text !== 'true' && text !== 'false') throw malformedQuery(name, 'must be true or false')
+      return text === 'true' ? 1 : 0
+    },
+    cell: 'boolean',
+  },
+  json: {
+    stores: (shape, choices) => isPlain(shape, choices, 'object', 'array'),
+    sql: 'text',
+    codec: { encode: (value) => JSON.stringify(value), decode: (stored) => JSON.parse(String(stored)) },
+    lists: [],
+    parameter: textParameter,
+    parse: asText,
+    cell: 'json',
+  },
+} as const satisfies Record<string, ColumnType>
+
+export type ColumnKind = keyof typeof columnTypes
+
+/** The entry of a kind, with the members that not every entry has. */
+export const columnType = (kind: ColumnKind): ColumnType => columnTypes[kind]
 
 /** The column type for a field's schema; undefined if its values have no single type. */
-export function columnTypeOf(schema: TSchema): ColumnKind | undefined {
-  const { type, format = '', enum: allowed, const: only, anyOf } = schema as Shape
+export function kindOf(schema: TSchema): ColumnKind | undefined {
+  const shape = schema as Shape
+  const { enum: allowed, const: only, anyOf } = shape
   const choices = allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
-  if (choices !== undefined) return kindOfEnum(choices)
-  if (type === 'string' && format === 'date-time') return 'instant'
-  if (type === 'string' && exactFormats.includes(format)) return 'exact'
-  return typeof type === 'string' && Object.hasOwn(kindByJsonType, type) ? kindByJsonType[type] : undefined
-}
-
-/** The column type of an enum or const; its text is compared exactly. */
-function kindOfEnum(choices: readonly unknown[]): ColumnKind | undefined {
-  const is = (type: string) => choices.length > 0 && choices.every((choice) => typeof choice === type)
-  if (is('string')) return 'exact'
-  if (is('boolean')) return 'boolean'
-  if (!is('number')) return undefined
-  return choices.every(Number.isSafeInteger) ? 'integer' : 'number'
-}
-
-/** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
-const storable = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
-
-/** Restricts the text and numbers of a body schema to values that both engines can store. */
-export function withStorageRules(body: TObject): TObject {
-  const properties = Object.entries(body.properties).map(([name, schema]) => [name, withStorageRule(schema as TSchema)])
-  return amended(body, { properties: Object.fromEntries(properties) })
-}
-
-function withStorageRule(schema: TSchema): TSchema {
-  const {
-    type,
-    format,
-    pattern,
-    minimum = Number.MIN_SAFE_INTEGER,
-    maximum = Number.MAX_SAFE_INTEGER,
-  } = schema as Shape
-  const kind = columnTypeOf(schema)
-  if (kind === 'instant') return Type.Refine(schema, isInstant, () => 'must be an existing date and time')
-  if (kind === 'integer' && type === 'integer') return amended(schema, { minimum, maximum })
-  if (kind !== 'text' || format === 'email' || pattern === noControls || pattern === lines) return schema
-  return Type.Refine(schema, isStorable, () => 'must not contain NUL characters or lone surrogates')
+  return (Object.keys(columnTypes) as ColumnKind[]).find((kind) => columnType(kind).stores(shape, choices))
 }
 
 const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
-const isStorable = (value: unknown) => storable.test(String(value))
 
-/** The column name of a field, in snake case. */
-export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-
-/** The parts of a resource declaration that determine its table. */
-export interface TableDeclaration {
-  path: string
-  table: string
-  body: TObject
-  kinds: Readonly<Record<string, ColumnKind>>
-  filters: readonly string[]
-  ranges: readonly string[]
-  search: readonly string[]
-  sorts: readonly string[]
-  folded: readonly string[]
-  blank: readonly string[]
-  unique: readonly string[]
-}
-
-/** The table that a resource declaration needs. */
-export function tableOf({
-  path,
-  table,
-  body,
-  kinds,
-  filters,
-  ranges,
-  search,
-  sorts,
-  folded,
-  blank,
-  unique,
-}: TableDeclaration) {
-  const indexed = new Set([...filters, ...ranges, ...sorts])
-  const defaults = defaultsOf(body)
-  const columns = Object.entries(kinds).map(
-    ([field, kind]): ResourceColumn => ({
-      name: columnName(field),
-      kind,
-      required: body.required?.includes(field) ?? false,
-      folded: folded.includes(field),
-      unique: unique.includes(field),
-      indexed: indexed.has(field),
-      ...(blank.includes(field) && { blank: true }),
-      ...(Object.hasOwn(defaults, field) && { default: storedDefault(kind, defaults[field]) }),
-    }),
-  )
-  return { path, name: table, columns, search }
-}
-
-/** A default as its column stores it. */
-function storedDefault(kind: ColumnKind, value: unknown): string | number {
-  if (kind === 'instant') return new Date(String(value)).toISOString()
-  return encoded(kind, value) as string | number
-}
+/** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
+const storableText = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
+const isStorableText = (value: unknown) => storableText.test(String(value))

@@ -7,8 +7,8 @@ import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
-import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
+import type { ColumnKind } from './column-types.ts'
 import type { Representations } from './representation-cache.ts'
 
 export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
@@ -139,8 +139,8 @@ export interface Served extends CollectionOptions {
   rows: Rows
   prefix: string
   fieldNames: string[]
-  /** Fields that are instants, stored in UTC. */
-  instants: string[]
+  /** Functions that normalize values before they are stored, by field. */
+  normalizers: [field: string, normalize: (value: unknown) => unknown][]
   /** Cached representations of single rows. */
   representations: Representations
   /** Returns a body with the defaults of absent fields filled in. */

@@ -1,10 +1,10 @@
 import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
-import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
-import { columnName, columnTypeOf, withStorageRules } from './column-types.ts'
+import { type ColumnKind, columnType, kindOf } from './column-types.ts'
 import type { CollectionOperation, Declaration, ResourceOptions } from './declaration.ts'
 import { inputOf } from './defaults.ts'
 import { canSort, definitionErrors } from './definition-rules.ts'
+import { columnName, withStorageRules } from './table.ts'
 
 const everyOperation: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
@@ -24,17 +24,19 @@ export function defineResource<B extends TObject>(written: ResourceOptions<B>): 
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
   const storable = withStorageRules(body)
-  const kinds = Object.fromEntries(properties.map(([field, schema]) => [field, columnTypeOf(schema as TSchema)]))
+  const kinds: Record<string, ColumnKind> = Object.fromEntries(
+    properties.map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
+  )
   const sorts = sortsOf(options)
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
-  const folded = [...compared].filter((field) => kinds[field] === 'text')
+  const folded = [...compared].filter((field) => columnType(kinds[field] as ColumnKind).folded)
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
     ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
     ...(hides && { hides }),
     body: storable,
     input: inputOf(storable),
-    kinds: kinds as Record<string, ColumnKind>,
+    kinds,
     table: firstTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
     folded,

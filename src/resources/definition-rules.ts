@@ -1,10 +1,10 @@
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../http/nearest.ts'
-import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
-import { columnName, columnTypeOf, withStorageRules } from './column-types.ts'
+import { columnType, type FieldList, kindOf } from './column-types.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultMistakes } from './defaults.ts'
 import { queryNames } from './list-query.ts'
+import { columnName, withStorageRules } from './table.ts'
 
 const pathForm = /^\/[a-z][a-z0-9]*(-[a-z0-9]+)*$/
 const nounForm = /^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$/
@@ -85,7 +85,7 @@ function fieldMistakes(body: TObject, pathLength: number): string[] {
     if (takenFields.includes(name) || name in Object.prototype) wrong.push(`the field name ${name} is taken`)
     else if (!fieldForm.test(name) || columnName(name).length > maxName) {
       wrong.push(`the field name ${name} must be camelCase without two capitals in a row, ${maxName} letters at most`)
-    } else if (columnTypeOf(schema) === undefined) {
+    } else if (kindOf(schema) === undefined) {
       const types = 'strings, integers, numbers, booleans, enumerations of them, objects and arrays can'
       wrong.push(`the field ${name} has a type that cannot be kept: ${types}; for absent values use Type.Optional()`)
     }
@@ -99,18 +99,13 @@ function fieldMistakes(body: TObject, pathLength: number): string[] {
   return wrong
 }
 
-interface Rule {
-  kinds: readonly ColumnKind[]
-  because: string
-}
-
-const scalars: readonly ColumnKind[] = ['text', 'exact', 'instant', 'integer', 'number', 'boolean']
-const rules: Record<'filters' | 'ranges' | 'search' | 'sorts' | 'unique', Rule> = {
-  filters: { kinds: scalars, because: 'objects and arrays cannot be compared' },
-  ranges: { kinds: ['integer', 'number', 'exact', 'instant'], because: 'it is no number, day or instant' },
-  search: { kinds: ['text'], because: 'it is no free text' },
-  sorts: { kinds: scalars.filter((kind) => kind !== 'boolean'), because: 'it has no order' },
-  unique: { kinds: scalars.filter((kind) => kind !== 'boolean'), because: 'its values cannot be unique' },
+/** Why a field of another type cannot be in a list. */
+const reasons: Record<FieldList, string> = {
+  filters: 'objects and arrays cannot be compared',
+  ranges: 'it is no number, day or instant',
+  search: 'it is no free text',
+  sorts: 'it has no order',
+  unique: 'its values cannot be unique',
 }
 
 function listMistakes(options: ResourceOptions): string[] {
@@ -121,20 +116,21 @@ function listMistakes(options: ResourceOptions): string[] {
     wrong.push(`${list} names '${field}', and body has no such field`)
     return false
   }
-  for (const [list, { kinds, because }] of Object.entries(rules)) {
-    for (const field of options[list as keyof typeof rules] ?? []) {
+  for (const [list, because] of Object.entries(reasons) as [FieldList, string][]) {
+    for (const field of options[list] ?? []) {
       if (!known(list, field)) continue
       const schema = body.properties[field] as TSchema & { maxLength?: number; format?: string }
-      const kind = columnTypeOf(schema)
+      const kind = kindOf(schema)
       if (kind === undefined) continue
-      const isRange = list !== 'ranges' || kind !== 'exact' || schema.format === 'date'
-      if (!kinds.includes(kind) || !isRange) wrong.push(`${list} cannot take ${field}: ${because}`)
-      if (list === 'sorts' && !hasPlace(options, field, kind)) {
+      const { lists, range, folded, maxIndexed } = columnType(kind)
+      if (!lists.includes(list) || (list === 'ranges' && range?.(schema) === undefined))
+        wrong.push(`${list} cannot take ${field}: ${because}`)
+      if (list === 'sorts' && !hasPlace(options, field, folded)) {
         wrong.push(
           `sorts cannot take ${field}: it is optional, and only text that is not unique has a place when it is absent`,
         )
       }
-      const longest = longestOf(kind, schema)
+      const longest = maxIndexed?.(schema) ?? Number.POSITIVE_INFINITY
       if (list !== 'search' && (schema.maxLength ?? Infinity) > longest) {
         wrong.push(`${list} cannot take ${field} without a maxLength of ${longest} at most: it needs an index`)
       }
@@ -150,13 +146,13 @@ function listMistakes(options: ResourceOptions): string[] {
 }
 
 /** Whether every row has a value to sort by: absent text sorts as empty text. */
-const hasPlace = ({ body, unique = [] }: ResourceOptions, field: string, kind: ColumnKind): boolean =>
-  Boolean(body.required?.includes(field)) || (kind === 'text' && !unique.includes(field as never))
+const hasPlace = ({ body, unique = [] }: ResourceOptions, field: string, folded = false): boolean =>
+  Boolean(body.required?.includes(field)) || (folded && !unique.includes(field as never))
 
 /** Whether lists can be sorted by a field of this schema. */
 export function canSort(schema: TSchema): boolean {
-  const kind = columnTypeOf(schema)
-  return kind !== undefined && rules.sorts.kinds.includes(kind)
+  const kind = kindOf(schema)
+  return kind !== undefined && columnType(kind).lists.includes('sorts')
 }
 
 /** Filtering by a hidden field would reveal its value, and lists do not check the caller's rights. */
@@ -164,12 +160,6 @@ function betrayals(options: ResourceOptions, field: string): string[] {
   const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
   const telling = lists.filter((list) => options[list]?.includes(field as never))
   return telling.map((list) => `${list} cannot take ${field}: hides keeps it from some callers`)
-}
-
-/** Maximum length of indexed values: case folding may lengthen text, and URLs have one byte per character. */
-function longestOf(kind: ColumnKind, { format = '' }: { format?: string }): number {
-  if (kind === 'text') return 500
-  return kind === 'exact' && /^ur[il]$/.test(format) ? 2_048 : Infinity
 }
 
 /** Two parameters of a list must not have the same name. */

@@ -2,13 +2,12 @@ import { type TObject, type TSchema, Type } from 'typebox'
 import { instantFrom } from '../http/headers/instant.ts'
 import { type Cursor, CursorText, decodeCursor, Fields, listMark, PageLimit, pageSizeOf } from '../http/pagination.ts'
 import { documentedRules } from '../http/partial-schema.ts'
-import { Problem } from '../http/problems/problem.ts'
-import { Line } from '../http/text-rules.ts'
+import { malformedQuery } from '../http/problems/problem.ts'
 import { maxId } from '../storage/ids.ts'
-import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
 import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { amended } from './amended.ts'
+import { type ColumnKind, columnType, instantParameter, kindOf, textParameter } from './column-types.ts'
 
 /** The parts of a declaration that determine the query parameters of its list. */
 export interface ListRules {
@@ -40,11 +39,10 @@ interface Bound {
   about: string
 }
 
-const isNumeric = (schema: unknown) => ['number', 'integer'].includes(String((schema as { type?: unknown })?.type))
-
-function boundsOf(field: string, schema: unknown): Bound[] {
+function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
   const capitalized = capital(field)
-  if (isNumeric(schema)) {
+  const kind = schema && kindOf(schema)
+  if (kind && columnType(kind).range?.(schema) === 'numeric') {
     return [
       { name: `min${capitalized}`, field, op: '>=', about: `The minimum ${field}` },
       { name: `max${capitalized}`, field, op: '<=', about: `The maximum ${field}` },
@@ -71,21 +69,9 @@ export function queryNames(written: {
   return [...ofEveryList, ...filters, ...bounds]
 }
 
-const text = (description: string) => Type.Optional(Line(0, 300, { description }))
-const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
-
-/** The schema of a query parameter for a field: text, unless the field's kind allows a more precise one. */
-function parameterOf(kind: ColumnKind | undefined, description: string): TSchema {
-  if (kind === 'integer') return Type.Optional(Type.Integer({ ...safe, description }))
-  if (kind === 'number') return Type.Optional(Type.Number({ description }))
-  if (kind === 'boolean')
-    return Type.Optional(Type.String({ description, ...documentedRules({ enum: ['true', 'false'] }) }))
-  if (kind === 'instant') return instantAfter(description)
-  return text(description)
-}
-
-const instantAfter = (description: string) =>
-  Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
+/** The schema of the query parameter for a field. */
+const parameterOf = (kind: ColumnKind | undefined, description: string): TSchema =>
+  kind ? columnType(kind).parameter(description) : textParameter(description)
 
 /** Fields, each with an optional minus sign. The pattern cannot express that each occurs once; the description does. */
 const sortPattern = (sorts: readonly string[]) => {
@@ -110,8 +96,8 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
       }),
     ),
     fields: Fields,
-    ...(search.length > 0 && { q: shown(text(`Text to find in ${search.join(' or ')}`), search[0]) }),
-    updatedAfter: instantAfter('Only what changed after this instant, or this day'),
+    ...(search.length > 0 && { q: shown(textParameter(`Text to find in ${search.join(' or ')}`), search[0]) }),
+    updatedAfter: instantParameter('Only what changed after this instant, or this day'),
   }
   for (const name of filters) properties[name] = shown(parameterOf(kinds[name], `Only items with this ${name}`), name)
   for (const field of ranges) {
@@ -122,9 +108,6 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
   return Type.Object(properties)
 }
 
-const malformed = (field: string, message: string) =>
-  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })
-
 /**
  * Parses the query of a list; `mark` binds its cursors to this list. Throws INVALID_INPUT for unsupported sorts or filters.
  */
@@ -133,7 +116,7 @@ export function parseListQuery(query: Query, rules: ListRules): { asked: ListQue
   const filters = filtersOf(query, rules)
   const mark = listMark([filters, order])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
-  if (cursor && !isPlace(cursor.after, order, rules)) throw malformed('cursor', 'is not one of our cursors')
+  if (cursor && !isPlace(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not one of our cursors')
   const { after = null, backwards = false } = cursor ?? {}
   return { asked: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
 }
@@ -160,8 +143,9 @@ function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
   const sort = asked.split(',').map((entry) => entry.trim())
   const fields = sort.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
   const unknown = fields.find(({ field }) => !allowed.includes(field))
-  if (unknown) throw malformed('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
-  if (new Set(fields.map(({ field }) => field)).size < fields.length) throw malformed('sort', 'names a field twice')
+  if (unknown) throw malformedQuery('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
+  if (new Set(fields.map(({ field }) => field)).size < fields.length)
+    throw malformedQuery('sort', 'names a field twice')
   return fields
 }
 
@@ -170,12 +154,12 @@ function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListR
   const wanted: Filter[] = []
   for (const field of filters) {
     const sent = query[field]
-    if (sent !== undefined) wanted.push({ field, op: '=', value: valueFrom(field, String(sent), kinds[field]) })
+    if (sent !== undefined) wanted.push({ field, op: '=', value: parsed(field, String(sent), kinds[field]) })
   }
   for (const range of ranges) {
     for (const { name, field, op } of boundsOf(range, body.properties[range])) {
       const sent = query[name]
-      if (sent !== undefined) wanted.push({ field, op, value: valueFrom(name, String(sent), kinds[field]) })
+      if (sent !== undefined) wanted.push({ field, op, value: parsed(name, String(sent), kinds[field]) })
     }
   }
   if (query.q && search.length > 0) wanted.push({ field: search, op: 'contains', value: String(query.q) })
@@ -186,14 +170,5 @@ function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListR
   return wanted
 }
 
-function valueFrom(name: string, sent: string, kind: ColumnKind | undefined): string | number {
-  if (kind === 'instant') return instantFrom(name, sent)
-  if (kind === 'boolean') return truthOf(name, sent)
-  if (kind === 'integer' || kind === 'number') return Number(sent)
-  return sent
-}
-
-function truthOf(name: string, sent: string): number {
-  if (sent !== 'true' && sent !== 'false') throw malformed(name, 'must be true or false')
-  return sent === 'true' ? 1 : 0
-}
+const parsed = (name: string, text: string, kind: ColumnKind | undefined): string | number =>
+  kind ? columnType(kind).parse(name, text) : text

@@ -2,8 +2,8 @@ import { type TSchema, Type } from 'typebox'
 import { partialResponse } from '../http/partial-schema.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import type { Revised } from '../http/policies/conditional.ts'
-import type { ColumnKind } from '../storage/resource-tables/resource-columns.ts'
 import type { Row } from '../storage/rows/rows.ts'
+import { columnTypes } from './column-types.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
 
 /** Row → representation: adds links, omits absent and hidden fields. */
@@ -78,20 +78,10 @@ export function listItemSerializer({
 /** The report of a resource: its table's columns, without the fields that are hidden from some callers. */
 export function reportOf({ name, table, kinds, hides, readScope, filters, ranges, folded, sorts }: Declaration) {
   const shown = Object.entries(kinds).filter(([field]) => !hides?.fields.includes(field))
-  const columns = shown.map(([field, kind]) => ({ name: field, type: columnTypes[kind] }))
+  const columns = shown.map(([field, kind]) => ({ name: field, type: columnTypes[kind].cell }))
   const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
     ...{ name, table, scope: readScope, filters, ranges, folded, sorts },
     columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants],
   }
 }
-
-const columnTypes = {
-  text: 'string',
-  exact: 'string',
-  instant: 'instant',
-  integer: 'integer',
-  number: 'number',
-  boolean: 'boolean',
-  json: 'json',
-} as const satisfies Record<ColumnKind, string>

@@ -7,8 +7,8 @@ import { Problem } from '../http/problems/problem.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import type { Row } from '../storage/rows/rows.ts'
-import { columnName } from './column-types.ts'
 import type { GuardedChange, Served } from './declaration.ts'
+import { columnName } from './table.ts'
 
 export type RowParams = FastifyRequest<{ Params: { id: number } }>
 export type WriteOutcome = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
@@ -19,14 +19,16 @@ export const notFound = ({ declaration }: Served, id: number) =>
 
 /**
  * The declared fields of a body: unknown and read-only fields are ignored, absent ones get their default or null, and
- * instants
- * are converted to UTC.
+ * instants are converted to UTC.
  */
-function valuesOf({ fieldNames, instants, complete }: Served, body: Record<string, unknown>): Record<string, unknown> {
+function valuesOf(
+  { fieldNames, normalizers, complete }: Served,
+  body: Record<string, unknown>,
+): Record<string, unknown> {
   const values: Record<string, unknown> = {}
   const whole = complete(body)
   for (const name of fieldNames) values[name] = whole[name] ?? null
-  for (const name of instants) if (values[name] !== null) values[name] = new Date(String(values[name])).toISOString()
+  for (const [name, normalize] of normalizers) if (values[name] !== null) values[name] = normalize(values[name])
   return values
 }
 

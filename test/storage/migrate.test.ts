@@ -105,7 +105,14 @@ forEachEngine((engine) => {
 
     it('records for existing rows whether their first revision is of the same second', async () => {
       const db = await open()
-      const column = { kind: 'text', required: false, folded: false, unique: false, indexed: false } as const
+      const column = {
+        kind: 'text',
+        sql: 'text',
+        required: false,
+        folded: false,
+        unique: false,
+        indexed: false,
+      } as const
       await migrate(db, {
         tables: [{ path: '/notes', name: 'resource_notes', columns: [{ ...column, name: 'text' }], search: [] }],
       })

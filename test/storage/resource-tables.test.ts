@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
 import { builtIn } from '../../src/catalog/service.ts'
+import { type ColumnKind, columnTypes } from '../../src/resources/column-types.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import type { ResourceColumn, ResourceTable } from '../../src/storage/resource-tables/resource-columns.ts'
@@ -9,8 +10,10 @@ import { TableMismatch } from '../../src/storage/resource-tables/resource-tables
 import { rowsOf } from '../../src/storage/rows/rows.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-const column = (name: string, more: Partial<ResourceColumn> = {}): ResourceColumn => ({
-  ...{ name, kind: 'text', required: false, folded: false, unique: false, indexed: false },
+type Column = Partial<ResourceColumn> & { kind?: ColumnKind }
+
+const column = (name: string, { kind = 'text', ...more }: Column = {}): ResourceColumn => ({
+  ...{ name, kind, sql: columnTypes[kind].sql, required: false, folded: false, unique: false, indexed: false },
   ...more,
 })
 const title = column('title', { required: true, folded: true, indexed: true })

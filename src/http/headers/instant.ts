@@ -1,4 +1,4 @@
-import { Problem } from '../problems/problem.ts'
+import { malformedQuery } from '../problems/problem.ts'
 
 /** A day, or a time with its offset (RFC 3339 §5.6); seconds are optional. */
 const form = /^\d{4}-\d\d-\d\d(T([01]\d|2[0-3]):\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
@@ -19,8 +19,7 @@ export function instantOf(text: string): string | undefined {
 export function instantFrom(field: string, text: string): string {
   const instant = instantOf(text)
   if (instant !== undefined) return instant
-  const errors = [{ field, message: 'must be an instant such as 2026-11-21T00:00:00Z' }]
-  throw new Problem('INVALID_INPUT', 'The query is malformed', { errors })
+  throw malformedQuery(field, 'must be an instant such as 2026-11-21T00:00:00Z')
 }
 
 /** `instantFrom` for an optional query parameter. */

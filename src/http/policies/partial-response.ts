@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { Problem } from '../problems/problem.ts'
+import { malformedQuery } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
@@ -34,8 +34,7 @@ export const isNarrowed = (request: FastifyRequest): boolean =>
 export function wanted(asked: unknown): Tree {
   const names = typeof asked === 'string' ? asked.split(',').filter((name) => name !== '') : []
   if (typeof asked !== 'string' || names.length > namesAllowed) {
-    const errors = [{ field: 'fields', message: `must be one list of at most ${namesAllowed} names` }]
-    throw new Problem('INVALID_INPUT', 'The query is malformed', { errors })
+    throw malformedQuery('fields', `must be one list of at most ${namesAllowed} names`)
   }
   const tree: Tree = new Map()
   for (const name of names) want(tree, name.trim().split('.'))

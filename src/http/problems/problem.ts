@@ -78,3 +78,7 @@ export class Problem extends Error {
     this.headers = options.headers
   }
 }
+
+/** INVALID_INPUT for one query parameter; `message` completes the sentence that starts with its name. */
+export const malformedQuery = (field: string, message: string): Problem =>
+  new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })

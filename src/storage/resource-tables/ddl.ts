@@ -1,26 +1,14 @@
 import type { RawBuilder } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
-
-/** The SQL type of each column kind, the same on both engines. Booleans are stored as 1 or 0, JSON as its text. */
-export const sqlTypes = {
-  text: 'text',
-  exact: 'text',
-  instant: 'text',
-  integer: 'bigint',
-  number: 'double precision',
-  boolean: 'smallint',
-  json: 'text',
-} as const satisfies Record<ColumnKind, string>
+import type { ResourceColumn, ResourceTable, SqlType } from './resource-columns.ts'
 
 /** The column that searches, sorts and unique indexes use: the case-folded companion if the field has one. */
 export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | 'folded'>) =>
   folded ? `${name}_key` : name
 
-/** Exact text and instants have the engine's key type, which sorts by bytes. */
-const sqlTypeOf = ({ kind }: ResourceColumn, engine: Engine): (typeof sqlTypes)[ColumnKind] | RawBuilder<unknown> =>
-  kind === 'exact' || kind === 'instant' ? engine.keyType : sqlTypes[kind]
+const sqlTypeOf = ({ sql }: ResourceColumn, engine: Engine): Exclude<SqlType, 'key'> | RawBuilder<unknown> =>
+  sql === 'key' ? engine.keyType : sql
 
 /** The statements that create a table with its indexes. Required fields are enforced by the service, not by SQL. */
 export function createTableStatements(tx: Queryable, engine: Engine, table: ResourceTable): string[] {

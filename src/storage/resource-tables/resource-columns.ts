@@ -1,11 +1,13 @@
-/** How the values of a field are stored; `exact` text is compared byte by byte, an `instant` is fixed-width ISO text. */
-export type ColumnKind = 'text' | 'exact' | 'instant' | 'integer' | 'number' | 'boolean' | 'json'
+/** The SQL type of a column, the same on both engines; a `key` is text that sorts by its bytes. */
+export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint'
 
 /** The column that stores one field of a declared resource. */
 export interface ResourceColumn {
   /** The SQL name. */
   name: string
-  kind: ColumnKind
+  /** The column type as declared; recorded, so that a later start detects a change. */
+  kind: string
+  sql: SqlType
   required: boolean
   /** True if a companion column `…_key` holds the case-folded text (see `caseFold`). */
   folded: boolean

@@ -96,7 +96,7 @@ async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Prom
 }
 
 /** What is recorded about a table, so that a later start can detect changes of its declaration. */
-const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map((column) => ({ ...column }))
+const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map(({ sql: _, ...column }) => column)
 
 async function recordedColumns(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
   const query = tx.selectFrom('resourceTables').select('columns').where('name', '=', name)

@@ -7,12 +7,11 @@ import {
   comparedColumn,
   indexStatements,
   renameColumnStatements,
-  sqlTypes,
 } from './ddl.ts'
-import type { ColumnKind, ResourceColumn, ResourceTable } from './resource-columns.ts'
+import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 
 /** A column as declared when its table was last reconciled. */
-export type RecordedColumn = ResourceColumn
+export type RecordedColumn = Omit<ResourceColumn, 'sql'>
 
 /** The existing columns and indexes of a table. */
 export interface ExistingTable {
@@ -114,12 +113,12 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
 }
 
 /** `text` and `exact` differ only in how they are compared, so that one may become the other. */
-const comparableKind = (kind: ColumnKind) => (kind === 'exact' ? 'text' : kind)
+const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
   const type = existing.types.get(column.name)
   const sameKind = before === undefined || comparableKind(before.kind) === comparableKind(column.kind)
-  if (type === sqlTypes[column.kind] && sameKind) return
+  if (type === (column.sql === 'key' ? 'text' : column.sql) && sameKind) return
   const what = `is declared as ${comparableKind(column.kind)}, but stored as ${before?.kind ?? type} in ${table.name}`
   const old = before ?? { name: column.name, folded: existing.types.has(`${column.name}_key`) }
   return mismatch(

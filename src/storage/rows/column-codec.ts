@@ -1,33 +1,26 @@
-/** How a field is stored that no column type of both engines can hold: booleans as 1 or 0, JSON as its text. */
-export type Coding = 'boolean' | 'json'
-
 type Values = Record<string, unknown>
-type Code = (value: unknown) => unknown
 
-const codecs: Record<Coding, { encode: Code; decode: Code }> = {
-  boolean: { encode: (value) => (value === true ? 1 : 0), decode: (kept) => kept === 1 },
-  json: { encode: (value) => JSON.stringify(value), decode: (kept) => JSON.parse(String(kept)) },
+/** Converts between a value and the form in which its column stores it, such as a boolean as 1 or 0. */
+export interface Codec {
+  encode: (value: unknown) => unknown
+  decode: (stored: unknown) => unknown
 }
 
-/** A value as stored in its column; values that need no coding are returned unchanged. */
-export const encoded = (kind: string, value: unknown): unknown =>
-  kind === 'boolean' || kind === 'json' ? codecs[kind].encode(value) : value
-
-/** Encodes into a copy, decodes in place. Null stays null; does nothing when no field is coded. */
-export function codecsOf(coded: Readonly<Record<string, Coding>>) {
-  const entries = Object.entries(coded)
+/** Encodes into a copy, decodes in place. Null stays null; does nothing when no field has a codec. */
+export function rowCodec(codecs: Readonly<Record<string, Codec>>) {
+  const entries = Object.entries(codecs)
   const encode = (values: Values): Values => {
-    const kept = { ...values }
-    for (const [field, coding] of entries) {
-      if (kept[field] !== null && kept[field] !== undefined) kept[field] = codecs[coding].encode(kept[field])
+    const encoded = { ...values }
+    for (const [field, codec] of entries) {
+      if (encoded[field] !== null && encoded[field] !== undefined) encoded[field] = codec.encode(encoded[field])
     }
-    return kept
+    return encoded
   }
   const decode = <R extends Values | undefined>(row: R): R => {
-    for (const [field, coding] of row === undefined ? [] : entries) {
-      const kept = (row as Values)[field]
+    for (const [field, codec] of row === undefined ? [] : entries) {
+      const stored = (row as Values)[field]
       // Pages of a list do not contain every field.
-      if (kept !== null && kept !== undefined) (row as Values)[field] = codecs[coding].decode(kept)
+      if (stored !== null && stored !== undefined) (row as Values)[field] = codec.decode(stored)
     }
     return row
   }

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
-import { type Coding, codecsOf } from './column-codec.ts'
+import { type Codec, rowCodec } from './column-codec.ts'
 import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, snake } from './page-query.ts'
 import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
@@ -35,7 +35,7 @@ export interface RowsOptions {
   /** The fields of a row in list pages; all fields by default. */
   listed?: readonly string[] | undefined
   /** Fields that are stored in another form than they are represented. */
-  coded?: Readonly<Record<string, Coding>>
+  codecs?: Readonly<Record<string, Codec>>
   /** Evaluated within the statement of each change: whether the event has a subscriber; none by default. */
   heard?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
 }
@@ -65,7 +65,7 @@ const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: s
 
 export function rowsOf(
   db: Database,
-  { table, fields, folded, blank = [], listed, coded = {}, heard = unheard }: RowsOptions,
+  { table, fields, folded, blank = [], listed, codecs = {}, heard = unheard }: RowsOptions,
 ): Rows {
   // The generic parameter only names the columns that every such table has; the rest is data.
   const name = table as 'products'
@@ -75,7 +75,7 @@ export function rowsOf(
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
   const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
-  const { isCoded, encode, decode } = codecsOf(coded)
+  const { isCoded, encode, decode } = rowCodec(codecs)
   const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
   return {
     find: (id) => {
