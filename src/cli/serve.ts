@@ -1,6 +1,6 @@
 import closeWithGrace from 'close-with-grace'
-import { type Config, guessableSecrets } from '../config/config.ts'
-import { refuseUnsafeProcess } from '../config/production-checks.ts'
+import type { Config } from '../config/config.ts'
+import { guessableSecrets, refuseUnsafeProcess } from '../config/production-checks.ts'
 import { startService } from '../start.ts'
 import { greeting, logStart } from './greeting.ts'
 import type { LoadedDefinition } from './load-definition.ts'

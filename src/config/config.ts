@@ -6,7 +6,6 @@ import { httpSettings } from './http.ts'
 import { oauthSettings } from './oauth.ts'
 import { rateLimitSettings } from './rate-limits.ts'
 import { reportSettings } from './reports.ts'
-import { isGuessable, isSecret } from './secrets.ts'
 import { serviceSettings } from './service.ts'
 import { choice, Expected, type Named, named, type Profile, type Values } from './setting.ts'
 import { storageSettings } from './storage.ts'
@@ -76,6 +75,8 @@ const profileSetting = (env: Environment) =>
       'development or production; some defaults depend on it',
     ),
   )
+
+const isSecret = (name: string) => /SECRET$|KEY$/.test(name)
 
 /** A printable value: hides secrets and passwords in URLs. */
 const printable = (name: string, value: string) =>
@@ -155,11 +156,11 @@ export function describeSettings(config: Config, env: Environment) {
   })
 }
 
-/** The names of the secrets that are short or easy to guess. */
-export const guessableSecrets = (config: Config): string[] =>
+/** Every secret that is set, by the name of its setting. */
+export const secretsOf = (config: Config): [name: string, value: string][] =>
   Object.entries(groupsOf(config)).flatMap(([group, settings]) =>
-    Object.entries(settings).flatMap(([key, { name }]) => {
+    Object.entries(settings).flatMap(([key, { name }]): [string, string][] => {
       const value: unknown = config[group as keyof Groups][key as never]
-      return isSecret(name) && typeof value === 'string' && isGuessable(value) ? [name] : []
+      return isSecret(name) && typeof value === 'string' ? [[name, value]] : []
     }),
   )

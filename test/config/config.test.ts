@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import { baseUrlOf, describeSettings, guessableSecrets, readConfig } from '../../src/config/config.ts'
+import { baseUrlOf, describeSettings, readConfig } from '../../src/config/config.ts'
+import { guessableSecrets } from '../../src/config/production-checks.ts'
 import { databaseUrlOf, resultsUrlOf } from '../../src/config/storage.ts'
 import { ConfigError } from '../../src/startup-errors.ts'
 
