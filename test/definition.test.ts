@@ -32,26 +32,30 @@ describe('collection', () => {
     ['two segments', { path: '/a/b' }, /one lower-case segment/],
     ['no path', { path: undefined }, /one lower-case segment .*not undefined/],
     ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks', '/tables'].map(
-      (path): [string, object, RegExp] => [`the path ${path}`, { path }, /this path belongs to the service itself/],
+      (path): [string, object, RegExp] => [
+        `the path ${path}`,
+        { path },
+        /this path is reserved for the service itself/,
+      ],
     ),
     ['a malformed noun', { noun: 'A note' }, /noun must be the singular in camelCase, such as 'note', not 'A note'/],
-    ['the noun report', { noun: 'report' }, /the noun 'report' belongs to the service itself/],
-    ['an unknown operation', { operations: ['list', 'drop'] }, /operations knows no drop, only list, create/],
+    ['the noun report', { noun: 'report' }, /the noun 'report' is reserved for the service itself/],
+    ['an unknown operation', { operations: ['list', 'drop'] }, /operations cannot include drop; use list, create/],
     [
       'a misspelt option',
       { filter: ['topic'] },
       /^\/notes: collection\(\) has no option filter: did you mean filters\?$/,
     ],
-    ['an unknown option', { colour: 'red' }, /has no option colour: they are path, noun, operations, body, .*links$/],
-    ['no operation', { operations: [] }, /operations must name one at least/],
-    ['no body', { body: undefined }, /body must be made by Type\.Object\(\)/],
-    ['a body of another type', { body: Type.String() }, /body must be made by Type\.Object\(\)/],
-    ['an empty body', { body: Type.Object({}) }, /body must have a field/],
+    ['an unknown option', { colour: 'red' }, /has no option colour: use one of path, noun, operations, body, .*links$/],
+    ['no operation', { operations: [] }, /operations must name at least one/],
+    ['no body', { body: undefined }, /body must be created with Type\.Object\(\)/],
+    ['a body of another type', { body: Type.String() }, /body must be created with Type\.Object\(\)/],
+    ['an empty body', { body: Type.Object({}) }, /body must have at least one field/],
     ...['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view', 'toString', 'constructor'].map(
       (name): [string, object, RegExp] => [
         `the field name ${name}`,
         { body: Type.Object({ [name]: Type.String() }) },
-        new RegExp(`the field name ${name} is taken`),
+        new RegExp(`the field name ${name} is reserved`),
       ],
     ),
     ['the field name isbnURL', { body: Type.Object({ isbnURL: Type.String() }) }, /isbnURL must be camelCase/],
@@ -59,7 +63,7 @@ describe('collection', () => {
     [
       'the field title beside titleKey',
       { body: Type.Object({ title: Line(1, 9), titleKey: Line(1, 9) }) },
-      /titleKey is taken by what the field title is compared by/,
+      /titleKey is reserved for the case-folded text of the field title/,
     ],
     [
       'names too long for an index',
@@ -69,10 +73,10 @@ describe('collection', () => {
     [
       'a nullable type',
       { body: Type.Object({ a: Type.Union([Type.String(), Type.Null()]) }) },
-      /the field a has a type that cannot be kept: .*Type\.Optional/,
+      /the field a has a type that cannot be stored: .*Type\.Optional/,
     ],
-    ['any type', { body: Type.Object({ a: Type.Unknown() }) }, /the field a has a type that cannot be kept/],
-    ['an unknown filter', { filters: ['x'] }, /filters names 'x', and body has no such field/],
+    ['any type', { body: Type.Object({ a: Type.Unknown() }) }, /the field a has a type that cannot be stored/],
+    ['an unknown filter', { filters: ['x'] }, /filters names 'x', but body has no such field/],
     ['an unknown range', { ranges: ['x'] }, /ranges names 'x'/],
     ['an unknown search', { search: ['x'] }, /search names 'x'/],
     ['an unknown sort', { sorts: ['x'] }, /sorts names 'x'/],
@@ -81,36 +85,40 @@ describe('collection', () => {
     [
       'a filter by a hidden field (T-API-04)',
       { filters: ['title'], hides: { fields: ['title'], unless: () => true } },
-      /filters cannot take title: hides keeps it/,
+      /filters cannot include title: it is hidden/,
     ],
     [
       'a hidden field in lists',
       { listed: ['title'], hides: { fields: ['title'], unless: () => true } },
-      /listed cannot take title: hides/,
+      /listed cannot include title: it is hidden/,
     ],
     [
       'hidden fields of a public resource',
       { publicRead: true, hides: { fields: ['title'], unless: () => true } },
-      /hides cannot go with publicRead/,
+      /hides cannot be combined with publicRead/,
     ],
     ['an unknown listed field', { listed: ['id', 'x'] }, /listed names 'x'/],
-    ['a range on text', { ranges: ['title'] }, /ranges cannot take title: it is no number, day or instant/],
-    ['a search in a boolean', { search: ['done'] }, /search cannot take done: it is no free text/],
+    ['a range on text', { ranges: ['title'] }, /ranges cannot include title: it is not a number, date or instant/],
+    ['a search in a boolean', { search: ['done'] }, /search cannot include done: it is not free text/],
     [
       'a sort by an optional field',
       { body: Type.Object({ n: Type.Optional(Type.Integer()) }), sorts: ['n'] },
-      /sorts cannot take n: it is optional/,
+      /sorts cannot include n: it is optional/,
     ],
     [
       'a sort by optional text that is unique',
       { body: Type.Object({ code: Type.Optional(Line(1, 9)) }), sorts: ['code'], unique: ['code'] },
-      /sorts cannot take code: it is optional, and only text that is not unique/,
+      /sorts cannot include code: it is optional; use required fields, or text that is not unique/,
     ],
-    ['a filter on unbounded text', { filters: ['long'] }, /filters cannot take long without a maxLength of 500/],
+    [
+      'a filter on unbounded text',
+      { filters: ['long'] },
+      /filters cannot include long without a maxLength of at most 500/,
+    ],
     [
       'a filter on an object',
       { body: Type.Object({ o: Type.Object({}) }), filters: ['o'] },
-      /filters cannot take o: objects and arrays/,
+      /filters cannot include o: objects and arrays/,
     ],
     [
       'a filter with a reserved name',
@@ -138,7 +146,7 @@ describe('collection', () => {
     ['inside an array', Type.Array(Type.Object({ city: Type.String({ default: 1 }) })), 'field[].city'],
   ]
   for (const [what, field, place] of wrongDefaults) {
-    const message = `/notes: the default of ${place} is no value that it can have`
+    const message = `/notes: the default of ${place} is not valid for its type`
     it(`rejects a default ${what}`, () => {
       assert.throws(refused({ body: Type.Object({ name: Type.String(), field }) }), (error: Error) => {
         assert.ok(error instanceof DefinitionError && error.message.includes(message), String(error))
@@ -150,7 +158,7 @@ describe('collection', () => {
   it('rejects a default of a unique field', () => {
     const code = Type.String({ maxLength: 9, default: 'x' })
     const options = { body: Type.Object({ name: Type.String(), code }), unique: ['code'] }
-    assert.throws(refused(options), says(/unique cannot take code: its default would be the value of several rows/))
+    assert.throws(refused(options), says(/unique cannot include code: several rows would have its default/))
   })
 
   for (const [what, options, message] of mistakes) {
@@ -169,7 +177,7 @@ describe('collection', () => {
     assert.equal(declaration.table, 'resource_notes')
     assert.deepEqual(declaration.scopes, {
       'notes:read': 'See notes',
-      'notes:write': 'Create, change and remove notes',
+      'notes:write': 'Create, change and delete notes',
     })
   })
 })
@@ -179,8 +187,12 @@ describe('service', () => {
   const named = Type.Object({ name: Name })
   const wrong: [what: string, options: unknown, message: RegExp][] = [
     ['nothing', undefined, /resources must be a list of what collection\(\) returns/],
-    ['no resource', { resources: [] }, /one at least/],
-    ['a value that is not a resource', { resources: [{ path: '/notes' }] }, /what collection\(\) returns/],
+    ['no resource', { resources: [] }, /a non-empty array/],
+    [
+      'a value that is not a resource',
+      { resources: [{ path: '/notes' }] },
+      /a non-empty array of collection\(\) results/,
+    ],
     [
       'a path twice',
       { resources: [notes, collection({ ...declared, noun: 'other' })] },
@@ -194,7 +206,7 @@ describe('service', () => {
     ...['users', 'products', 'books'].map((name): [string, unknown, RegExp] => [
       `the path /${name} for another resource`,
       { resources: [collection({ ...declared, path: `/${name}` })] },
-      new RegExp(`^/${name}: .*import \\{ ${name} \\} from 'plinth', or take another path$`),
+      new RegExp(`^/${name}: .*import \\{ ${name} \\} from 'plinth', or choose another path$`),
     ]),
     [
       'the path /users for users of its own, even with every field of the built-in ones',
@@ -204,7 +216,7 @@ describe('service', () => {
           collection({ path: '/users', noun: 'user', body: users.declaration.body, sorts: ['name'] } as never),
         ],
       },
-      /^\/users: this path belongs to the users who log in: import/,
+      /^\/users: this path is reserved for the users who log in: import/,
     ],
     ...[
       { what: 'no price', body: Type.Object({ name: Name }) },
@@ -213,7 +225,7 @@ describe('service', () => {
     ].map(({ what, body }): [string, unknown, RegExp] => [
       `products with ${what}`,
       { resources: [collection({ path: '/products', noun: 'product', body: body as typeof named, search: ['name'] })] },
-      /^\/products: every row of its table has price: declare them as the built-in products does, required/,
+      /^\/products: every row of its table has price: declare them as the built-in products does \(required/,
     ]),
     [
       'products with a name that nothing compares',
@@ -224,19 +236,19 @@ describe('service', () => {
       },
       /^\/products: every row of its table has name: /,
     ],
-    ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must have a v1/],
+    ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must include v1/],
     ['a version with an invalid name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
     [
       'a version with an unlisted resource',
       { resources: [notes], versions: { v1: [collection(declared)] } },
-      /v1 may serve only what resources lists/,
+      /v1 may serve only collections that resources lists/,
     ],
     ['a version that is not a list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
     ['a version that is null', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
     [
       'an unknown member of a version',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], errors: 'short' } } },
-      /v2 knows no 'errors', only resources, lists, deprecation and unknownParameters/,
+      /v2 has no option 'errors'; use resources, lists, deprecation or unknownParameters/,
     ],
     [
       'an unknown value in a version',
@@ -246,7 +258,7 @@ describe('service', () => {
     [
       'a v1 that violates the contract',
       { resources: [notes], versions: { v1: { resources: [notes], lists: 'object' } } },
-      /lists of v1 is 'array', as the contract says/,
+      /lists of v1 must be 'array', as the API contract requires/,
     ],
     [
       'a report with a name in use',

@@ -30,7 +30,7 @@ const prices = `
     ${money('max(price)')} as most, ${money('sum(price)')} as total
   from (select case ${banded} end as band, price from products) as priced group by band`
 
-/** The number of books per genre and of products per price band, with their prices. */
+/** Report: the number of books per genre, and the number and prices of products per price band. */
 export const inventory: ReportKind = {
   name: 'inventory',
   title: 'Inventory',

@@ -30,7 +30,7 @@ export const users = collection({
   scopes: { 'users:read:full': 'See users with address and phone' },
   hides: {
     fields: ['address', 'phone'],
-    // A client's own subject is its id, which could look like a number, so it never counts as a user's.
+    // The subject of a client's own token is the client id, which could equal a user's id: it is not that user.
     unless: ({ clientId, subject, scopes }, id) =>
       scopes.has('users:read:full') || (subject === String(id) && subject !== clientId),
   },

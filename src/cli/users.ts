@@ -151,13 +151,13 @@ export async function userAdder(db: Database, now: () => number) {
   const queue = await openQueue({ db, now, random: Math.random, onError })
   const announce = eventPublisher({ queue, random: randomBytes }, declaration)
   const { table, folded, kinds } = declaration
-  const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), heard: hasSubscriber(declaration) })
+  const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), subscribed: hasSubscriber(declaration) })
   const who = operator.subject as string
   const caller = { clientId: who, subject: who, scopes: new Set<string>() }
   const add = async (tx: Queryable, user: NewUser): Promise<number> => {
     const at = new Date(now()).toISOString()
-    const { row, heard } = await rows.insert(tx, { address: null, phone: null, ...user }, at)
-    if (heard) await announce(tx, 'created', row, caller, at)
+    const { row, subscribed } = await rows.insert(tx, { address: null, phone: null, ...user }, at)
+    if (subscribed) await announce(tx, 'created', row, caller, at)
     return row.id
   }
   return { add, close: () => queue.stop(0) }

@@ -15,18 +15,18 @@ import {
   declaredVersions,
   type Version,
   type VersionDeclaration,
-  versionMistakes,
+  versionErrors,
   versionOf,
 } from './version.ts'
 
-/** A service as created by `service`; everything else is derived from it. */
+/** The result of `service`, from which everything else is derived. */
 export interface Definition {
-  readonly [made]: true
-  /** Title, description and the like of its OpenAPI documents. */
+  readonly [brand]: true
+  /** The `info` object of its OpenAPI documents: title, description and so on. */
   info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
-  /** Report types in addition to one per resource. */
+  /** Report types in addition to collection per resource. */
   reports: readonly ReportKind[]
   /** Every scope of the service. */
   scopes: Scopes
@@ -35,33 +35,33 @@ export interface Definition {
   tables: readonly ResourceTable[]
 }
 
-/** The options of `service`; title and the like appear in the OpenAPI documents. */
+/** The options of `service`; title, description and so on appear in the OpenAPI documents. */
 export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
   /** The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2. */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
-  /** Report types in addition to one per resource. */
+  /** Report types in addition to collection per resource. */
   reports?: readonly ReportKind[]
 }
 
-/** A private symbol: a definition made by another copy of this code would not be compatible. */
-const made = Symbol('made by service()')
+/** Not exported, so that a definition created by another copy of this package is not accepted. */
+const brand = Symbol('created by service()')
 
-/** Whether a value was created by `service` of this installation. */
+/** True if a value was created by `service` of this installation. */
 export const isDefinition = (value: unknown): value is Definition =>
-  typeof value === 'object' && value !== null && made in value
+  typeof value === 'object' && value !== null && brand in value
 
 /** Defines a service. Throws `DefinitionError`, which lists every error; the result is frozen. */
 export function service(options: ServiceOptions): Definition {
-  const { resources, reports = [], versions: said, ...about } = options ?? {}
-  const versions = declaredVersions(said ?? { v1: resources, v2: resources })
-  const mistakes = [...infoErrors(about), ...mistakesOf({ resources, versions, reports })]
-  if (mistakes.length > 0) throw new DefinitionError(mistakes)
+  const { resources, reports = [], versions: declared, ...info } = options ?? {}
+  const versions = declaredVersions(declared ?? { v1: resources, v2: resources })
+  const errors = [...infoErrors(info), ...serviceErrors({ resources, versions, reports })]
+  if (errors.length > 0) throw new DefinitionError(errors)
   const declarations = resources.map(({ declaration }) => declaration)
   const merged = (of: (declaration: Declaration) => object) => Object.assign({}, ...declarations.map(of))
   return Object.freeze({
-    [made]: true as const,
-    info: Object.freeze({ title: 'Service', ...about }),
+    [brand]: true as const,
+    info: Object.freeze({ title: 'Service', ...info }),
     collections: Object.freeze([...resources]),
     versions: Object.freeze(
       Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, versionOf(name, version)])),
@@ -73,72 +73,71 @@ export function service(options: ServiceOptions): Definition {
   })
 }
 
-function mistakesOf({
+function serviceErrors({
   resources,
   versions,
   reports,
 }: Required<Pick<ServiceOptions, 'resources' | 'reports'>> & { versions: DeclaredVersions }): string[] {
   if (!Array.isArray(resources) || resources.length === 0 || !resources.every(isCollection)) {
-    return ['service: resources must be a list of what collection() returns, one at least']
+    return ['service: resources must be a non-empty array of collection() results']
   }
   const declarations = resources.map(({ declaration }) => declaration)
   return [
-    ...twice(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
-    ...twice(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
-    ...resources.flatMap(placeMistakes),
-    ...versionMistakes(resources, versions),
-    ...reportMistakes(declarations, reports),
+    ...duplicates(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
+    ...duplicates(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
+    ...resources.flatMap(builtInPathErrors),
+    ...versionErrors(resources, versions),
+    ...reportErrors(declarations, reports),
   ]
 }
 
 const isCollection = (value: unknown): value is Collection =>
   typeof (value as Partial<Collection> | null)?.plugin === 'function' && Object.isFrozen(value)
 
-const twice = (names: readonly string[]): string[] => [
+const duplicates = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
 ]
 
-/**
- * The resources whose tables came with the first release; any resource declared at their paths is stored in these tables.
- */
-const firstResources = [users, products, books]
+/** Resources whose tables belong to the first migration; a resource declared at one of their paths uses that table. */
+const builtInResources = [users, products, books]
 
-/** Errors of a resource declared at the path of a built-in one. */
-function placeMistakes(resource: Collection): string[] {
+/** Returns the error of a resource declared at the path of a built-in one that does not fit its table. */
+function builtInPathErrors(resource: Collection): string[] {
   const { declaration } = resource
   const { path, name } = declaration
-  const builtIn = firstResources.find((one) => one.declaration.path === path)
+  const builtIn = builtInResources.find((collection) => collection.declaration.path === path)
   if (builtIn === undefined || builtIn === resource) return []
-  const instead = `import { ${name} } from 'plinth', or take another path`
-  if (builtIn === users) return [`${path}: this path belongs to the users who log in: ${instead}`]
-  const needed = misfits(declaration, builtIn.declaration)
-  if (needed.length === 0) return []
-  const how = 'required, of the same type, and compared as there (search, filters, sorts)'
-  return [
-    `${path}: every row of its table has ${needed.join(' and ')}: declare them as the built-in ${name} does, ${how}; or ${instead}`,
-  ]
+  const instead = `import { ${name} } from 'plinth', or choose another path`
+  if (builtIn === users) return [`${path}: this path is reserved for the users who log in: ${instead}`]
+  const fields = mismatchingFields(declaration, builtIn.declaration)
+  if (fields.length === 0) return []
+  const how = `as the built-in ${name} does (required, of the same type, in the same search, filters and sorts)`
+  return [`${path}: every row of its table has ${fields.join(' and ')}: declare them ${how}, or ${instead}`]
 }
 
-/** Required fields of a built-in table that a declaration leaves out or would store differently. */
-function misfits(declaration: Declaration, builtIn: Declaration): string[] {
+/** Required fields of a built-in table that a declaration omits or would store differently. */
+function mismatchingFields(declaration: Declaration, builtIn: Declaration): string[] {
   const own = new Map(tableOf(declaration).columns.map((column) => [column.name, column]))
-  const needed = tableOf(builtIn).columns.filter(({ required }) => required)
+  const requiredColumns = tableOf(builtIn).columns.filter(({ required }) => required)
   const fits = ({ name, kind, folded }: ResourceColumn) => {
     const column = own.get(name)
     return column?.required === true && column.kind === kind && (column.folded || !folded)
   }
-  return needed.filter((column) => !fits(column)).map(({ name }) => name)
+  return requiredColumns.filter((column) => !fits(column)).map(({ name }) => name)
 }
 
-/** The report types about the service itself. */
-const ofEveryService = ['activity', 'deliveries']
+/** The report types that every service has. */
+const serviceReports = ['activity', 'deliveries']
 
-function reportMistakes(declarations: readonly Declaration[], reports: readonly ReportKind[]): string[] {
-  const names = [...ofEveryService, ...declarations.map(({ name }) => name), ...reports.map(({ name }) => name)]
+function reportErrors(declarations: readonly Declaration[], reports: readonly ReportKind[]): string[] {
+  const names = [...serviceReports, ...declarations.map(({ name }) => name), ...reports.map(({ name }) => name)]
   return [
-    ...twice(names).map((name) => `service: the report type ${name} is declared twice`),
+    ...duplicates(names).map((name) => `service: the report type ${name} is declared twice`),
     ...reports
       .filter(({ name }) => !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name))
-      .map(({ name }) => `service: the report type '${name}' must have a lower-case name`),
+      .map(
+        ({ name }) =>
+          `service: the report type '${name}' must have a lower-case name such as 'sales' or 'sales-by-day'`,
+      ),
   ]
 }

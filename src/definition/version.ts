@@ -1,23 +1,23 @@
 import type { Collection } from '../resources/declaration.ts'
 
-/** The differences between versions; otherwise they serve the same resources with the same code. */
+/** The ways in which versions may differ; otherwise all serve the same resources with the same code. */
 export interface Differences {
   /** A list is an array, or an object with `items`, `next` and `prev`. */
   lists: 'array' | 'object'
-  /** The value of the Deprecation header once the version is deprecated: `true`, or since when (RFC 9745). */
+  /** The value of the Deprecation header once the version is deprecated: `true`, or the date (RFC 9745). */
   deprecation: 'true' | 'date'
-  /** A query parameter that the operation does not define is rejected with 400, or ignored. */
+  /** Whether a query parameter that the operation does not define is rejected with 400 or ignored. */
   unknownParameters: 'refuse' | 'ignore'
 }
 
 /** One version of the API: its prefixes, its resources, and how it differs from the others. */
 export interface Version extends Differences {
-  /** The contract's bare paths are the same routes as under `/v1` and never change. */
+  /** v1 also has the prefix '', because the paths of the API contract have none; they never change. */
   prefixes: readonly string[]
   collections: readonly Collection[]
 }
 
-/** A version as declared: its resources, and its differences from the defaults. */
+/** A declared version: its resources, and what differs from the defaults. */
 export interface VersionDeclaration extends Partial<Differences> {
   resources: readonly Collection[]
 }
@@ -28,62 +28,63 @@ export type DeclaredVersions = Readonly<Record<string, VersionDeclaration>>
 export function declaredVersions(
   versions: Readonly<Record<string, readonly Collection[] | VersionDeclaration>>,
 ): DeclaredVersions {
-  const entries = Object.entries(versions).map(([name, said]): [string, VersionDeclaration] => [
+  const entries = Object.entries(versions).map(([name, declared]): [string, VersionDeclaration] => [
     name,
-    // Any other value, possible from JavaScript, is reported as an error by `versionMistakes`.
-    typeof said === 'object' && said !== null && 'resources' in said ? said : { resources: said },
+    // Any other value, which JavaScript allows, is reported by `versionErrors`.
+    typeof declared === 'object' && declared !== null && 'resources' in declared ? declared : { resources: declared },
   ])
-  return Object.fromEntries(entries.toSorted(([one], [other]) => Number(one.slice(1)) - Number(other.slice(1))))
+  return Object.fromEntries(entries.toSorted(([left], [right]) => Number(left.slice(1)) - Number(right.slice(1))))
 }
 
-/** Defaults: v1 is the contract's; in later versions a list is an object that can hold more than its items. */
-const usual = (name: string): Differences => ({
-  ...(name === 'v1' ? fixedInV1 : { lists: 'object', deprecation: 'date' }),
+/** The defaults: v1 follows the API contract; later versions send lists as objects, which can have more members. */
+const defaultsFor = (name: string): Differences => ({
+  ...(name === 'v1' ? requiredInV1 : { lists: 'object', deprecation: 'date' }),
   unknownParameters: 'refuse',
 })
 
-const fixedInV1 = { lists: 'array', deprecation: 'true' } as const
+const requiredInV1 = { lists: 'array', deprecation: 'true' } as const
 
-/** A declared version with its defaults and prefixes. */
+/** Completes a declared version with the defaults and its prefixes. */
 export const versionOf = (name: string, { resources, ...differences }: VersionDeclaration): Version =>
   Object.freeze({
-    ...usual(name),
+    ...defaultsFor(name),
     ...differences,
     prefixes: name === 'v1' ? ['', '/v1'] : [`/${name}`],
     collections: Object.freeze([...resources]),
   })
 
-/** Errors in the declared versions of a service with these resources. */
-export function versionMistakes(resources: readonly Collection[], versions: DeclaredVersions): string[] {
-  const wrong = Object.keys(versions)
+/** Returns the errors in the declared versions of a service with these resources. */
+export function versionErrors(resources: readonly Collection[], versions: DeclaredVersions): string[] {
+  const errors = Object.keys(versions)
     .filter((name) => !/^v[1-9][0-9]?$/.test(name))
     .map((name) => `service: versions are named v1, v2 and so on, not '${name}'`)
-  // The bare paths of the contract are those of v1.
-  if (!Object.hasOwn(versions, 'v1')) wrong.push('service: versions must have a v1')
+  // The paths of the API contract, which have no prefix, belong to v1.
+  if (!Object.hasOwn(versions, 'v1')) errors.push('service: versions must include v1')
   for (const [name, { resources: served, ...differences }] of Object.entries(versions)) {
-    const strange = !Array.isArray(served) || served.some((one) => !resources.includes(one))
-    if (strange) wrong.push(`service: ${name} may serve only what resources lists`)
-    for (const [point, word] of Object.entries(differences)) wrong.push(...differenceMistakes(name, point, word))
+    const isInvalid = !Array.isArray(served) || served.some((collection) => !resources.includes(collection))
+    if (isInvalid) errors.push(`service: ${name} may serve only collections that resources lists`)
+    for (const [option, value] of Object.entries(differences)) errors.push(...differenceErrors(name, option, value))
   }
-  return wrong
+  return errors
 }
 
-const words: Readonly<Record<string, readonly string[]>> = {
+const allowedValues: Readonly<Record<string, readonly string[]>> = {
   lists: ['array', 'object'],
   deprecation: ['true', 'date'],
   unknownParameters: ['refuse', 'ignore'],
 }
 
-function differenceMistakes(name: string, point: string, word: string): string[] {
-  const known = words[point]
-  if (!known) return [`service: ${name} knows no '${point}', only resources, ${listed(Object.keys(words))}`]
-  if (!known.includes(word)) return [`service: ${point} of ${name} must be '${known.join("' or '")}'`]
-  const fixed: string | undefined = Object.hasOwn(fixedInV1, point)
-    ? usual('v1')[point as keyof Differences]
+function differenceErrors(name: string, option: string, value: string): string[] {
+  const allowed = allowedValues[option]
+  if (!allowed)
+    return [`service: ${name} has no option '${option}'; use resources, ${listed(Object.keys(allowedValues))}`]
+  if (!allowed.includes(value)) return [`service: ${option} of ${name} must be '${allowed.join("' or '")}'`]
+  const required: string | undefined = Object.hasOwn(requiredInV1, option)
+    ? defaultsFor('v1')[option as keyof Differences]
     : undefined
-  return name === 'v1' && fixed !== undefined && word !== fixed
-    ? [`service: ${point} of v1 is '${fixed}', as the contract says`]
+  return name === 'v1' && required !== undefined && value !== required
+    ? [`service: ${option} of v1 must be '${required}', as the API contract requires`]
     : []
 }
 
-const listed = (names: readonly string[]) => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+const listed = (names: readonly string[]) => `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`

@@ -14,10 +14,10 @@ const labels: [from: number, label: string, style: Style][] = [
   [30, 'INFO', 'green'],
   [0, 'DEBUG', 'dim'],
 ]
-/** Fields of every line, or shown elsewhere in it. */
+/** Fields that are in every line or are formatted separately. */
 const common = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname'])
 
-/** Formats a JSON log line for reading: the local time, then a request or a message with its fields. */
+/** Formats a JSON log line for people: the local time, then the request, or the message with its fields. */
 export function readableLine(paint: Paint): (json: string) => string {
   return (json) => {
     const line = JSON.parse(json) as Line
@@ -34,8 +34,8 @@ const clockTime = (time: string): string => {
 
 const twoDigits = (value: number) => String(value).padStart(2, '0')
 
-/** Replaces control characters: text from clients and files must not move the cursor or change colours. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+/** Replaces control characters, so that text from clients and files cannot move the cursor or change colours. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it replaces
 const visible = (text: string) => text.replace(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/g, '�')
 
 function requestText({ status, method, path, ms, bytes, errorCode, client }: Line, paint: Paint): string {

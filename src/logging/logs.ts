@@ -4,7 +4,7 @@ import { type LogSink, logSink } from '../http/server/log-sink.ts'
 import { readableLine } from './log-lines.ts'
 import { type Output, terminalOf } from './terminal.ts'
 
-/** The logs of a running service: its parts' loggers, and one line per request. */
+/** The logger of a running service, and the access log with one line per request. */
 export interface Logs {
   log: Logger
   access: Access
@@ -19,7 +19,7 @@ export interface LogsOptions {
   now: () => number
 }
 
-/** JSON lines for programs; on a terminal readable lines, written unbuffered. */
+/** Opens the logs: buffered JSON lines, or on a terminal unbuffered lines for people. */
 export function openLogs(level: string, { out, env, now }: LogsOptions): Logs {
   const { write, flush } = out.isTTY ? readable(out, env) : logSink(out)
   const timestamp = () => `,"time":"${new Date(now()).toISOString()}"`

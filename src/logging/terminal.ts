@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 
-/** Text styles on a terminal. */
+/** Text styles for a terminal. */
 export type Style = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold'
 export type Paint = (style: Style, text: string) => string
 
@@ -8,8 +8,8 @@ export type Paint = (style: Style, text: string) => string
 export type Output = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>
 
 /**
- * Whether an output is a terminal that can move its cursor, and how to style text there: not at all without one or with
- * NO_COLOR.
+ * Returns whether an output is a terminal that can move its cursor, and a function that styles text; the function returns
+ * text unchanged if the output is no such terminal or NO_COLOR is set.
  */
 export function terminalOf({ isTTY }: Pick<Output, 'isTTY'>, env: NodeJS.ProcessEnv): { live: boolean; paint: Paint } {
   const live = isTTY === true && env.TERM !== 'dumb'

@@ -16,17 +16,17 @@ import type {
   ResourceOptions,
   Served,
 } from './declaration.ts'
-import { completerOf } from './defaults.ts'
+import { defaultFiller } from './defaults.ts'
 import { defineResource } from './define.ts'
 import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
 import { listItemSerializer, representation, serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
-import { create, notFound, patch, type RowParams, removeRow, replace, type WriteOutcome } from './writes.ts'
+import { type BodyRequest, create, notFound, patch, type RowRequest, removeRow, replace } from './writes.ts'
 
 /**
- * Serves a declaration over HTTP (list, create, read, replace, patch, remove), with its events, its report and its table.
- * Throws `DefinitionError`, which lists every error in the declaration.
+ * Declares a resource: its HTTP operations (list, create, read, replace, patch, remove), events, report and table. Throws
+ * `DefinitionError`, which lists every error in the declaration.
  */
 export function collection<B extends TObject>(options: ResourceOptions<B>): Collection {
   const declaration = defineResource(options)
@@ -43,31 +43,33 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
   const { table, folded, blank, kinds, body, input, sorts } = declaration
   const fieldNames = Object.keys(kinds)
   const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
-  // With links all fields are read, because links may be made of any field.
-  const isPart = declaration.listed !== undefined && declaration.links === undefined
-  const listed = isPart ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
+  // A resource with links reads all fields, because links may be built from any of them.
+  const isPartial = declaration.listed !== undefined && declaration.links === undefined
+  const listed = isPartial ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
   return {
     ...options,
     ...{ declaration, prefix, fieldNames },
     rows: rowsOf(options.db, {
-      ...{ table, fields: fieldNames, folded, blank, listed, heard: hasSubscriber(declaration) },
+      ...{ table, fields: fieldNames, folded, blank, listed, subscribed: hasSubscriber(declaration) },
       codecs: Object.fromEntries(types.flatMap(([name, { codec }]) => (codec ? [[name, codec]] : []))),
     }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
-    complete: completerOf(body),
+    complete: defaultFiller(body),
     check: inputValidator(input, 'body'),
-    show: serializer(declaration, prefix),
+    serialize: serializer(declaration, prefix),
     announce: eventPublisher(options, declaration),
   }
 }
 
-const idParams = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Given by the service', examples: [1] }) })
+const idParams = Type.Object({
+  id: Type.Integer({ minimum: 1, description: 'Assigned by the service', examples: [1] }),
+})
 const fieldsQuery = Type.Object({
   fields: Fields,
 })
 
-/** The common part of a resource's routes: path, scope, cacheability, operation id. */
+/** What the routes of a resource have in common: path, scope, cacheability, operation id. */
 function route(
   { declaration, publicRead, guard }: Served,
   operation: CollectionOperation,
@@ -75,32 +77,33 @@ function route(
   title: string,
 ) {
   const { path, name, noun } = declaration
-  const reads = operation === 'list' || operation === 'read'
-  const single = operation !== 'list' && operation !== 'create'
-  const isPublic = reads && declaration.publicRead
-  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${name}:${reads ? 'read' : 'write'}`
+  const isRead = operation === 'list' || operation === 'read'
+  const isSingle = operation !== 'list' && operation !== 'create'
+  const isPublic = isRead && declaration.publicRead
+  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${name}:${isRead ? 'read' : 'write'}`
   return {
     method,
-    url: single ? `${path}/:id` : path,
+    url: isSingle ? `${path}/:id` : path,
     config: {
       scope,
-      cache: reads ? (isPublic && publicRead ? 'public' : 'private') : 'none',
-      fields: reads,
-      problems: reads ? [] : conflictsOf(declaration, operation, guard),
+      cache: isRead ? (isPublic && publicRead ? 'public' : 'private') : 'none',
+      fields: isRead,
+      problems: isRead ? [] : writeProblems(declaration, operation, guard),
     },
     about: {
       tags: [name],
-      operationId: verbOf(operation) + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
+      operationId:
+        operationVerb(operation) + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
       summary: title,
-      ...(single && { params: idParams }),
+      ...(isSingle && { params: idParams }),
     },
   } as const
 }
 
-const verbOf = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
+const operationVerb = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
 
-/** Problems of a change, in addition to the common ones. */
-function conflictsOf(
+/** The problems of a write besides those of every route. */
+function writeProblems(
   { unique }: Declaration,
   operation: CollectionOperation,
   guard: Guard | undefined,
@@ -122,53 +125,53 @@ const routes: Record<CollectionOperation, (served: Served) => RouteOptions> = {
     const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
     const response = { 200: representation(served.declaration) }
     const schema = { ...about, querystring: fieldsQuery, response }
-    return { ...common, schema, handler: (request, reply) => read(served, request as RowParams, reply) }
+    return { ...common, schema, handler: (request, reply) => read(served, request as RowRequest, reply) }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
     const schema = { ...about, body: served.declaration.input, response: { 201: representation(served.declaration) } }
     const config = { ...common.config, minimal: true }
-    return { ...common, config, schema, handler: (request, reply) => create(served, request as WriteOutcome, reply) }
+    return { ...common, config, schema, handler: (request, reply) => create(served, request as BodyRequest, reply) }
   },
   replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.input),
   patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
   remove: (served) => {
     const { about, ...common } = route(served, 'remove', 'DELETE', `Delete a ${served.declaration.noun}`)
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
-      await removeRow(served, request as RowParams)
+      await removeRow(served, request as RowRequest)
       return reply.code(204).send()
     }
     return { ...common, schema: about, handler }
   },
 }
 
-/** Responds synchronously where the engine reads synchronously: the hottest path awaits no promise. */
-function read(served: Served, request: RowParams, reply: FastifyReply): Promise<FastifyReply> | undefined {
+/** Responds synchronously if the engine reads synchronously, so that the hottest path awaits no promise. */
+function read(served: Served, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
-  const plain = isUnconditionalRead(request)
-  const known = plain ? served.representations.of(id) : undefined
-  if (known) {
-    answerPlainRead(request, reply, known)
+  const isUnconditional = isUnconditionalRead(request)
+  const cached = isUnconditional ? served.representations.get(id) : undefined
+  if (cached) {
+    answerPlainRead(request, reply, cached)
     return undefined
   }
-  const answer = (row: Row | undefined) => {
+  const respond = (row: Row | undefined) => {
     if (row === undefined) throw notFound(served, id)
-    const shown = served.show(row, request)
-    if (!plain) return reply.send(shown)
-    const made = representationOf(shown, (resource) => reply.serialize(resource) as string)
-    // With hidden fields the representation depends on the caller, so it is not cached.
-    if (!served.declaration.hides) served.representations.keep(id, made)
-    return answerPlainRead(request, reply, made)
+    const resource = served.serialize(row, request)
+    if (!isUnconditional) return reply.send(resource)
+    const built = representationOf(resource, (value) => reply.serialize(value) as string)
+    // If fields may be hidden, the representation depends on the caller and is not cached.
+    if (!served.declaration.hides) served.representations.set(id, built)
+    return answerPlainRead(request, reply, built)
   }
   const found = served.rows.find(id)
-  if (found instanceof Promise) return found.then(answer)
-  answer(found)
+  if (found instanceof Promise) return found.then(respond)
+  respond(found)
   return undefined
 }
 
-const write: Record<'replace' | 'patch', (served: Served, request: WriteOutcome) => Promise<Row>> = { replace, patch }
+const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }
 
-/** PUT and PATCH: respond with the changed resource and its new validators. */
+/** The route of PUT or PATCH: it responds with the changed resource and its new validators. */
 function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
   const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
   return {
@@ -180,6 +183,6 @@ function changes(served: Served, operation: keyof typeof write, method: string, 
     },
     schema: { ...about, body, response: { 200: representation(served.declaration) } },
     handler: async (request: FastifyRequest) =>
-      served.show(await write[operation](served, request as WriteOutcome), request),
+      served.serialize(await write[operation](served, request as BodyRequest), request),
   }
 }

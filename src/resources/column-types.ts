@@ -20,23 +20,23 @@ interface Shape {
   maximum?: number
 }
 
-/** Lists of a declaration that can name a field. */
+/** The lists of fields in a declaration. */
 export type FieldList = 'filters' | 'ranges' | 'search' | 'sorts' | 'unique'
 
 /** How the values of a field are stored, queried and reported. */
 export interface ColumnType {
-  /** Whether it stores the values of a schema; `choices` are those of an `enum` or of constants. The first match counts. */
+  /** True if it stores the values of a schema; `choices` come from `enum` or `const`. The first type that matches is used. */
   stores: (shape: Shape, choices: readonly unknown[] | undefined) => boolean
   sql: SqlType
-  /** The form that the column stores, if it is not the JSON value. */
+  /** Converts values to and from their stored form, if that differs from the JSON value. */
   codec?: Codec
   /** Normalizes a value before it is stored. */
   normalize?: (value: unknown) => unknown
   /** Restricts a schema to values that both engines can store. */
   storable?: (schema: TSchema) => TSchema
-  /** Compared without case and Unicode form, in a companion column. */
+  /** True if values are compared without regard to case and Unicode form, in a companion column. */
   folded?: true
-  /** The lists that can name such a field. */
+  /** The lists that can include such a field. */
   lists: readonly FieldList[]
   /** The query parameters of a range: `minX` and `maxX`, or `xAfter` and `xBefore`; undefined if the schema has no order. */
   range?: (shape: Shape) => 'numeric' | 'chronological' | undefined
@@ -59,7 +59,7 @@ const asText = (_name: string, text: string) => text
 const exactFormats = ['date', 'time', 'uri', 'url', 'uuid', 'ipv4', 'ipv6']
 const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
 
-/** The query parameter that a text is compared with. */
+/** A query parameter with text. */
 export const textParameter = (description: string) => Type.Optional(Line(0, 300, { description }))
 export const instantParameter = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))

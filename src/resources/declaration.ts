@@ -22,52 +22,53 @@ export interface Link {
 /** The names of a body's fields. */
 type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
 
-/** A resource as its author declares it: its path, its fields and rules, and its HTTP operations. */
+/** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
 export interface ResourceOptions<B extends TObject = TObject> {
-  /** `/notes`: also names its scopes (`notes:read`), its report and its table. */
+  /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
   path: `/${string}`
-  /** The singular, used in event types: `note` for `note.created`. */
+  /** The singular in camelCase, used in event types: `note` for `note.created`. */
   noun: string
   /** Default: all six. */
   operations?: readonly CollectionOperation[]
   /**
-   * The body of create and replace; its fields are the table's columns. A field's `default` is stored where it is absent.
+   * The body of create and replace; its fields are the columns of the table. A field's `default` is stored if a body omits
+   * it.
    */
   body: B
-  /** Reading is public unless the service requires tokens for its catalogue; there is then no scope for reading. */
+  /** Reading needs no scope, and no token either unless the service requires one (setting `publicRead`). */
   publicRead?: boolean
-  /** Fields to filter by equality; text ignores case and Unicode form. */
+  /** Fields to filter by equality; text is compared without regard to case and Unicode form. */
   filters?: readonly FieldOf<B>[]
-  /** Numbers get `minX` and `maxX` parameters; dates and instants `xAfter` and `xBefore`. */
+  /** Fields to filter by range: numbers get parameters `minX` and `maxX`, dates and instants `xAfter` and `xBefore`. */
   ranges?: readonly FieldOf<B>[]
   /** Text fields that `q` searches. */
   search?: readonly FieldOf<B>[]
   /**
-   * Fields to sort by, besides id, createdAt, updatedAt and every required filter: required fields, or text, which sorts as
-   * empty where absent.
+   * Fields to sort by, besides id, createdAt, updatedAt and every required filter. They must be required or text; absent
+   * text sorts as an empty string.
    */
   sorts?: readonly FieldOf<B>[]
-  /** Fields whose values must be unique; text ignores case and Unicode form. */
+  /** Fields whose values must be unique; text is compared without regard to case and Unicode form. */
   unique?: readonly FieldOf<B>[]
   /** The fields of a list item; default: all. */
   listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
-  /** Fields visible to some callers only, and in a single resource only; reports and events never contain them. */
+  /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
   hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
-  /** Scopes in addition to `read` and `write`, each with a plain description. */
+  /** Scopes in addition to `read` and `write`, each with the description that users see. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row) => Record<string, Link>
 }
 
-/** A declaration after validation, with its defaults filled in. */
+/** Validated options of `collection()`, with the defaults filled in. */
 export interface Declaration {
   path: `/${string}`
-  /** The path without its slash. */
+  /** The path without its leading slash. */
   name: string
   noun: string
   table: string
   operations: readonly CollectionOperation[]
   body: TObject
-  /** The body as clients send it: fields with a default are optional. */
+  /** The body that clients send: fields with a default are optional. */
   input: TObject
   /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
@@ -79,29 +80,29 @@ export interface Declaration {
   unique: readonly string[]
   /** Text fields with a case-folded companion column. */
   folded: readonly string[]
-  /** Folded fields whose companion is empty instead of null where the field is absent, because lists are sorted by them. */
+  /** Folded fields whose companion column is empty, not null, in rows without a value, because lists are sorted by them. */
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
   /** Every scope of the resource, with its description. */
   scopes: Readonly<Record<string, string>>
-  /** The scope required to read; null where reading is public. */
+  /** The scope required for reading; null if reading is public. */
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
 }
 
-/** A change of one row that a guard checks; `values` is null for a deletion. */
+/** A change of one row, for a guard to check; `values` is null for a deletion. */
 export interface GuardedChange {
   id: number
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
 }
 
-/** Rules for changes of rows that depend on other tables; checked in the transaction of each change. */
+/** Checks changes of rows against other tables, in the transaction of each change. */
 export interface Guard {
-  /** Problems that a deletion may fail with, besides 403. */
+  /** Problems with which a deletion may fail, besides 403. */
   removalProblems: readonly ProblemCode[]
-  /** Runs a change, which returns undefined where no row matched; throws a `Problem` if the change is not allowed. */
+  /** Runs a change, which returns undefined if no row matched. Throws a `Problem` if the change is not allowed. */
   change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
 }
 
@@ -121,13 +122,13 @@ export interface Collection {
   plugin: FastifyPluginAsync<CollectionOptions>
 }
 
-/** The kind of change, as in the names of events. */
+/** The type of a change, as in event types. */
 export type ChangeType = 'created' | 'updated' | 'deleted'
 
-/** Records the event of a change in the same transaction; call it only when the event has a subscriber. */
+/** Records the event of a change in the same transaction; call it only if the event has a subscriber. */
 export type Announce = (
   tx: Queryable,
-  happening: ChangeType,
+  change: ChangeType,
   row: Row | { id: number },
   caller: Caller,
   now: string,
@@ -143,11 +144,11 @@ export interface Served extends CollectionOptions {
   normalizers: [field: string, normalize: (value: unknown) => unknown][]
   /** Cached representations of single rows. */
   representations: Representations
-  /** Returns a body with the defaults of absent fields filled in. */
+  /** Fills in the defaults of absent fields. */
   complete: (body: Record<string, unknown>) => Record<string, unknown>
   /** Validates a body for create and replace. */
   check: ReturnType<typeof inputValidator>
-  show: (row: Row, request: FastifyRequest) => Revised
-  /** Records the event of a change that has a subscriber, in the same transaction. */
+  /** The representation of a row for the caller of this request. */
+  serialize: (row: Row, request: FastifyRequest) => Revised
   announce: Announce
 }

@@ -2,7 +2,7 @@ import type { TObject, TSchema } from 'typebox'
 import { inputValidator } from '../http/policies/body-parsing.ts'
 import { amended } from './amended.ts'
 
-/** The parts of a JSON Schema that hold defaults. */
+/** The parts of a JSON Schema that may contain defaults. */
 interface Shape {
   type?: unknown
   default?: unknown
@@ -18,42 +18,42 @@ const isObject = (value: unknown): value is Values =>
 
 const hasDefault = (schema: Shape): boolean => Object.hasOwn(schema, 'default')
 
-/** Whether a schema or one inside it, in objects and arrays, has a default. */
-const holdsDefault = ({ properties = {}, items, ...schema }: Shape): boolean =>
-  hasDefault(schema) || [...Object.values(properties), ...(isObject(items) ? [items] : [])].some(holdsDefault)
+/** True if a schema, or one nested in its properties or items, has a default. */
+const containsDefault = ({ properties = {}, items, ...schema }: Shape): boolean =>
+  hasDefault(schema) || [...Object.values(properties), ...(isObject(items) ? [items] : [])].some(containsDefault)
 
-/** A value with the defaults of its absent parts, at any depth; undefined where it is absent and has no default. */
-function completed(schema: Shape, given: unknown): unknown {
-  const value = given === undefined ? structuredClone(schema.default) : given
+/** Fills in defaults for absent parts of a value, at any depth; undefined if it is absent and has no default. */
+function withDefaults(schema: Shape, input: unknown): unknown {
+  const value = input === undefined ? structuredClone(schema.default) : input
   const { properties = {}, items } = schema
   if (Array.isArray(value)) {
-    return isObject(items) && holdsDefault(items) ? value.map((item) => completed(items, item)) : value
+    return isObject(items) && containsDefault(items) ? value.map((item) => withDefaults(items, item)) : value
   }
   if (!isObject(value)) return value
   const whole = { ...value }
   for (const [name, property] of Object.entries(properties)) {
-    if (!holdsDefault(property)) continue
-    const member = completed(property, Object.hasOwn(value, name) ? value[name] : undefined)
+    if (!containsDefault(property)) continue
+    const member = withDefaults(property, Object.hasOwn(value, name) ? value[name] : undefined)
     if (member !== undefined) whole[name] = member
   }
   return whole
 }
 
-/** Returns a function that fills in defaults for absent fields; the input is not changed. */
-export function completerOf(body: TObject): (given: Values) => Values {
-  return holdsDefault(body as Shape) ? (given) => completed(body as Shape, given) as Values : (given) => given
+/** Returns a function that fills in defaults for absent fields, in a copy. */
+export function defaultFiller(body: TObject): (input: Values) => Values {
+  return containsDefault(body as Shape) ? (input) => withDefaults(body as Shape, input) as Values : (input) => input
 }
 
-/** The value of each field with a default where a body omits it. */
+/** The default of each field that has one, including defaults nested in it. */
 export function defaultsOf(body: TObject): Values {
   const fields = Object.entries(body.properties as Record<string, Shape>).filter(([, schema]) => hasDefault(schema))
-  return Object.fromEntries(fields.map(([name, schema]) => [name, completed(schema, undefined)]))
+  return Object.fromEntries(fields.map(([name, schema]) => [name, withDefaults(schema, undefined)]))
 }
 
 /** The schema of a body as clients send it: properties with a default are optional, at any depth. */
 export function inputOf<T extends TSchema>(schema: T): T {
   const { required = [], properties = {}, items } = schema as Shape
-  if (!holdsDefault({ properties, ...(items && { items }) })) return schema
+  if (!containsDefault({ properties, ...(items && { items }) })) return schema
   const inside = Object.entries(properties).map(([name, property]) => [name, inputOf(property as TSchema)])
   return amended(schema, {
     ...(Object.hasOwn(schema, 'properties') && {
@@ -64,29 +64,31 @@ export function inputOf<T extends TSchema>(schema: T): T {
   })
 }
 
-/** Errors in the defaults of a body, which must be values that clients could send. */
-export function defaultMistakes(body: TObject, unique: readonly string[]): string[] {
+/** Returns the errors in the defaults of a body: each must be a value that a client could send. */
+export function defaultErrors(body: TObject, unique: readonly string[]): string[] {
   return Object.entries(body.properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     if (unique.includes(field) && hasDefault(schema as Shape)) {
-      return [`unique cannot take ${field}: its default would be the value of several rows`]
+      return [`unique cannot include ${field}: several rows would have its default`]
     }
-    return wrongDefaults(schema, field).map((place) => `the default of ${place} is no value that it can have`)
+    return invalidDefaults(schema, field).map((path) => `the default of ${path} is not valid for its type`)
   })
 }
 
 /** The paths of defaults that their own schema rejects. */
-function wrongDefaults(schema: TSchema, place: string): string[] {
+function invalidDefaults(schema: TSchema, path: string): string[] {
   const { properties = {}, items, ...shape } = schema as Shape
-  const inside = Object.entries(properties).flatMap(([name, one]) => wrongDefaults(one as TSchema, `${place}.${name}`))
-  const inItems = isObject(items) ? wrongDefaults(items as TSchema, `${place}[]`) : []
-  return [...(hasDefault(shape) && !isStorable(schema) ? [place] : []), ...inside, ...inItems]
+  const inside = Object.entries(properties).flatMap(([name, property]) =>
+    invalidDefaults(property as TSchema, `${path}.${name}`),
+  )
+  const inItems = isObject(items) ? invalidDefaults(items as TSchema, `${path}[]`) : []
+  return [...(hasDefault(shape) && !isStorable(schema) ? [path] : []), ...inside, ...inItems]
 }
 
-/** Whether a default is valid under its schema, and stored unchanged. */
+/** True if a default is valid against its schema, and validation does not convert it. */
 function isStorable(schema: TSchema): boolean {
   const value = (schema as Shape).default
   if (typeof value === 'function') return false
-  const sent = { value: completed(schema as Shape, undefined) }
+  const sent = { value: withDefaults(schema as Shape, undefined) }
   const result = inputValidator(
     { type: 'object', properties: { value: schema }, required: ['value'] } as TSchema,
     'body',

@@ -6,20 +6,20 @@ import { inputOf } from './defaults.ts'
 import { canSort, definitionErrors } from './definition-rules.ts'
 import { columnName, withStorageRules } from './table.ts'
 
-const everyOperation: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
+const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
 /**
- * The resources whose tables came with the first release; all others get a prefix, so that they cannot clash with service
- * tables.
+ * Tables of the first release, which have no prefix; all others have one, so that they cannot clash with tables of the
+ * service.
  */
-const firstTables = ['users', 'products', 'books']
+const unprefixedTables = ['users', 'products', 'books']
 
-/** Converts an author's options to a `Declaration`. Throws `DefinitionError`, which lists every error. */
-export function defineResource<B extends TObject>(written: ResourceOptions<B>): Declaration {
-  const options = written as unknown as ResourceOptions
-  const mistakes = definitionErrors(options)
-  if (mistakes.length > 0) throw new DefinitionError(mistakes)
-  const { path, noun, publicRead = false, operations = everyOperation, body, listed, hides, links } = options
+/** Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists every error. */
+export function defineResource<B extends TObject>(declared: ResourceOptions<B>): Declaration {
+  const options = declared as unknown as ResourceOptions
+  const errors = definitionErrors(options)
+  if (errors.length > 0) throw new DefinitionError(errors)
+  const { path, noun, publicRead = false, operations = allOperations, body, listed, hides, links } = options
   const { filters = [], ranges = [], search = [], unique = [] } = options
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
@@ -32,12 +32,12 @@ export function defineResource<B extends TObject>(written: ResourceOptions<B>): 
   const folded = [...compared].filter((field) => columnType(kinds[field] as ColumnKind).folded)
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
-    ...((listed ?? hides) && { listed: listed ?? shownInLists(Object.keys(kinds), hides?.fields) }),
+    ...((listed ?? hides) && { listed: listed ?? visibleFields(Object.keys(kinds), hides?.fields) }),
     ...(hides && { hides }),
     body: storable,
     input: inputOf(storable),
     kinds,
-    table: firstTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
+    table: unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
     folded,
     blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)),
@@ -46,14 +46,16 @@ export function defineResource<B extends TObject>(written: ResourceOptions<B>): 
   })
 }
 
-/** Fields to sort by: those declared, and every filter whose field is required. */
+/** Fields to sort by: those declared, and every required field to filter by. */
 function sortsOf({ body, filters = [], sorts = [] }: ResourceOptions): string[] {
-  const found = filters.filter((field) => body.required?.includes(field) && canSort(body.properties[field] as TSchema))
-  return [...new Set([...sorts, ...found])]
+  const fromFilters = filters.filter(
+    (field) => body.required?.includes(field) && canSort(body.properties[field] as TSchema),
+  )
+  return [...new Set([...sorts, ...fromFilters])]
 }
 
-/** Lists do not check the caller's rights, so fields hidden from some callers are in no list. */
-const shownInLists = (fields: string[], hidden: readonly string[] = []): string[] => [
+/** List items never contain fields hidden from some callers, because lists do not check who is calling. */
+const visibleFields = (fields: string[], hidden: readonly string[] = []): string[] => [
   'id',
   ...fields.filter((field) => !hidden.includes(field)),
   'createdAt',
@@ -61,10 +63,10 @@ const shownInLists = (fields: string[], hidden: readonly string[] = []): string[
 ]
 
 function scopesOf(name: string, publicRead: boolean, more: Readonly<Record<string, string>> = {}) {
-  const things = name.replaceAll('-', ' ')
+  const plural = name.replaceAll('-', ' ')
   return {
-    ...(!publicRead && { [`${name}:read`]: `See ${things}` }),
+    ...(!publicRead && { [`${name}:read`]: `See ${plural}` }),
     ...more,
-    [`${name}:write`]: `Create, change and remove ${things}`,
+    [`${name}:write`]: `Create, change and delete ${plural}`,
   }
 }

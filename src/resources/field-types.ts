@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import Format from 'typebox/format'
 import { documentedLines, Line, lines } from '../http/text-rules.ts'
 
-/** The HTML standard's pattern for e-mail addresses, which implements `format: email` here. */
+/** The HTML standard's pattern for e-mail addresses, used here for `format: email`. */
 const email =
   /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/
 Format.Set('email', (value) => email.test(value))
@@ -16,21 +16,21 @@ export const Title = Line(1, 300)
 /** Multi-line text, by default at most 20,000 characters. */
 export const Text = (maxLength = 20_000) => Type.String({ maxLength, pattern: lines, ...documentedLines })
 
-/** An e-mail address by the HTML standard's pattern. */
+/** An e-mail address that matches the HTML standard's pattern. */
 export const Email = Type.String({ format: 'email', maxLength: 254, examples: ['ada@example.com'] })
 
 /** An absolute URL, compared exactly. */
 export const Url = Type.String({ format: 'uri', maxLength: 2_048 })
 
-/** An amount of money: 0 to 999,999,999.99 with at most two decimals. */
+/** An amount of money: 0 to 999,999,999.99 with at most two decimal places. */
 export const Price = Type.Refine(
-  Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'Two decimals at most' }),
-  // `multipleOf: 0.01` would fail, because no binary fraction is an exact multiple of it.
+  Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'At most two decimal places' }),
+  // `multipleOf: 0.01` would reject valid prices, because 0.01 has no exact binary fraction.
   (price) => Number(price.toFixed(2)) === price,
-  () => 'must have two decimals at most',
+  () => 'must have at most two decimal places',
 )
 
-/** A calendar date, `2026-03-01`. */
+/** A calendar date such as `2026-03-01`. */
 export const Day = Type.String({ format: 'date' })
 
 /** An instant (RFC 3339); stored and returned in UTC with milliseconds. */

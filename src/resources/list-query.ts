@@ -21,7 +21,7 @@ export interface ListRules {
   sorts: readonly string[]
 }
 
-/** The query of a list, validated by its schema. */
+/** The query of a list, already validated against its schema. */
 export interface Query {
   limit?: number
   cursor?: string
@@ -31,12 +31,12 @@ export interface Query {
 
 export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 
-/** A bound of a range, as a query parameter: numbers have `minX` and `maxX`, dates and instants `xAfter` and `xBefore`. */
+/** The query parameter for one end of a range: `minX`, `maxX` for numbers, `xAfter`, `xBefore` for dates and instants. */
 interface Bound {
   name: string
   field: string
   op: '>=' | '<=' | '>' | '<'
-  about: string
+  description: string
 }
 
 function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
@@ -44,36 +44,32 @@ function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
   const kind = schema && kindOf(schema)
   if (kind && columnType(kind).range?.(schema) === 'numeric') {
     return [
-      { name: `min${capitalized}`, field, op: '>=', about: `The minimum ${field}` },
-      { name: `max${capitalized}`, field, op: '<=', about: `The maximum ${field}` },
+      { name: `min${capitalized}`, field, op: '>=', description: `The minimum ${field}` },
+      { name: `max${capitalized}`, field, op: '<=', description: `The maximum ${field}` },
     ]
   }
-  // `updatedAt` has `updatedAfter`, which reads better than `updatedAtAfter`.
+  // `updatedAt` becomes `updatedAfter`, not `updatedAtAfter`.
   const stem = field.replace(/(?<=.)(At|On)$/, '')
   return [
-    { name: `${stem}After`, field, op: '>', about: `Only items with ${field} after this` },
-    { name: `${stem}Before`, field, op: '<', about: `Only items with ${field} before this` },
+    { name: `${stem}After`, field, op: '>', description: `Only items whose ${field} is after this` },
+    { name: `${stem}Before`, field, op: '<', description: `Only items whose ${field} is before this` },
   ]
 }
 
-const ofEveryList = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
+const commonParameters = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
 
 /** The names of all query parameters of a list. */
-export function queryNames(written: {
-  body: TObject
-  filters?: readonly string[]
-  ranges?: readonly string[]
-}): string[] {
-  const { body, filters = [], ranges = [] } = written
+export function queryNames(rules: Pick<ListRules, 'body'> & Partial<Pick<ListRules, 'filters' | 'ranges'>>): string[] {
+  const { body, filters = [], ranges = [] } = rules
   const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))
-  return [...ofEveryList, ...filters, ...bounds]
+  return [...commonParameters, ...filters, ...bounds]
 }
 
 /** The schema of the query parameter for a field. */
 const parameterOf = (kind: ColumnKind | undefined, description: string): TSchema =>
   kind ? columnType(kind).parameter(description) : textParameter(description)
 
-/** Fields, each with an optional minus sign. The pattern cannot express that each occurs once; the description does. */
+/** Fields with an optional minus sign. A pattern cannot say that each may occur only once. */
 const sortPattern = (sorts: readonly string[]) => {
   const field = `-?(${sorts.join('|')})`
   return `^(${field}(,${field})*)?$`
@@ -82,7 +78,7 @@ const sortPattern = (sorts: readonly string[]) => {
 /** The query parameters of a list. */
 export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }: ListRules): TObject {
   const [example = {}] = (body as { examples?: Record<string, unknown>[] }).examples ?? []
-  const shown = (schema: TSchema, field = '') =>
+  const withExample = (schema: TSchema, field = '') =>
     Object.hasOwn(example, field) ? amended(schema, { examples: [example[field]] }) : schema
   const properties: Record<string, TSchema> = {
     limit: PageLimit,
@@ -90,35 +86,37 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
     sort: Type.Optional(
       Type.String({
         maxLength: 300,
-        description: `Fields to sort by, each once, descending with a minus sign: ${sorts.join(', ')}`,
+        description: `Fields to sort by, comma-separated, with a leading minus sign for descending: ${sorts.join(', ')}`,
         examples: ['-createdAt'],
         ...documentedRules({ pattern: sortPattern(sorts), default: 'id' }),
       }),
     ),
     fields: Fields,
-    ...(search.length > 0 && { q: shown(textParameter(`Text to find in ${search.join(' or ')}`), search[0]) }),
-    updatedAfter: instantParameter('Only what changed after this instant, or this day'),
+    ...(search.length > 0 && { q: withExample(textParameter(`Text to find in ${search.join(' or ')}`), search[0]) }),
+    updatedAfter: instantParameter('Only items changed after this instant or date'),
   }
-  for (const name of filters) properties[name] = shown(parameterOf(kinds[name], `Only items with this ${name}`), name)
+  for (const name of filters)
+    properties[name] = withExample(parameterOf(kinds[name], `Only items with this ${name}`), name)
   for (const field of ranges) {
-    for (const { name, about } of boundsOf(field, body.properties[field])) {
-      properties[name] = shown(parameterOf(kinds[field], about), field)
+    for (const { name, description } of boundsOf(field, body.properties[field])) {
+      properties[name] = withExample(parameterOf(kinds[field], description), field)
     }
   }
   return Type.Object(properties)
 }
 
 /**
- * Parses the query of a list; `mark` binds its cursors to this list. Throws INVALID_INPUT for unsupported sorts or filters.
+ * Parses the query of a list; `mark` binds its cursors to it. Throws INVALID_INPUT for invalid sorts, filters or cursors.
  */
-export function parseListQuery(query: Query, rules: ListRules): { asked: ListQuery; mark: string } {
+export function parseListQuery(query: Query, rules: ListRules): { listQuery: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
   const filters = filtersOf(query, rules)
   const mark = listMark([filters, order])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
-  if (cursor && !isPlace(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not one of our cursors')
+  if (cursor && !isValidPosition(cursor.after, order, rules))
+    throw malformedQuery('cursor', 'is not one of our cursors')
   const { after = null, backwards = false } = cursor ?? {}
-  return { asked: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
+  return { listQuery: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
 }
 
 /** The sort values of a row, for its cursor. */
@@ -128,8 +126,8 @@ export const cursorOf = (row: Row, order: readonly Sort[], { folded }: ListRules
     return folded.includes(field) ? caseFold(String(value ?? '')) : value
   })
 
-/** Whether the cursor's values have the types of their fields: other types would cause a database error. */
-function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
+/** True if the values of a cursor have the types of their fields; other types would cause a database error. */
+function isValidPosition(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
   return order.every(({ field }, at) => {
     const value = after[at]
     if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= maxId
@@ -138,36 +136,37 @@ function isPlace(after: Cursor['after'], order: readonly Sort[], { kinds }: List
   })
 }
 
-function sortOf(asked: string | undefined, allowed: readonly string[]): Sort[] {
-  if (!asked) return []
-  const sort = asked.split(',').map((entry) => entry.trim())
-  const fields = sort.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
+function sortOf(sort: string | undefined, allowed: readonly string[]): Sort[] {
+  if (!sort) return []
+  const entries = sort.split(',').map((entry) => entry.trim())
+  const fields = entries.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
   const unknown = fields.find(({ field }) => !allowed.includes(field))
-  if (unknown) throw malformedQuery('sort', `knows no field ${unknown.field.slice(0, 40)}, only ${allowed.join(', ')}`)
+  if (unknown)
+    throw malformedQuery('sort', `does not support '${unknown.field.slice(0, 40)}'; use one of ${allowed.join(', ')}`)
   if (new Set(fields.map(({ field }) => field)).size < fields.length)
-    throw malformedQuery('sort', 'names a field twice')
+    throw malformedQuery('sort', 'must name each field at most once')
   return fields
 }
 
-/** The filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's kind. */
+/** The filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's column type. */
 function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListRules): Filter[] {
-  const wanted: Filter[] = []
+  const conditions: Filter[] = []
   for (const field of filters) {
     const sent = query[field]
-    if (sent !== undefined) wanted.push({ field, op: '=', value: parsed(field, String(sent), kinds[field]) })
+    if (sent !== undefined) conditions.push({ field, op: '=', value: parsed(field, String(sent), kinds[field]) })
   }
   for (const range of ranges) {
     for (const { name, field, op } of boundsOf(range, body.properties[range])) {
       const sent = query[name]
-      if (sent !== undefined) wanted.push({ field, op, value: parsed(name, String(sent), kinds[field]) })
+      if (sent !== undefined) conditions.push({ field, op, value: parsed(name, String(sent), kinds[field]) })
     }
   }
-  if (query.q && search.length > 0) wanted.push({ field: search, op: 'contains', value: String(query.q) })
+  if (query.q && search.length > 0) conditions.push({ field: search, op: 'contains', value: String(query.q) })
   const { updatedAfter } = query
   if (updatedAfter !== undefined) {
-    wanted.push({ field: 'updatedAt', op: '>', value: instantFrom('updatedAfter', String(updatedAfter)) })
+    conditions.push({ field: 'updatedAt', op: '>', value: instantFrom('updatedAfter', String(updatedAfter)) })
   }
-  return wanted
+  return conditions
 }
 
 const parsed = (name: string, text: string, kind: ColumnKind | undefined): string | number =>

@@ -13,68 +13,68 @@ import { cursorOf, type ListRules, parseListQuery, type Query } from './list-que
 import { type CachedPage, pageCache } from './page-cache.ts'
 
 /**
- * Responds with pages of a list and their Link header; rows are neither skipped nor repeated while others write. A page
- * whose rows have not changed since it was built is sent again from the cache.
+ * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
+ * whose rows have not changed is sent from the cache.
  */
-export function lister(rows: Rows, rules: ListRules, show: (row: Row) => object) {
+export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => object) {
   const pages = pageCache()
-  const make = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
+  const build = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
     const query = request.query as Query
-    const { asked, mark } = parseListQuery(query, rules)
+    const { listQuery, mark } = parseListQuery(query, rules)
     const tree = isNarrowed(request) ? wanted(query.fields) : null
     const generation = rows.generation()
-    // One extra row shows whether there are more.
-    const reading = { ...asked, limit: asked.limit + 1 }
-    return whenRead(rows.page(reading, requesterFor(request, reply)), (read) => {
-      const shown = shownOf(read, asked)
-      const cursors = cursorsOf(shown, read.length > asked.limit, asked, (row, backwards) =>
-        encodeCursor(mark, { after: cursorOf(row, asked.order, rules), backwards }),
+    // One extra row tells whether there is another page.
+    const pageQuery = { ...listQuery, limit: listQuery.limit + 1 }
+    return mapResult(rows.page(pageQuery, requesterFor(request, reply)), (rowsRead) => {
+      const items = pageItems(rowsRead, listQuery)
+      const cursors = cursorsOf(items, rowsRead.length > listQuery.limit, listQuery, (row, backwards) =>
+        encodeCursor(mark, { after: cursorOf(row, listQuery.order, rules), backwards }),
       )
       const link = linkHeader(rules.path, query, cursors)
-      const text = JSON.stringify(withListEnvelope(request, pick(shown.map(show), tree), link))
-      const marks = read.map(markOf)
-      return pages.keep(request.url, { text, etag: weakTag(text), link, query: reading, marks, generation })
+      const text = JSON.stringify(withListEnvelope(request, pick(items.map(serialize), tree), link))
+      const marks = rowsRead.map(markOf)
+      return pages.set(request.url, { text, etag: weakTag(text), link, query: pageQuery, marks, generation })
     })
   }
-  const find = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
-    const known = pages.of(request.url)
-    if (known === undefined) return make(request, reply)
+  const pageFor = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
+    const cached = pages.get(request.url)
+    if (cached === undefined) return build(request, reply)
     const generation = rows.generation()
-    if (generation !== null && known.generation === generation) return known
-    return whenRead(rows.marks(known.query, requesterFor(request, reply)), (marks) => {
-      if (!isSame(marks, known.marks)) return make(request, reply)
-      known.generation = generation
-      return known
+    if (generation !== null && cached.generation === generation) return cached
+    return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
+      if (!sameMarks(marks, cached.marks)) return build(request, reply)
+      cached.generation = generation
+      return cached
     })
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
-    const found = find(request, reply)
-    if (request.preferences?.count && isKnown(request)) return counted(rows, found, request, reply)
-    if (found instanceof Promise) return found.then((page) => send(reply, page))
-    send(reply, found)
+    const page = pageFor(request, reply)
+    if (request.preferences?.count && hasToken(request)) return sendWithCount(rows, page, request, reply)
+    if (page instanceof Promise) return page.then((sent) => send(reply, sent))
+    send(reply, page)
     return undefined
   }
 }
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
 
-/** Exact counts cost as much as the table is long, so they require a token. */
-const isKnown = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
+/** Exact counts read the whole table, so they require a token. */
+const hasToken = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
 function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyReply {
-  // A shared cache must not serve a response without the count to a request for it, or vice versa.
+  // A shared cache must not answer a request for the count with a response without it, or vice versa.
   addVary(reply, 'Prefer')
   return addLink(reply, link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
 }
 
 /** `Prefer: count=exact` (RFC 7240): adds the total number of matching rows. */
-async function counted(
+async function sendWithCount(
   rows: Rows,
-  found: CachedPage | Promise<CachedPage>,
+  pending: CachedPage | Promise<CachedPage>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const page = await found
+  const page = await pending
   const total = await rows.count(page.query.filters, requesterFor(request, reply))
   applied(reply, 'count=exact')
   return send(reply.header('x-total-count', total), page)
@@ -82,27 +82,27 @@ async function counted(
 
 const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 
-/** Uses a synchronous result synchronously: the hottest lists await no promise. */
-const whenRead = <T, R>(read: T | Promise<T>, use: (read: T) => R | Promise<R>): R | Promise<R> =>
-  read instanceof Promise ? read.then(use) : use(read)
+/** Maps a result that may be a promise. Synchronous results stay synchronous, so that the hottest lists await nothing. */
+const mapResult = <T, R>(result: T | Promise<T>, map: (result: T) => R | Promise<R>): R | Promise<R> =>
+  result instanceof Promise ? result.then(map) : map(result)
 
-function isSame(marks: CachedPage['marks'], known: CachedPage['marks']): boolean {
+function sameMarks(marks: CachedPage['marks'], cached: CachedPage['marks']): boolean {
   return (
-    marks.length === known.length &&
-    marks.every(({ id, revision }, at) => id === known[at]?.id && revision === known[at]?.revision)
+    marks.length === cached.length &&
+    marks.every(({ id, revision }, at) => id === cached[at]?.id && revision === cached[at]?.revision)
   )
 }
 
-/** The rows of a page in list order, without the extra row that shows that there are more. */
-function shownOf(read: Row[], { limit, backwards }: ListQuery): Row[] {
-  const shown = read.length > limit ? read.slice(0, limit) : read
-  return backwards ? shown.toReversed() : shown
+/** The rows of a page in list order, without the extra row. */
+function pageItems(rowsRead: Row[], { limit, backwards }: ListQuery): Row[] {
+  const items = rowsRead.length > limit ? rowsRead.slice(0, limit) : rowsRead
+  return backwards ? items.toReversed() : items
 }
 
 type CursorAt = (row: Row, backwards: boolean) => string
 
-function cursorsOf(shown: Row[], more: boolean, { after, backwards }: ListQuery, at: CursorAt) {
-  const [first, last] = [shown[0], shown.at(-1)]
+function cursorsOf(items: Row[], more: boolean, { after, backwards }: ListQuery, at: CursorAt) {
+  const [first, last] = [items[0], items.at(-1)]
   const hasNext = backwards || more
   const hasPrev = backwards ? more : after !== null
   return {

@@ -1,52 +1,52 @@
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { ListQuery } from '../storage/rows/page-query.ts'
 
-/** A page of a list as sent. */
+/** A list page as it was sent. */
 export interface CachedPage {
   /** The JSON of its items, and its weak entity tag. */
   text: string
   etag: string
   link: string
-  /** The query it was read with, and the marks of the rows read. */
+  /** The query that read it, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
-  /** The database generation for which it is valid: at the same generation no check is needed. */
+  /** The database generation at which it was valid: while that is unchanged, the rows need no check. */
   generation: number | null
 }
 
-/** Pages by URL. */
+/** List pages by URL. */
 export interface PageCache {
-  of: (url: string) => CachedPage | undefined
-  /** Caches a page, evicts the least recently used ones, and returns the page. */
-  keep: (url: string, page: CachedPage) => CachedPage
+  get: (url: string) => CachedPage | undefined
+  /** Caches and returns a page; evicts the least recently used ones. */
+  set: (url: string, page: CachedPage) => CachedPage
 }
 
-const charactersKept = 2_000_000
+const maxCharacters = 2_000_000
 
-/** An LRU cache of about two megabytes of pages. The reader checks validity: it compares generation or marks. */
+/** An LRU cache of about two megabytes of pages. The caller checks validity, by the generation or by the marks. */
 export function pageCache(): PageCache {
   const pages = new Map<string, CachedPage>()
   let characters = 0
-  const drop = (url: string, page: CachedPage) => {
+  const evict = (url: string, page: CachedPage) => {
     pages.delete(url)
     characters -= url.length + page.text.length
   }
   return {
-    of: (url) => {
+    get: (url) => {
       const page = pages.get(url)
       if (page === undefined) return undefined
       pages.delete(url)
       pages.set(url, page)
       return page
     },
-    keep: (url, page) => {
-      const known = pages.get(url)
-      if (known) drop(url, known)
+    set: (url, page) => {
+      const previous = pages.get(url)
+      if (previous) evict(url, previous)
       pages.set(url, page)
       characters += url.length + page.text.length
-      for (const [oldest, dropped] of pages) {
-        if (characters <= charactersKept) break
-        drop(oldest, dropped)
+      for (const [oldest, evicted] of pages) {
+        if (characters <= maxCharacters) break
+        evict(oldest, evicted)
       }
       return page
     },

@@ -1,37 +1,37 @@
 import type { Representation } from '../http/fast-read.ts'
 import type { Database } from '../storage/database.ts'
 
-/** Representations of a table's rows as sent, by id. */
+/** Cached representations of a table's rows, by id. */
 export interface Representations {
-  /** The cached representation, if nothing was written since. */
-  of: (id: number) => Representation | undefined
-  /** Caches a representation made from data read in this event loop iteration. */
-  keep: (id: number, made: Representation) => void
+  /** The cached representation, unless something was written since. */
+  get: (id: number) => Representation | undefined
+  /** Caches a representation; its row must have been read in this iteration of the event loop. */
+  set: (id: number, representation: Representation) => void
 }
 
-const charactersKept = 4_000_000
+const maxCharacters = 4_000_000
 
-/** Caches about four megabytes until any write; disabled where the engine has no generation. */
+/** Caches about four megabytes until the next write of any kind; disabled if the engine has no generation. */
 export function representationCache({ generation }: Pick<Database, 'generation'>): Representations {
-  const kept = new Map<number, Representation>()
+  const cached = new Map<number, Representation>()
   let characters = 0
   let current: number | null = null
   const clear = () => {
-    kept.clear()
+    cached.clear()
     characters = 0
   }
   return {
-    of: (id) => {
+    get: (id) => {
       const now = generation()
       if (now !== current) clear()
       current = now
-      return kept.get(id)
+      return cached.get(id)
     },
-    keep: (id, made) => {
+    set: (id, representation) => {
       if (current === null) return
-      characters += made.text.length
-      if (characters > charactersKept) clear()
-      kept.set(id, made)
+      characters += representation.text.length
+      if (characters > maxCharacters) clear()
+      cached.set(id, representation)
     },
   }
 }

@@ -52,10 +52,8 @@ export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () 
 
 /**
  * Creates a node's clock: this machine's, corrected by each `measure`. The database reads its clock at some moment of the
- * round
- * trip, so its time is only known to lie within an interval. A correction is made only when this clock is outside that
- * interval,
- * and by no more than needed, so a slow response never looks like a wrong clock.
+ * round trip, so its time is only known to lie within an interval. A correction is made only when this clock is outside
+ * that interval, and by no more than needed, so a slow response never looks like a wrong clock.
  */
 export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOptions): SharedClock {
   const time = databaseTime(db)
@@ -110,10 +108,8 @@ export class ClockJumped extends Error {
 
 /**
  * Creates the clock by which expired rows are removed: the database's clock, but never further ahead than the time that
- * really
- * passed since the last call. A clock that jumps ahead therefore removes nothing early, and no row is lost when it is set
- * back.
- * `onError` receives one `ClockJumped` per jump. Rejects when the database does not respond.
+ * really passed since the last call. A clock that jumps ahead therefore removes nothing early, and no row is lost when it
+ * is set back. `onError` receives one `ClockJumped` per jump. Rejects when the database does not respond.
  */
 export function sweepClock(
   db: ClockOptions['db'],

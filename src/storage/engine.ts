@@ -16,17 +16,18 @@ export interface Engine {
   /** Statements run first in a migration: they lift its time limits and ensure that one process migrates at a time. */
   beforeMigration: readonly string[]
   /**
-   * Run after a migration: `gather` renews the planner's statistics of each index; `known` finds a row if there are any yet.
-   * The planner needs statistics for all indexes or none: an index without them would look better than it is.
+   * Run after a migration: `gather` renews the planner's statistics of each index; `known` finds a row if there are any
+   * yet. The planner needs statistics for all indexes or none: an index without them would look better than it is.
    */
   statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
   /**
    * Follows a table's name: read the table by this index and no other. SQLite keeps no row counts without ANALYZE and takes
-   * any
-   * index that looks alike; PostgreSQL chooses by its statistics.
+   * any index that looks alike; PostgreSQL chooses by its statistics.
    */
   indexedBy: (index: string) => RawBuilder<unknown>
-  /** The columns of a table with their types, and its indexes by their first column. No rows if the table does not exist. */
+  /**
+   * The columns of a table with their types, and its indexes by their first column. No rows if the table does not exist.
+   */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
   /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */

@@ -16,8 +16,8 @@ const sqliteBusy = 5
 
 /**
  * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and its one sync,
- * each in its own SAVEPOINT, and resolve after it. A failed unit undoes only itself.
- * Inside a unit await nothing but the database: all units behind it wait. `committed` runs before the units resolve.
+ * each in its own SAVEPOINT, and resolve after it. A failed unit undoes only itself. Inside a unit await nothing but the
+ * database: all units behind it wait. `committed` runs before the units resolve.
  */
 export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, committed: () => void = () => {}): Write<Tx> {
   const { db } = handle

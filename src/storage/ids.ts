@@ -8,8 +8,7 @@ const bits = (random: RandomBytes): string => random(16).toString('base64url')
 
 /**
  * An equally unguessable id that starts with the instant (ISO 8601) in nine base-32 digits, so that ids sort by age: rows
- * added
- * together are adjacent in each index, which halves the time to insert them.
+ * added together are adjacent in each index, which halves the time to insert them.
  */
 export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: string): string =>
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
@@ -27,9 +26,7 @@ const poolBytes = 4_096
 /** The size of an id; longer requests (secrets) go to the source directly. */
 const maxPooled = 16
 
-/**
- * Returns random bytes for ids from a pool, because a call of the source has a high fixed cost; no byte is used twice.
- */
+/** Returns random bytes for ids from a pool, because a call of the source has a high fixed cost; no byte is used twice. */
 export function pooledRandom(source: RandomBytes): RandomBytes {
   let pool: Buffer = Buffer.alloc(0)
   let used = 0

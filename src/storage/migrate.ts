@@ -63,8 +63,8 @@ export interface MigrateOptions {
 
 /**
  * Brings the schema up to date in one transaction under a lock. Returns what was done: the names of migrations, then the
- * statements for declared tables. Throws, and changes nothing, when the database was migrated by a newer release or when
- * a declared table does not match its declaration (`TableMismatch`).
+ * statements for declared tables. Throws, and changes nothing, when the database was migrated by a newer release or when a
+ * declared table does not match its declaration (`TableMismatch`).
  */
 export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
   let done: string[] = []

@@ -5,7 +5,7 @@ import { CamelCasePlugin, Kysely } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 import { createPrivateFile } from './files/private-file.ts'
 import { groupCommit } from './group-commit.ts'
-import type { Later } from './scans/scan.ts'
+import type { SetTimer } from './scans/scan.ts'
 import { scanThreads } from './scans/scan-threads.ts'
 import { type ScannerOptions, scanner } from './scans/scanner.ts'
 import {
@@ -28,50 +28,50 @@ const camelCase = () => [new CamelCasePlugin()]
 export interface OpenOptions {
   /** Maximum number of connections; default 10. */
   poolSize?: number
-  /** For counters: times out after half a second, and a crash of the server may lose the last second of writes. */
+  /** For counters: statements time out after 0.5 s, and a crash of the server may lose the last second of writes. */
   isHasty?: boolean
   /** Timers for the time limit of scans; default: real timers. */
-  later?: Later
+  setTimer?: SetTimer
   /** Receives errors of background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** How far the text index of a SQLite file may lag behind; default: thousands of rows. */
+  /** How many rows the text index of a SQLite file may lag behind; default: thousands. */
   unindexed?: Unindexed
 }
 
-const realTimer: Later = (ms, run) => {
-  // The work that the timer limits keeps the process alive; the timer need not.
+const realTimer: SetTimer = (ms, run) => {
+  // Unreferenced: the work that the timer limits keeps the process alive, not the timer.
   const timer = setTimeout(run, ms).unref()
   return () => clearTimeout(timer)
 }
 
-/** Opens `postgres://…`, or a SQLite file given as a `file:` URL or path. Throws when it cannot be reached. */
+/** Opens `postgres://…`, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
-  const { poolSize = 10, isHasty = false, later = realTimer } = options
+  const { poolSize = 10, isHasty = false, setTimer = realTimer } = options
   const path = sqlitePath(url)
-  if (path !== null) return openSqlite(url, path, { ...options, later })
-  // Loaded on demand: an embedded service does not hold the PostgreSQL client in memory.
+  if (path !== null) return openSqlite(url, path, { ...options, setTimer })
+  // Imported on demand, so that a service on SQLite does not load the PostgreSQL client.
   const { openPostgres } = await import('./postgres/driver.ts')
-  return openPostgres(url, { poolSize, isHasty, later })
+  return openPostgres(url, { poolSize, isHasty, setTimer })
 }
 
-function openSqlite(url: string, path: string, options: OpenOptions & { later: Later }): Database {
-  const { later, onError = () => {}, unindexed = unindexedAtMost } = options
+function openSqlite(url: string, path: string, options: OpenOptions & { setTimer: SetTimer }): Database {
+  const { setTimer, onError = () => {}, unindexed = unindexedAtMost } = options
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   // SQLite creates the -wal and -shm files with the permissions of the database.
   createPrivateFile(path)
   const writer = openSqliteFile(path)
-  // Group commit waits for other processes asynchronously; a busy timeout here would block the event loop.
+  // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
   writer.db.exec('pragma busy_timeout = 0')
   const reader = openSqliteFile(path, { readOnly: true })
   const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
   const tx = kysely(writer)
   const reads = sharedReads(reader)
-  const threads = scanThreads(path, later)
+  const threads = scanThreads(path, setTimer)
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
     threads.run({ sql, values: sqliteValues(parameters) }, signal)
-  const scans = scanner({ running: 2, runningPerAccount: 1, later, execute })
+  const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
   const access = { read: kysely(reader), write: groupCommit(writer, tx, reads.end), scan: scans.scan }
-  const textIndex = sqliteTextIndex({ ...access, path, later, newToken: randomUUID, unindexed, onError })
+  const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
   const database: Database = {
     ...access,
     engine: sqlite,
@@ -109,14 +109,14 @@ const preparer =
 
 const insertPreparer =
   (writer: SqliteHandle, tx: Queryable): Database['prepareInsert'] =>
-  (query, question) => {
+  (query, expression) => {
     const insert = query.compile().sql
-    const ask = tx.selectNoFrom(question.as('answer')).compile().sql
-    // Without RETURNING, which takes longer than the insertion itself.
+    const evaluate = tx.selectNoFrom(expression.as('result')).compile().sql
+    // Does not use RETURNING, which takes longer than the insert itself.
     return async (_tx, values) => {
       const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
-      const [answer] = writer.statement(ask).run.get() as unknown as [number]
-      return { id: Number(lastInsertRowid), answer: answer === 1 }
+      const [result] = writer.statement(evaluate).run.get() as unknown as [number]
+      return { id: Number(lastInsertRowid), result: result === 1 }
     }
   }
 

@@ -21,8 +21,8 @@ const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /**
- * Counts the requests of each client in memory and adds them to the row of the day (UTC) every few seconds. A killed process
- * loses the counts since the last flush, and around midnight some may go to the next day: they are statistics.
+ * Counts the requests of each client in memory and adds them to the row of the day (UTC) every few seconds. A killed
+ * process loses the counts since the last flush, and around midnight some may go to the next day: they are statistics.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
   const { add, flush, close } = batched<number>({
@@ -78,8 +78,7 @@ const flushEveryMs = 5_000
 
 /**
  * Gathers values and writes them every few seconds; after a failed write they are retried with the next ones. A killed
- * process
- * loses the values since the last write, so use it for statistics only.
+ * process loses the values since the last write, so use it for statistics only.
  */
 export function batched<Value>({ write, merge, onError }: BatchedOptions<Value>): Batched<Value> {
   let values = new Map<string, Value>()

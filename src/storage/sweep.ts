@@ -5,8 +5,8 @@ import type { Database, Queryable } from './database.ts'
 export const maxSwept = 500
 
 /**
- * Repeats a step, each time in a new transaction, until a step removes fewer rows than the maximum; other writes run in between.
- * Returns the total number of removed rows.
+ * Repeats a step, each time in a new transaction, until a step removes fewer rows than the maximum; other writes run in
+ * between. Returns the total number of removed rows.
  */
 export async function inSteps(
   { write }: Database,

@@ -159,7 +159,7 @@ describe('a definition at the path of a built-in table', () => {
     ['/users', /users\.ts cannot be served:\n\/users: this path belongs to the users who log in: import \{ users \}/],
     ['/products', /products\.ts cannot be served:\n\/products: every row of its table has name and price: declare/],
     ['/books', /books\.ts cannot be served:\n\/books: every row of its table has author: declare/],
-    ['/tables', /tables\.ts cannot be served:\n\/tables: this path belongs to the service itself/],
+    ['/tables', /tables\.ts cannot be served:\n\/tables: this path is reserved for the service itself/],
   ]
   for (const [path, message] of refused) {
     it(`exits with 2 for ${path}, by serve and migrate, before creating a database`, async () => {

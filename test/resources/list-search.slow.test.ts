@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       placed = await engine.database()
       // A low threshold, so that the index updates with each search while rows are written.
       const opened = await openDatabase(placed.url, {
-        later: patient,
+        setTimer: patient,
         unindexed: { newRows: 3, changed: 6 },
         onError: (error) => errors.push(error),
       })

@@ -230,7 +230,7 @@ forEachEngine((engine) => {
       )
       for (const name of ['isOpen', 'minCount', 'dueAfter', 'startsBefore']) assert.ok(parameters.includes(name), name)
       const { scopes: known } = document.components.securitySchemes.oauth2.flows.clientCredentials
-      assert.equal(known['line-items:write'], 'Create, change and remove line items')
+      assert.equal(known['line-items:write'], 'Create, change and delete line items')
       assert.ok(!('users:read' in known))
       assert.ok(document.webhooks['lineItem.created'])
       assert.ok(!document.paths['/products'])

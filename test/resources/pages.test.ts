@@ -15,37 +15,37 @@ describe('pageCache', () => {
   it('returns what was cached for a URL, the newest of several', () => {
     const pages = pageCache()
     const [first, second] = [page(1), page(2)]
-    assert.equal(pages.keep('/a', first), first)
-    assert.equal(pages.of('/a'), first)
-    assert.equal(pages.of('/b'), undefined)
-    pages.keep('/a', second)
-    assert.equal(pages.of('/a'), second)
+    assert.equal(pages.set('/a', first), first)
+    assert.equal(pages.get('/a'), first)
+    assert.equal(pages.get('/b'), undefined)
+    pages.set('/a', second)
+    assert.equal(pages.get('/a'), second)
   })
 
   it('evicts the least recently used page beyond two million characters', () => {
     const pages = pageCache()
-    for (const name of ['/a', '/b', '/c']) pages.keep(name, page(600_000))
-    pages.of('/a')
-    pages.keep('/d', page(600_000))
+    for (const name of ['/a', '/b', '/c']) pages.set(name, page(600_000))
+    pages.get('/a')
+    pages.set('/d', page(600_000))
     assert.deepEqual(
-      ['/a', '/b', '/c', '/d'].map((url) => pages.of(url) !== undefined),
+      ['/a', '/b', '/c', '/d'].map((url) => pages.get(url) !== undefined),
       [true, false, true, true],
     )
   })
 
   it('counts a page once however often it is cached, including its URL', () => {
     const pages = pageCache()
-    pages.keep('/other', page(600_000))
-    for (let turn = 0; turn < 10; turn++) pages.keep('/same', page(600_000))
-    assert.ok(pages.of('/other') && pages.of('/same'))
-    for (let at = 0; at < 400; at++) pages.keep(`/${at}?x=${'x'.repeat(8_000)}`, page(2))
-    assert.equal(pages.of('/other'), undefined)
+    pages.set('/other', page(600_000))
+    for (let turn = 0; turn < 10; turn++) pages.set('/same', page(600_000))
+    assert.ok(pages.get('/other') && pages.get('/same'))
+    for (let at = 0; at < 400; at++) pages.set(`/${at}?x=${'x'.repeat(8_000)}`, page(2))
+    assert.equal(pages.get('/other'), undefined)
   })
 
   it('does not cache a page larger than the whole cache', () => {
     const pages = pageCache()
     const large = page(2_100_000)
-    assert.equal(pages.keep('/large', large), large)
-    assert.equal(pages.of('/large'), undefined)
+    assert.equal(pages.set('/large', large), large)
+    assert.equal(pages.get('/large'), undefined)
   })
 })

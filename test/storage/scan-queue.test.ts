@@ -9,7 +9,7 @@ import { drivenTimers } from '../support/timers.ts'
 function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
   const timers = drivenTimers()
   const options = { running: 2, runningPerAccount: 1, waiting: 100, waitingPerAccount: 50, limitMs: 5_000 }
-  const queue = scanQueue({ ...options, later: timers.later, ...bounds })
+  const queue = scanQueue({ ...options, setTimer: timers.later, ...bounds })
   const running: { name: string; end: () => void; signal: AbortSignal }[] = []
   const started: string[] = []
   const run = (account: string, name = account, signal?: AbortSignal) =>

@@ -89,7 +89,7 @@ forEachEngine((engine) => {
 
     it('rejects a scan at the time limit, frees its slot, and runs the next one', async () => {
       const timers = drivenTimers()
-      const other = await openDatabase(db.url, { later: timers.later })
+      const other = await openDatabase(db.url, { setTimer: timers.later })
       const one = other.read.selectFrom('products').select('id').limit(1)
       const scans = [1, 2].map((at) => scan(long('triples', other), `a${at}`, other))
       const refused = scans.map((scan) => assert.rejects(scan, ScanRefused))

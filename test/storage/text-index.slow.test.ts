@@ -62,7 +62,7 @@ onSqlite((engine) => {
     const errors: unknown[] = []
     const open = async (options: OpenOptions = {}) => {
       const opened = await openDatabase(place.url, {
-        later: patient,
+        setTimer: patient,
         unindexed: { newRows: 3, changed: 6 },
         onError: (error) => errors.push(error),
         ...options,

@@ -93,7 +93,7 @@ const withDatabase =
   (place: () => Promise<Place>, isMigrated = false) =>
   async (): Promise<Database> => {
     const { url, remove } = await place()
-    const database = await openDatabase(url, { later: patient })
+    const database = await openDatabase(url, { setTimer: patient })
     if (!isMigrated) await migrate(database)
     return {
       ...database,

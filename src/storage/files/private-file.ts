@@ -2,8 +2,7 @@ import { closeSync, existsSync, openSync } from 'node:fs'
 
 /**
  * Creates an empty file (0600) if there is none. An existing file is not even opened: closing it would release the locks
- * that
- * SQLite holds on it for this process (POSIX fcntl).
+ * that SQLite holds on it for this process (POSIX fcntl).
  */
 export function createPrivateFile(path: string): void {
   if (existsSync(path)) return

@@ -2,9 +2,8 @@ import { type Kysely, sql } from 'kysely'
 
 /**
  * Deliveries belong to the owner of the webhook, or to the owner of the event when the address came with a request; they
- * keep
- * their owner when the webhook is deleted. Existing deliveries of a deleted webhook about another owner's change get no
- * owner.
+ * keep their owner when the webhook is deleted. Existing deliveries of a deleted webhook about another owner's change get
+ * no owner.
  */
 export async function deliveryOwners(db: Kysely<unknown>): Promise<void> {
   for (const column of ['owner_client', 'owner_subject']) {

@@ -2,8 +2,7 @@ import { type Kysely, sql } from 'kysely'
 
 /**
  * Gives every list one index that serves its filter and its order together, and every sweep one that starts with what is
- * due,
- * so the cost of a request does not grow with the number of rows a client owns.
+ * due, so the cost of a request does not grow with the number of rows a client owns.
  */
 export async function boundedReads(db: Kysely<unknown>): Promise<void> {
   await deliveries(db)

@@ -5,8 +5,7 @@ import { copying } from './copy.ts'
 
 /**
  * Yields the rows of `copy … to stdout` in pages of 64 KiB. Backpressure: the connection is not read while the consumer has
- * not
- * requested the next page. A consumer that stops early must close the client.
+ * not requested the next page. A consumer that stops early must close the client.
  */
 export async function* copyRows(
   client: pg.Client,

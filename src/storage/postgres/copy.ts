@@ -29,8 +29,8 @@ export type LineEnd = '\n' | '\r\n'
 
 /**
  * Runs `copy … to stdout` and returns its rows in blocks on request. It takes over the connection's bytes until the copy
- * ends:
- * `pg` would emit an event for each row, which takes longer than the row itself. Other messages pass to `pg` unchanged.
+ * ends: `pg` would emit an event for each row, which takes longer than the row itself. Other messages pass to `pg`
+ * unchanged.
  */
 export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Database } from '../database.ts'
-import type { Later } from '../scans/scan.ts'
+import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { TextIndex } from '../text-index/text-index.ts'
@@ -27,18 +27,20 @@ export interface PostgresOptions {
   /** Maximum number of connections, besides those for scans and the reserved ones. */
   poolSize: number
   isHasty: boolean
-  later: Later
+  setTimer: SetTimer
 }
 
 /** Maximum connections for admission checks and for scans: lists that occupy all scan connections delay nothing else. */
 const reservedSize = 5
 const scanSize = 4
 const scansPerAccount = 1
-/** A scan uses one core of the database server: parallel workers would take the others from requests that an index bounds. */
+/**
+ * A scan uses one core of the database server: parallel workers would take the others from requests that an index bounds.
+ */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
 /** Opens pools of connections; rejects when the server cannot be reached. */
-export async function openPostgres(url: string, { poolSize, isHasty, later }: PostgresOptions): Promise<Database> {
+export async function openPostgres(url: string, { poolSize, isHasty, setTimer }: PostgresOptions): Promise<Database> {
   const names = new Map<string, string>()
   const waits = isHasty ? hasty : patient
   const pool = (max: number, more?: pg.PoolConfig) => openPool({ connectionString: url, max, ...waits, ...more }, names)
@@ -46,7 +48,7 @@ export async function openPostgres(url: string, { poolSize, isHasty, later }: Po
   const scanned = pool(scanSize, { options: scanOptions })
   await main.query('select 1')
   const execute = interruptibly(scanned, main)
-  const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, later, execute })
+  const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, setTimer, execute })
   // PostgreSQL uses the indexes that `postgres/text-index.ts` creates without a list of candidates.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const surface = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
@@ -128,9 +130,9 @@ function over(pool: pg.Pool, names: Map<string, string>) {
       },
     }
   }
-  const prepareInsert: Database['prepareInsert'] = (query, question) => {
-    const insert = prepare<{ id: number; answer: boolean }>(query.returning('id').returning(question.as('answer')))
-    return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; answer: boolean }
+  const prepareInsert: Database['prepareInsert'] = (query, expression) => {
+    const insert = prepare<{ id: number; result: boolean }>(query.returning('id').returning(expression.as('result')))
+    return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; result: boolean }
   }
   const write: Database['write'] = (unit) => read.transaction().execute(unit)
   return { read, write, prepare, prepareInsert }
@@ -151,8 +153,7 @@ const hasNul = (value: unknown) => typeof value === 'string' && value.includes('
 
 /**
  * PostgreSQL cannot store U+0000 in text and rejects it in parameters. Values of conditions become null, which equals
- * nothing,
- * so no row is found. Values to be written stay, so that the server rejects them.
+ * nothing, so no row is found. Values to be written stay, so that the server rejects them.
  */
 function findable(text: string, values: unknown[]): unknown[] {
   if (!values.some(hasNul)) return values

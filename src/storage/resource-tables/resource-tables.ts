@@ -14,9 +14,9 @@ export class TableMismatch extends Error {
 }
 
 /**
- * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes:
- * new tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else and
- * never drops rows. A row that receives a default gets a new revision with `now` as its time of change.
+ * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes: new
+ * tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else and never
+ * drops rows. A row that receives a default gets a new revision with `now` as its time of change.
  */
 export async function reconcile(
   tx: Queryable,

@@ -27,8 +27,7 @@ export type RequesterOf = () => ScanRequester
 
 /**
  * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read immediately. All other
- * pages,
- * and counts, are scans (`Database.scan`).
+ * pages, and counts, are scans (`Database.scan`).
  */
 export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
@@ -70,8 +69,7 @@ export function listsOf<Row>(db: Database, source: PageSource, shown: readonly s
 
 /**
  * Whether an index holds the rows of the page contiguously and in its order: all rows ordered by one field, or those with
- * one
- * value ordered by id. Every field to filter or sort by has an index that ends with the id (`resource-tables/ddl.ts`).
+ * one value ordered by id. Every field to filter or sort by has an index that ends with the id (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, order }: ListQuery): boolean {
   const [filter] = filters

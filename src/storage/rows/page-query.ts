@@ -38,9 +38,8 @@ export interface PageSource {
 
 /**
  * How the index is chosen where a range filter and the order by id call for different ones: `sort` the few rows of the
- * range,
- * or `walk` by id until enough of many match; `found` names the few rows by their ids. `free` leaves the choice to the
- * engine.
+ * range, or `walk` by id until enough of many match; `found` names the few rows by their ids. `free` leaves the choice to
+ * the engine.
  */
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
@@ -133,8 +132,7 @@ export const bindParameter = (op: Filter['op']): boolean => op === '>=' || op ==
 
 /**
  * The condition for rows after a given row. Where all directions agree it is one row comparison, which both engines look up
- * in
- * an index; otherwise the first field bounds the search and the others follow where it is equal.
+ * in an index; otherwise the first field bounds the search and the others follow where it is equal.
  */
 function behind(
   order: readonly Sort[],

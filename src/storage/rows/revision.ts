@@ -1,10 +1,10 @@
 import { type Generated, type RawBuilder, sql } from 'kysely'
 
-/** The columns that a row's validators are made of. */
+/** The columns that determine the validators (ETag, Last-Modified) of a row. */
 export interface Revisioned {
-  /** Incremented by each change; the strong ETag is made of it. */
+  /** Incremented by each change; the strong ETag contains it. */
   revision: number
-  /** 1 if an earlier revision was made in the same second, so that the date cannot distinguish them (RFC 9110 §8.8.2.2). */
+  /** 1 if an earlier revision has the same second, so that the date cannot tell them apart (RFC 9110 §8.8.2.2). */
   sharesSecond: Generated<number>
   createdAt: string
   updatedAt: string
@@ -13,9 +13,9 @@ export interface Revisioned {
 /** The bookkeeping columns of a new row. */
 export const firstRevision = (at: string) => ({ revision: 1, sharesSecond: 0, createdAt: at, updatedAt: at })
 
-/** The bookkeeping columns that every update sets; the only code that increments a revision. */
+/** The bookkeeping columns that every update sets. No other code increments a revision. */
 export function nextRevision(table: string, updatedAt: string) {
-  // Qualified with the table, because in an upsert the column name alone would be ambiguous.
+  // Qualified with the table: in an upsert the column name alone would be ambiguous.
   const before = (column: string): RawBuilder<unknown> => sql.ref(`${table}.${column}`)
   return {
     revision: sql<number>`${before('revision')} + 1`,
@@ -24,13 +24,13 @@ export function nextRevision(table: string, updatedAt: string) {
   }
 }
 
-/** True for rows unchanged since this second (fixed-width ISO text) whose date belongs to one revision only. */
+/** True for rows unchanged since this second (fixed-width ISO text) whose date belongs to a single revision. */
 export const isUnmodifiedSince = (second: string) => sql<boolean>`
   (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${second.slice(0, 19)} and shares_second = 0))`
 
 const secondOf = (column: RawBuilder<unknown>) => sql<string>`substr(${column}, 1, 19)`
 
-/** The owner of a row that only its creator may see: client and subject of the token. */
+/** The owner of a row that only its creator may see: the client and subject of the token that created it. */
 export interface Owned {
   ownerClient: string
   ownerSubject: string

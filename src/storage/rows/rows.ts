@@ -30,76 +30,76 @@ export interface RowsOptions {
   fields: readonly string[]
   /** Fields with a case-folded companion column `…Key`, for case-insensitive search, sort and uniqueness. */
   folded: readonly string[]
-  /** Folded fields whose companion is an empty text instead of null where the field is absent. */
+  /** Folded fields whose companion column is an empty string instead of null if the field is absent. */
   blank?: readonly string[]
   /** The fields of a row in list pages; all fields by default. */
   listed?: readonly string[] | undefined
-  /** Fields that are stored in another form than they are represented. */
+  /** Codecs of fields that are stored in another form than clients see. */
   codecs?: Readonly<Record<string, Codec>>
-  /** Evaluated within the statement of each change: whether the event has a subscriber; none by default. */
-  heard?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
+  /** SQL that each change evaluates: whether its event has a subscriber; by default there is none. */
+  subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
 }
 
-/** A row as a change left it, and whether the event has a subscriber. */
+/** A row after a change, and whether the event has a subscriber. */
 export interface Changed {
   row: Row
-  heard: boolean
+  subscribed: boolean
 }
 
-/** One resource's table, with the operations that HTTP needs. Every change increments the row's revision. */
+/** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
 export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
-  /** Undefined when there is no such row or it does not meet the precondition. */
+  /** Returns undefined if there is no such row or it does not meet the precondition. */
   update: (
     tx: Queryable,
     id: number,
     values: object,
-    demands: RowPrecondition,
+    precondition: RowPrecondition,
     now: string,
   ) => Promise<Changed | undefined>
-  remove: (tx: Queryable, id: number, demands: RowPrecondition) => Promise<{ heard: boolean } | undefined>
+  remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<{ subscribed: boolean } | undefined>
 }
 
-const unheard = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
+const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
 export function rowsOf(
   db: Database,
-  { table, fields, folded, blank = [], listed, codecs = {}, heard = unheard }: RowsOptions,
+  { table, fields, folded, blank = [], listed, codecs = {}, subscribed = noSubscribers }: RowsOptions,
 ): Rows {
-  // The generic parameter only names the columns that every such table has; the rest is data.
+  // Typed as `products`, whose bookkeeping columns every resource table has.
   const name = table as 'products'
-  const shown = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
-  const kept = [...shown, 'sharesSecond']
-  const columns = kept.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
+  const listedByDefault = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
+  const readFields = [...listedByDefault, 'sharesSecond']
+  const columns = readFields.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
   const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
   const { isCoded, encode, decode } = rowCodec(codecs)
-  const lists = listsOf<Row>(db, { table, folded }, listed ?? shown)
+  const lists = listsOf<Row>(db, { table, folded }, listed ?? listedByDefault)
   return {
     find: (id) => {
       const rows = byId.all([idOrNone(id)])
-      return rows instanceof Promise ? rows.then((found) => decode(first(found))) : decode(first(rows))
+      return rows instanceof Promise ? rows.then((found) => decode(firstRow(found))) : decode(firstRow(rows))
     },
     ...(isCoded
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
-    insert: inserter(db, name, { fields, folded, keyOf, encode }, heard.created),
-    update: async (tx, id, values, demands, now) => {
+    insert: inserter(db, name, { fields, folded, keyOf, encode }, subscribed.created),
+    update: async (tx, id, values, precondition, now) => {
       const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
       const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
-      const met = wherePrecondition(query.where('id', '=', idOrNone(id)), demands)
-      const returning = met.returning(kept as never).returning(heard.updated.as('heard'))
-      const changed = (await returning.executeTakeFirst()) as (Row & { heard: boolean | number }) | undefined
+      const matching = wherePrecondition(query.where('id', '=', idOrNone(id)), precondition)
+      const returning = matching.returning(readFields as never).returning(subscribed.updated.as('subscribed'))
+      const changed = (await returning.executeTakeFirst()) as (Row & { subscribed: boolean | number }) | undefined
       if (changed === undefined) return undefined
-      const { heard: isHeard, ...row } = changed
-      return { row: decode(row as Row) as Row, heard: Boolean(isHeard) }
+      const { subscribed: isSubscribed, ...row } = changed
+      return { row: decode(row as Row) as Row, subscribed: Boolean(isSubscribed) }
     },
-    remove: async (tx, id, demands) => {
-      const met = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), demands)
-      const gone = await met.returning(heard.deleted.as('heard')).executeTakeFirst()
-      return gone && { heard: Boolean(gone.heard) }
+    remove: async (tx, id, precondition) => {
+      const matching = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), precondition)
+      const deleted = await matching.returning(subscribed.deleted.as('subscribed')).executeTakeFirst()
+      return deleted && { subscribed: Boolean(deleted.subscribed) }
     },
   }
 }
@@ -108,24 +108,24 @@ type Encode = (values: Record<string, unknown>) => Record<string, unknown>
 /** The case-folded text of a field's value, as stored in its companion column. */
 type KeyOf = (field: string, value: unknown) => unknown
 
-/** Compiled once, because inserts must be fast. */
+/** Compiles the INSERT once, because inserts must be fast. */
 function inserter(
   db: Database,
   table: 'products',
   { fields, folded, keyOf, encode }: Pick<RowsOptions, 'fields' | 'folded'> & { keyOf: KeyOf; encode: Encode },
-  heard: RawBuilder<boolean>,
+  subscribed: RawBuilder<boolean>,
 ): Rows['insert'] {
   const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
   const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
   const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
-  const addRow = db.prepareInsert(add, heard)
+  const addRow = db.prepareInsert(add, subscribed)
   return async (tx, values, now) => {
-    const kept = encode(values)
-    const cells: unknown[] = fields.map((field) => kept[field] ?? null)
+    const stored = encode(values)
+    const cells: unknown[] = fields.map((field) => stored[field] ?? null)
     for (const field of folded) cells.push(keyOf(field, values[field]))
     cells.push(1, now, now)
-    const { id, answer } = await addRow(tx, cells)
-    return { row: { id, ...values, ...firstRevision(now) }, heard: answer }
+    const { id, result } = await addRow(tx, cells)
+    return { row: { id, ...values, ...firstRevision(now) }, subscribed: result }
   }
 }
 
@@ -139,18 +139,19 @@ const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | u
   return rows instanceof Promise ? rows.then(each) : each(rows)
 }
 
-const first = (rows: unknown[]) => rows[0] as Row | undefined
+const firstRow = (rows: unknown[]) => rows[0] as Row | undefined
 
 interface Filterable {
   where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)
 }
 
-/** Adds the precondition to the statement's conditions, so that check and change are atomic. */
+/** Adds the precondition to the WHERE clause, so that check and change are atomic. */
 export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
-  let met = query as Filterable
-  if (matches !== undefined && matches !== 'any') met = met.where('revision', 'in', matches.length > 0 ? matches : [-1])
-  if (differs === 'any') met = met.where('revision', '<', 0)
-  else if (differs !== undefined && differs.length > 0) met = met.where('revision', 'not in', differs)
-  if (unmodifiedSince !== undefined) met = met.where(isUnmodifiedSince(unmodifiedSince))
-  return met as Q
+  let matching = query as Filterable
+  if (matches !== undefined && matches !== 'any')
+    matching = matching.where('revision', 'in', matches.length > 0 ? matches : [-1])
+  if (differs === 'any') matching = matching.where('revision', '<', 0)
+  else if (differs !== undefined && differs.length > 0) matching = matching.where('revision', 'not in', differs)
+  if (unmodifiedSince !== undefined) matching = matching.where(isUnmodifiedSince(unmodifiedSince))
+  return matching as Q
 }

@@ -1,4 +1,4 @@
-import { type Later, ScanRefused, type ScanRequester } from './scan.ts'
+import { ScanRefused, type ScanRequester, type SetTimer } from './scan.ts'
 import { scanTurns } from './scan-turns.ts'
 
 export interface ScanQueueOptions {
@@ -10,7 +10,7 @@ export interface ScanQueueOptions {
   waitingPerAccount: number
   /** Maximum time a scan may wait and run, in ms. */
   limitMs: number
-  later: Later
+  setTimer: SetTimer
 }
 
 /**
@@ -78,7 +78,7 @@ export function scanQueue(options: ScanQueueOptions): ScanQueue {
 function entered<T>(
   { signal }: ScanRequester,
   work: (signal: AbortSignal) => Promise<T>,
-  { limitMs, later }: Pick<ScanQueueOptions, 'limitMs' | 'later'>,
+  { limitMs, setTimer }: Pick<ScanQueueOptions, 'limitMs' | 'setTimer'>,
   unanswered: Set<Entry>,
   leave: (entry: Entry) => void,
   join: (entry: Entry) => void,
@@ -97,7 +97,7 @@ function entered<T>(
     },
   }
   const goAway = () => entry.refuse(gone)
-  const cancelLimit = later(limitMs, () => entry.refuse(`The read has not ended after ${limitMs} ms`))
+  const cancelLimit = setTimer(limitMs, () => entry.refuse(`The read has not ended after ${limitMs} ms`))
   unanswered.add(entry)
   signal?.addEventListener('abort', goAway)
   signal?.aborted ? goAway() : join(entry)

@@ -1,6 +1,6 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { Later } from './scan.ts'
+import type { SetTimer } from './scan.ts'
 
 /** The messages to and from a thread. */
 export interface ScanQuestion {
@@ -26,7 +26,7 @@ const program = new URL(`./scan-thread${extname(import.meta.url)}`, import.meta.
 const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 }
 const idleMs = 30_000
 
-export function scanThreads(path: string, later: Later): ScanThreads {
+export function scanThreads(path: string, setTimer: SetTimer): ScanThreads {
   const all = new Set<Worker>()
   const idle: Thread[] = []
 
@@ -47,7 +47,7 @@ export function scanThreads(path: string, later: Later): ScanThreads {
     if (!all.has(thread.worker)) return
     // An idle thread does not keep the process alive.
     thread.worker.unref()
-    thread.cancelEnd = later(idleMs, () => void thread.worker.terminate())
+    thread.cancelEnd = setTimer(idleMs, () => void thread.worker.terminate())
     idle.push(thread)
   }
   return {

@@ -9,9 +9,9 @@ export interface ScanRequester {
 }
 
 /**
- * Runs a read whose cost no index bounds, off the serving thread, on connections of its own. It sees
- * every write acknowledged before. Rejects with `ScanRefused` when its account has too many scans, or when the scan has not
- * ended after `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it ends then.
+ * Runs a read whose cost no index bounds, off the serving thread, on connections of its own. It sees every write
+ * acknowledged before. Rejects with `ScanRefused` when its account has too many scans, or when the scan has not ended after
+ * `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it ends then.
  */
 export type Scan = <Row>(query: Compilable<Row>, requester: ScanRequester) => Promise<Row[]>
 
@@ -24,4 +24,4 @@ export class ScanRefused extends Error {
 export const scanLimitMs = 5_000
 
 /** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
-export type Later = (ms: number, run: () => void) => () => void
+export type SetTimer = (ms: number, run: () => void) => () => void

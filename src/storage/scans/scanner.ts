@@ -1,5 +1,5 @@
 import { CamelCasePlugin, type CompiledQuery, type QueryResult, type UnknownRow } from 'kysely'
-import { type Later, type Scan, scanLimitMs } from './scan.ts'
+import { type Scan, type SetTimer, scanLimitMs } from './scan.ts'
 import { scanQueue } from './scan-queue.ts'
 
 export interface Scanner {
@@ -11,7 +11,7 @@ export interface ScannerOptions {
   /** Maximum number of scans running at the same time, in total and per account. */
   running: number
   runningPerAccount: number
-  later: Later
+  setTimer: SetTimer
   /** Runs a statement. On abort, rejects early if the engine can cancel, else settles when the statement has ended. */
   execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
 }
@@ -21,8 +21,8 @@ const waitingPerAccount = 8
 const waiting = 256
 
 /** The scans of one database, queued fairly and limited in time. */
-export function scanner({ running, runningPerAccount, later, execute }: ScannerOptions): Scanner {
-  const queue = scanQueue({ running, runningPerAccount, waiting, waitingPerAccount, limitMs: scanLimitMs, later })
+export function scanner({ running, runningPerAccount, setTimer, execute }: ScannerOptions): Scanner {
+  const queue = scanQueue({ running, runningPerAccount, waiting, waitingPerAccount, limitMs: scanLimitMs, setTimer })
   const names = new CamelCasePlugin()
   const scan: Scan = async (query, requester) => {
     const compiled = query.compile()

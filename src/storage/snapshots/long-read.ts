@@ -9,8 +9,8 @@ export interface Statement {
 }
 
 /**
- * A query over any number of rows as plain data, which can be sent to a thread: once as a whole, and once in keyset
- * pages. Each engine uses the form it reads fastest (`openSnapshot`).
+ * A query over any number of rows as plain data, which can be sent to a thread: once as a whole, and once in keyset pages.
+ * Each engine uses the form it reads fastest (`openSnapshot`).
  */
 export interface LongRead {
   whole: Statement
@@ -20,8 +20,8 @@ export interface LongRead {
   /** The whole query with cells in their CSV form, for an engine that writes CSV itself. */
   csv?: Statement
   /**
-   * Pages as one row each: the number of rows, the key of the last one, their CSV records, and the text to check before
-   * the records can be used. Present where this is faster than rows, and the order has one term.
+   * Pages as one row each: the number of rows, the key of the last one, their CSV records, and the text to check before the
+   * records can be used. Present where this is faster than rows, and the order has one term.
    */
   csvPages?: { first: Statement; next: Statement }
   /** One per column of a row; key cells that are not columns follow them. */

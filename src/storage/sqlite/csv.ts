@@ -5,8 +5,7 @@ type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
  * A row as a CSV record, and its text to check (see `sqliteSnapshot`): SQLite quotes for commas only, because each further
- * check
- * of each text would cost more than one check of a whole page's text. Undefined for JSON, which is full of quotes.
+ * check of each text would cost more than one check of a whole page's text. Undefined for JSON, which is full of quotes.
  */
 export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.some(({ type }) => type === 'json')) return undefined
@@ -31,9 +30,8 @@ const text: Field = (cell) => sql`case
 
 /**
  * SQLite's text equals JavaScript's where the number is the nearest one to a decimal of at most 15 digits: both write
- * exactly
- * those. Beyond four decimals SQLite uses an exponent. The commonest case is tested first. U+001A marks a number that SQLite
- * might write differently.
+ * exactly those. Beyond four decimals SQLite uses an exponent. The commonest case is tested first. U+001A marks a number
+ * that SQLite might write differently.
  */
 const number: Field = (cell) => sql`case
   when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then

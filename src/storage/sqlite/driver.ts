@@ -28,8 +28,8 @@ export const sqlitePath = (url: string): string | null =>
   /^postgres(ql)?:/.test(url) ? null : url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
 
 /**
- * Opens a file: WAL, `synchronous=FULL` (an acknowledged write survives power loss), foreign keys on.
- * Waits at most 100 ms for another process's lock, because waiting blocks this thread.
+ * Opens a file: WAL, `synchronous=FULL` (an acknowledged write survives power loss), foreign keys on. Waits at most 100 ms
+ * for another process's lock, because waiting blocks this thread.
  */
 export function openSqliteFile(path: string, options: { readOnly?: boolean } = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })
@@ -94,8 +94,7 @@ export interface SharedReads {
 
 /**
  * Lets the reads of one event loop iteration share a transaction; otherwise each would lock and unlock the file. An
- * iteration
- * that only reads the generation opens none: data read later in it may be newer than the generation, never older.
+ * iteration that only reads the generation opens none: data read later in it may be newer than the generation, never older.
  */
 export function sharedReads(handle: SqliteHandle): SharedReads {
   let isOpen = false

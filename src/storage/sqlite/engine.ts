@@ -6,7 +6,9 @@ import { csvRecord } from './csv.ts'
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
 
-/** Since SQLite 3.51, `jsonb_each` returns elements in binary form, whose parts are found without parsing the text again. */
+/**
+ * Since SQLite 3.51, `jsonb_each` returns elements in binary form, whose parts are found without parsing the text again.
+ */
 const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
 
 function isAtLeast(version: string | undefined, major: number, minor: number): boolean {

@@ -14,8 +14,7 @@ const sqliteBusy = 5
 
 /**
  * Locks a SQLite file for one serving process and returns a function that unlocks it; null for PostgreSQL, which any number
- * of
- * processes share. Throws `DatabaseInUse`, which names the process that holds the lock and when it started.
+ * of processes share. Throws `DatabaseInUse`, which names the process that holds the lock and when it started.
  *
  * Uses SQLite's own lock on a small file beside the database, so that other commands can still open the database itself.
  * The kernel releases it however the process ends. Nothing else in the process may open that file: closing it would release

@@ -17,12 +17,11 @@ interface State extends Unindexed {
 
 /**
  * Finds candidates by FTS5 trigrams in a file beside the database, which a thread builds once a table is long and is
- * searched.
- * The index may lag behind: rows after `indexed_to`, and those that triggers have added to `search_changes`, are candidates
- * too. It is valid as long as it and the database hold the same token (see `text-index/thread.ts`).
+ * searched. The index may lag behind: rows after `indexed_to`, and those that triggers have added to `search_changes`, are
+ * candidates too. It is valid as long as it and the database hold the same token (see `text-index/thread.ts`).
  */
 export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
-  const { read, later, onError, unindexed: most } = options
+  const { read, setTimer, onError, unindexed: most } = options
   const isBehind = ({ token, newRows, changed }: State) =>
     newRows > most.newRows || (token !== null && changed > most.changed)
   const stateNow = (searched: Searched) => stateOf(read, searched, most.changed)
@@ -32,7 +31,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   let cancelRetry = () => {}
   const failed = (error: unknown) => {
     mayBuild = false
-    cancelRetry = later(retryMs, () => {
+    cancelRetry = setTimer(retryMs, () => {
       mayBuild = true
     })
     onError(error)

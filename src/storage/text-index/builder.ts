@@ -2,12 +2,12 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
-import type { Later } from '../scans/scan.ts'
+import type { SetTimer } from '../scans/scan.ts'
 import type { Searched } from './text-index.ts'
 
 export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {
   path: string
-  later: Later
+  setTimer: SetTimer
   /** Returns a unique text. */
   newToken: () => string
   unindexed: Unindexed

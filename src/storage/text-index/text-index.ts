@@ -18,8 +18,7 @@ export interface Candidates {
 export interface TextIndex {
   /**
    * A small set of rows that includes all rows with a case-folded text. Undefined where they are many or unknown, and where
-   * the
-   * engine finds them itself: the condition on the text alone is then the way to read them.
+   * the engine finds them itself: the condition on the text alone is then the way to read them.
    */
   candidates: (searched: Searched, text: string, requester: ScanRequester) => Promise<Candidates | undefined>
   /** Resolves when its background work has ended. */
@@ -30,8 +29,7 @@ const trigramsAtMost = 24
 
 /**
  * An FTS5 query for rows that have the trigrams of a text, or a sample when there are many; undefined for a text without
- * any.
- * Trigrams are of code points, as the tokenizer counts them.
+ * any. Trigrams are of code points, as the tokenizer counts them.
  */
 export function trigramQuery(text: string): string | undefined {
   const letters = [...text]
