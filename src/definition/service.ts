@@ -26,7 +26,7 @@ export interface Definition {
   info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
-  /** Report types in addition to collection per resource. */
+  /** Report types in addition to one per resource. */
   reports: readonly ReportKind[]
   /** Every scope of the service. */
   scopes: Scopes
@@ -40,7 +40,7 @@ export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
   /** The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2. */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
-  /** Report types in addition to collection per resource. */
+  /** Report types in addition to one per resource. */
   reports?: readonly ReportKind[]
 }
 

@@ -2,18 +2,18 @@ import type { Database } from './database.ts'
 
 /** A node warns when its clock differs from the database's by more than this, in ms. */
 const toleratedMs = 5_000
-/** A node is not ready when its clock is further off than this: tokens are accepted for 30 s after they expire. */
+/** A node whose clock is further off than this is not ready. Tokens are accepted for 30 s after they expire. */
 const usableMs = 30_000
-/** Minimum time between two notices, so that a clock at the edge of the tolerance does not flood the log. */
+/** Minimum time between two notices, so that a clock near the threshold does not flood the log. */
 const noticeMs = 60_000
 
 /** How far this machine's clock is from the database's, by severity. */
 type Drift = 'none' | 'tolerable' | 'unusable'
 
-/** Reported when the drift changes. */
+/** The argument of `onDrift`. */
 export interface DriftNotice {
   drift: Drift
-  /** By how much this machine's clock is ahead of the database's; negative when it is behind. */
+  /** How far this machine's clock is ahead of the database's; negative if it is behind. */
   aheadMs: number
 }
 
@@ -25,17 +25,17 @@ export interface ClockOptions {
   monotonic: () => number
   /** Called when the drift has changed, at most once a minute. */
   onDrift: (notice: DriftNotice) => void
-  /** Called when this machine's clock was set to another time. */
+  /** Called after this machine's clock has been set to another time. */
   onMoved?: () => void
 }
 
 /** The database's clock, which all nodes share. */
 export interface SharedClock {
-  /** Milliseconds since the epoch by the database's clock, as of the last measurement. Costs one subtraction. */
+  /** Milliseconds since the epoch: this machine's clock, corrected by the last measurement. Costs one subtraction. */
   now: () => number
   /** False while this machine's clock is more than 30 s off. */
   isUsable: () => boolean
-  /** Compares the clocks. Rejects when the database does not respond; the correction then stays unchanged. */
+  /** Compares the clocks. If the database does not respond, it rejects and leaves the correction unchanged. */
   measure: () => Promise<void>
 }
 
@@ -52,8 +52,8 @@ export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () 
 
 /**
  * Creates a node's clock: this machine's, corrected by each `measure`. The database reads its clock at some moment of the
- * round trip, so its time is only known to lie within an interval. A correction is made only when this clock is outside
- * that interval, and by no more than needed, so a slow response never looks like a wrong clock.
+ * round trip, so a measurement yields only an interval. The correction changes only if it is outside that interval, and by
+ * no more than needed, so that a slow response is not mistaken for a wrong clock.
  */
 export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOptions): SharedClock {
   const time = databaseTime(db)
@@ -61,14 +61,14 @@ export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOpti
   let aheadMs = 0
   let offsetMs = wall() - monotonic()
   const measure = async () => {
-    const begun = monotonic()
+    const started = monotonic()
     const at = await time()
     const [ended, local] = [monotonic(), wall()]
     if (Math.abs(local - ended - offsetMs) > 1_000) onMoved?.()
     offsetMs = local - ended
-    // Rounded to whole milliseconds, which all callers expect; the two clocks may be read a millisecond apart.
-    const [least, most] = [Math.floor(local - at - (ended - begun)) - 1, Math.ceil(local - at) + 1]
-    aheadMs = Math.min(Math.max(aheadMs, least), most)
+    // Whole milliseconds, as all callers expect, with one to spare because the clocks are not read at the same moment.
+    const [min, max] = [Math.floor(local - at - (ended - started)) - 1, Math.ceil(local - at) + 1]
+    aheadMs = Math.min(Math.max(aheadMs, min), max)
     notify(aheadMs)
   }
   return { now: () => wall() - aheadMs, isUsable: () => driftOf(aheadMs) !== 'unusable', measure }
@@ -92,24 +92,21 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
   }
 }
 
-/**
- * After staying ahead this long, the database's clock is trusted again: every token issued before the jump has expired by
- * then.
- */
-const believedAfterMs = 25 * 3_600_000
+/** A clock that stays ahead this long is trusted again: by then every token issued before the jump has expired. */
+const trustedAgainMs = 25 * 3_600_000
 
 /** The database's clock advanced further than the monotonic clock. */
 export class ClockJumped extends Error {
   override name = 'ClockJumped'
   constructor(aheadMs: number) {
-    super(`The database's clock jumped ${Math.round(aheadMs / 1_000)} s ahead: nothing is removed early because of it`)
+    super(`The database's clock jumped ${Math.round(aheadMs / 1_000)} s ahead; nothing is removed early because of it`)
   }
 }
 
 /**
- * Creates the clock by which expired rows are removed: the database's clock, but never further ahead than the time that
- * really passed since the last call. A clock that jumps ahead therefore removes nothing early, and no row is lost when it
- * is set back. `onError` receives one `ClockJumped` per jump. Rejects when the database does not respond.
+ * Creates the clock for removing expired rows: the database's clock, but never further ahead than the time that really
+ * passed since the last call. So a clock that jumps ahead removes nothing early, and no row is lost if it is set back.
+ * `onError` receives one `ClockJumped` per jump. Rejects if the database does not respond.
  */
 export function sweepClock(
   db: ClockOptions['db'],
@@ -126,7 +123,7 @@ export function sweepClock(
     if (at > expected + toleratedMs) {
       if (jumpedAt === undefined) onError(new ClockJumped(at - expected))
       jumpedAt ??= passed
-      if (passed - jumpedAt < believedAfterMs) return Math.floor(expected)
+      if (passed - jumpedAt < trustedAgainMs) return Math.floor(expected)
     }
     jumpedAt = undefined
     known = { at, monotonic: passed }

@@ -1,23 +1,23 @@
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 
 /**
- * Encrypts secrets at rest with AES-256-GCM under the service's master key; the location is the additional authenticated
- * data.
+ * Encrypts secrets at rest with AES-256-GCM under the service's master key. Each is bound to its location, which is the
+ * additional authenticated data (AAD).
  */
 export interface Sealer {
-  seal: (plain: string, place: string) => string
-  /** Throws `Unsealable` when the text was altered, moved to another location, or sealed under another key. */
-  open: (sealed: string, place: string) => string
-  /** A keyed digest for secrets that are only ever compared. */
-  digest: (secret: string, place: string) => string
+  seal: (plain: string, location: string) => string
+  /** Throws `Unsealable` if the text was altered, moved to another location, or encrypted under another key. */
+  open: (sealed: string, location: string) => string
+  /** A keyed digest (HMAC-SHA-256), for secrets that are only compared. */
+  digest: (secret: string, location: string) => string
 }
 
-/** Thrown when a secret cannot be decrypted; names its location. */
+/** A secret cannot be decrypted; the message names its location. */
 export class Unsealable extends Error {
   /** Exit code 2, as for any configuration error: at startup the cause is a wrong master key. */
   readonly exitCode = 2
-  constructor(place: string, cause: unknown) {
-    super(`${place} cannot be unsealed: the master key (PLINTH_MASTER_KEY) is not the one it was sealed under`, {
+  constructor(location: string, cause: unknown) {
+    super(`${location} cannot be decrypted: PLINTH_MASTER_KEY is not the master key that encrypted it`, {
       cause,
     })
   }
@@ -26,33 +26,33 @@ export class Unsealable extends Error {
 const ivBytes = 12
 const tagBytes = 16
 
-/** Creates a sealer from a 32-byte master key; each purpose uses its own key, derived by HKDF (RFC 5869). */
+/** Creates a sealer from a 32-byte master key. Encryption and digests have separate keys, derived with HKDF (RFC 5869). */
 export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Array): Sealer {
-  // Key objects, because raw bytes would be validated and copied on each use, which costs several times the cipher itself.
+  // Key objects: raw bytes would be validated and copied on each use, which costs several times as much as the cipher.
   const derive = (purpose: string) =>
     createSecretKey(Buffer.from(hkdfSync('sha256', masterKey, '', `plinth ${purpose}`, 32)))
   const sealKey = derive('seal v1')
   const digestKey = derive('digest v1')
   return {
-    seal: (plain, place) => {
+    seal: (plain, location) => {
       const iv = random(ivBytes)
-      const cipher = createCipheriv('aes-256-gcm', sealKey, iv).setAAD(Buffer.from(place))
+      const cipher = createCipheriv('aes-256-gcm', sealKey, iv).setAAD(Buffer.from(location))
       const body = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
       return `v1.${Buffer.concat([iv, body, cipher.getAuthTag()]).toString('base64url')}`
     },
-    open: (sealed, place) => {
+    open: (sealed, location) => {
       try {
-        return opened(sealKey, Buffer.from(sealed.slice(3), 'base64url'), place)
+        return decrypted(sealKey, Buffer.from(sealed.slice(3), 'base64url'), location)
       } catch (cause) {
-        throw new Unsealable(place, cause)
+        throw new Unsealable(location, cause)
       }
     },
-    digest: (secret, place) => createHmac('sha256', digestKey).update(`${place}\0${secret}`).digest('base64url'),
+    digest: (secret, location) => createHmac('sha256', digestKey).update(`${location}\0${secret}`).digest('base64url'),
   }
 }
 
-function opened(key: KeyObject, bytes: Buffer, place: string): string {
+function decrypted(key: KeyObject, bytes: Buffer, location: string): string {
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, ivBytes), { authTagLength: tagBytes })
-  decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(-tagBytes))
+  decipher.setAAD(Buffer.from(location)).setAuthTag(bytes.subarray(-tagBytes))
   return decipher.update(bytes.subarray(ivBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
 }

@@ -1,6 +1,6 @@
 import type { SqliteHandle } from './sqlite/driver.ts'
 
-/** Runs a unit of work durably: resolves only after its transaction was synced to disk. */
+/** Runs a unit of work; resolves only after its transaction has been synced to disk. */
 export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 interface Waiting<Tx> {
@@ -16,40 +16,42 @@ const sqliteBusy = 5
 
 /**
  * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and its one sync,
- * each in its own SAVEPOINT, and resolve after it. A failed unit undoes only itself. Inside a unit await nothing but the
- * database: all units behind it wait. `committed` runs before the units resolve.
+ * and resolve after it. Each runs in its own SAVEPOINT, so a failed unit undoes only itself.
+ *
+ * Inside a unit await nothing but the database, because all later units wait for it. `onCommit` runs before the units
+ * resolve.
  */
-export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, committed: () => void = () => {}): Write<Tx> {
+export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: () => void = () => {}): Write<Tx> {
   const { db } = handle
   const waiting: Waiting<Tx>[] = []
-  let turning = false
+  let isRunning = false
 
-  async function turn(): Promise<void> {
+  async function runBatch(): Promise<void> {
     const batch = waiting.splice(0, unitsPerCommit)
     try {
       await begin(handle)
-      const settle = await runUnits(handle, tx, batch)
+      const settlers = await runUnits(handle, tx, batch)
       handle.statement('commit').run.run()
-      committed()
-      for (const answer of settle) answer()
+      onCommit()
+      for (const settle of settlers) settle()
     } catch (error) {
       if (db.isOpen && db.isTransaction) db.exec('rollback')
       for (const { reject } of batch) reject(error)
     }
-    turning = waiting.length > 0
-    if (turning) setImmediate(turn)
+    isRunning = waiting.length > 0
+    if (isRunning) setImmediate(runBatch)
   }
 
   return (unit) =>
     new Promise((resolve, reject) => {
       waiting.push({ unit, resolve, reject })
-      if (turning) return
-      turning = true
-      setImmediate(turn)
+      if (isRunning) return
+      isRunning = true
+      setImmediate(runBatch)
     })
 }
 
-/** Another process may hold the write lock; waiting for it must not block this thread's event loop. */
+/** Another process may hold the write lock; waiting for it must not block the event loop. */
 async function begin(handle: SqliteHandle): Promise<void> {
   for (let waited = 0; ; waited += busyRetryMs) {
     try {
@@ -65,20 +67,20 @@ async function begin(handle: SqliteHandle): Promise<void> {
 
 async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]): Promise<(() => void)[]> {
   const step = (sql: string) => handle.statement(sql).run.run()
-  const settle: (() => void)[] = []
+  const settlers: (() => void)[] = []
   for (const { unit, resolve, reject } of batch) {
     step('savepoint unit')
     try {
       const value = (await unit(tx)) as never
-      if (!handle.db.isTransaction) throw new Error('The database gave up the transaction during a unit')
-      settle.push(() => resolve(value))
+      if (!handle.db.isTransaction) throw new Error('The database rolled back the transaction during a unit')
+      settlers.push(() => resolve(value))
     } catch (error) {
       // A full disk or an I/O error rolls back the whole transaction, so no unit in it may resolve.
       if (!handle.db.isTransaction) throw error
       step('rollback to unit')
-      settle.push(() => reject(error))
+      settlers.push(() => reject(error))
     }
     step('release unit')
   }
-  return settle
+  return settlers
 }

@@ -1,4 +1,4 @@
-/** Bytes from a cryptographic source; injected, so that tests can drive it. */
+/** Returns bytes from a cryptographic source; injected, so that tests can control it. */
 export type RandomBytes = (size: number) => Buffer
 
 /** An opaque, unguessable id: a type prefix such as `tsk_` and 128 random bits. */
@@ -7,8 +7,8 @@ export const newId = (prefix: 'tsk' | 'whk' | 'cli' | 'key', random: RandomBytes
 const bits = (random: RandomBytes): string => random(16).toString('base64url')
 
 /**
- * An equally unguessable id that starts with the instant (ISO 8601) in nine base-32 digits, so that ids sort by age: rows
- * added together are adjacent in each index, which halves the time to insert them.
+ * An equally unguessable id that starts with the instant (ISO 8601) in nine base-32 digits, so that ids sort by age. Rows
+ * added together are then adjacent in each index, which halves the time to insert them.
  */
 export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: string): string =>
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
@@ -16,14 +16,14 @@ export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: str
 /** The largest integer id that PostgreSQL's columns can hold. */
 export const maxId = 2_147_483_647
 
-/** An integer id to look up. Larger ids, which PostgreSQL rejects in comparisons, become 0, which no row has either. */
+/** An integer id to look up. Larger ids, which PostgreSQL rejects in comparisons, become 0, the id of no row. */
 export const idOrNone = (id: number): number => (id <= maxId ? id : 0)
 
 /** Formats an instant (ms since the epoch) as tables store it: fixed-width ISO 8601 text in UTC, which sorts by time. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
 const poolBytes = 4_096
-/** The size of an id; longer requests (secrets) go to the source directly. */
+/** The size of an id; longer requests, such as secrets, bypass the pool. */
 const maxPooled = 16
 
 /** Returns random bytes for ids from a pool, because a call of the source has a high fixed cost; no byte is used twice. */

@@ -5,22 +5,22 @@ import type { Database, Queryable } from './database.ts'
 export const maxSwept = 500
 
 /**
- * Repeats a step, each time in a new transaction, until a step removes fewer rows than the maximum; other writes run in
+ * Repeats a step, each time in a new transaction, until one removes fewer rows than the maximum; other writes run in
  * between. Returns the total number of removed rows.
  */
 export async function inSteps(
   { write }: Database,
   remove: (tx: Queryable) => Promise<number>,
-  atOnce: number = maxSwept,
+  maxRows: number = maxSwept,
 ): Promise<number> {
   for (let count = 0; ; ) {
     const removed = await write(remove)
     count += removed
-    if (removed < atOnce) return count
+    if (removed < maxRows) return count
   }
 }
 
-/** Tables whose rows expire by one indexed column and are referenced by nothing else. */
+/** Tables whose rows expire by one indexed column and are not referenced by other tables. */
 type Swept =
   | { table: 'request_counts'; key: ['day', 'client_id']; column: 'day' }
   | { table: 'version_calls'; key: ['version', 'client_id']; column: 'last_call_at' }
@@ -29,12 +29,12 @@ type Swept =
   | { table: 'login_tries'; key: ['key']; column: 'ends_at' }
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
 
-/** Deletes the rows whose column is less than the value, in steps; returns how many. */
+/** Deletes the rows whose column is less than the value, in steps; returns their number. */
 export function sweepBelow(db: Database, { table, key, column }: Swept, value: string | number): Promise<number> {
   const columns = sql.join(key.map((name) => sql.ref(name)))
-  const isOver = sql`${sql.ref(column)} < ${value}`
+  const isExpired = sql`${sql.ref(column)} < ${value}`
   const remove = sql`
-    delete from ${sql.table(table)} where ${isOver} and (${columns}) in (
-      select ${columns} from ${sql.table(table)} where ${isOver} limit ${sql.lit(maxSwept)})`
+    delete from ${sql.table(table)} where ${isExpired} and (${columns}) in (
+      select ${columns} from ${sql.table(table)} where ${isExpired} limit ${sql.lit(maxSwept)})`
   return inSteps(db, async (tx) => Number((await remove.execute(tx)).numAffectedRows ?? 0))
 }

@@ -134,7 +134,7 @@ describe('plinth serve', () => {
     await stop(await serving(dataDir, port, env))
     const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_MASTER_KEY: '7'.repeat(64) }))
     assert.equal(code, 2)
-    assert.match(stderr, /^plinth: \S+ cannot be unsealed: the master key \(PLINTH_MASTER_KEY\) is not the one/)
+    assert.match(stderr, /^plinth: \S+ cannot be decrypted: PLINTH_MASTER_KEY is not the master key/)
   })
 
   it('finishes the request in flight on SIGTERM, accepts no other, and exits with 0', async () => {

@@ -59,6 +59,6 @@ forEachEngine((engine) => {
 
   it('an error that names the AAD if the master key differs', async () => {
     const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
-    await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be unsealed/)
+    await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be decrypted/)
   })
 })

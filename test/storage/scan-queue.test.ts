@@ -54,7 +54,7 @@ describe('scanQueue', () => {
     const a = [run('a'), run('a'), run('a'), run('a')]
     assert.match(await (a[3] as Promise<string>), /^refused: The account has too many/)
     const others = [run('b'), run('c'), run('d')]
-    assert.match(await (others[2] as Promise<string>), /^refused: Too many reads wait already/)
+    assert.match(await (others[2] as Promise<string>), /^refused: Too many reads are already waiting/)
     for (let left = 5; left > 0; left--) await endNext()
     assert.deepEqual(await Promise.all([...a.slice(0, 3), ...others.slice(0, 2)]), ['a', 'a', 'a', 'b', 'c'])
   })
@@ -66,8 +66,8 @@ describe('scanQueue', () => {
     assert.equal(running[0]?.signal.aborted, false)
     const third = run('c')
     timers.pass(1)
-    assert.match(await first, /^refused: The read has not ended after 5000 ms/)
-    assert.match(await second, /^refused: The read has not ended/)
+    assert.match(await first, /^refused: The read did not finish within 5000 ms/)
+    assert.match(await second, /^refused: The read did not finish/)
     assert.equal(running[0]?.signal.aborted, true)
     await turn()
     assert.deepEqual(started, ['a'])
@@ -83,7 +83,7 @@ describe('scanQueue', () => {
     const closed = new AbortController()
     const answers = [run('a'), run('b', 'b', closed.signal), run('c')]
     closed.abort()
-    assert.match(await (answers[1] as Promise<string>), /^refused: The client has closed the connection/)
+    assert.match(await (answers[1] as Promise<string>), /^refused: The client closed the connection/)
     assert.match(await run('d', 'd', closed.signal), /^refused/)
     await endNext()
     await endNext()
@@ -98,7 +98,7 @@ describe('scanQueue', () => {
     const closed = queue.close().then(() => {
       isClosed = true
     })
-    for (const answer of answers) assert.match(await answer, /^refused: The database is being closed/)
+    for (const answer of answers) assert.match(await answer, /^refused: The database is closing/)
     await turn()
     assert.equal(isClosed, false)
     running[0]?.end()

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Webhooks, events, their deliveries and every attempt. */
+/** Webhooks, events, deliveries and their attempts. */
 export async function webhooks(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('webhooks')

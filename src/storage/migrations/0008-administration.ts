@@ -41,7 +41,7 @@ async function apiKeys(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema.createIndex('api_keys_age').on('api_keys').columns(['created_at', 'id']).execute()
 }
 
-/** Entries are numbered by the one row of `audit_head`, whose lock orders them; they are only ever added. */
+/** The single row of `audit_head` numbers the entries, and its lock orders them; entries are only ever added. */
 async function audit(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema
     .createTable('audit_entries')

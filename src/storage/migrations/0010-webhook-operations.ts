@@ -15,6 +15,6 @@ export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
       .addColumn(column, 'integer', (c) => c.notNull().defaultTo(0))
       .execute()
   }
-  // Serves the search for failures; deliveries that succeed at once never enter it.
+  // For finding failed deliveries; deliveries that succeed at the first attempt never enter it.
   await sql`create index deliveries_failed on deliveries (webhook_id, created_at) where status = 'failed'`.execute(db)
 }

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Deliveries are claimed per endpoint: each endpoint queue (lane) stores when it is due and its health. */
+/** Deliveries are claimed per endpoint: each endpoint queue (lane) stores when it is due and the endpoint's health. */
 export async function lanes(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   await schema.alterTable('webhooks').addColumn('failing_told', 'text').execute()

@@ -1,18 +1,18 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Rows whose modification date is a validator record whether an earlier revision has the same date. */
+/** Records, for rows with a Last-Modified date, whether an earlier revision has the same date. */
 export async function sharedSeconds(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const { rows } = await sql<{ name: string }>`select name from resource_tables`.execute(db)
   const own = ['users', 'products', 'books', 'tasks', 'webhooks', 'clients', 'api_keys']
   for (const table of new Set([...own, ...rows.map(({ name }) => name)])) {
-    // Someone may have dropped the table.
+    // An operator may have dropped the table.
     if ((await engine.columnsOf(table).execute(db)).rows.length === 0) continue
     await db.schema
       .alterTable(table)
       .addColumn('shares_second', 'integer', (c) => c.notNull().defaultTo(0))
       .execute()
-    // Of earlier revisions only the first left its time, `created_at`.
+    // The only known time of an earlier revision is that of the first, `created_at`.
     await sql`
       update ${sql.table(table)} set shares_second = 1
       where revision > 1 and substr(created_at, 1, 19) = substr(updated_at, 1, 19)`.execute(db)

@@ -11,7 +11,7 @@ export async function boundedReads(db: Kysely<unknown>): Promise<void> {
     sql`create index tasks_owner_type on tasks (owner_client, owner_subject, report_type, created_at, id)`,
     sql`create index tasks_owner_type_status on tasks
       (owner_client, owner_subject, report_type, status, created_at, id)`,
-    // Null in the majority of entries.
+    // Null in most entries.
     sql`create index audit_target on audit_entries (target, sequence) where target is not null`,
     sql`create index audit_event_client on audit_entries (event, client_id, sequence)`,
     sql`create index webhooks_owner on webhooks (owner_client, owner_subject, created_at, id)`,
@@ -47,7 +47,7 @@ async function deliveries(db: Kysely<unknown>): Promise<void> {
     sql`create index deliveries_failed on deliveries (webhook_id, created_at, id) where status = 'failed'`,
     sql`create index deliveries_failed_event on deliveries (webhook_id, event_type, created_at, id)
       where status = 'failed'`,
-    // There are few at a time: those of one type are found within the index, without reading the rows.
+    // There are few at a time; those of one type are found in the index, without reading the rows.
     sql`create index deliveries_pending on deliveries (webhook_id, created_at, id, event_type)
       where status = 'pending'`,
   ]

@@ -31,7 +31,7 @@ export async function fairSending(db: Kysely<unknown>): Promise<void> {
     .addColumn('reported_at', 'text')
     .execute()
   const statements = [
-    // An endpoint that was called before and is not failing counts as healthy.
+    // An endpoint that has been called and is not failing counts as healthy.
     sql`update delivery_lanes set rank = case when failures > 0 then 2 else 0 end, owner = coalesce((
       select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end
       from deliveries where deliveries.lane = delivery_lanes.lane and status = 'pending' order by next_attempt_at, id limit 1), '')`,

@@ -1,11 +1,11 @@
 import type pg from 'pg'
 import type { CellType } from '../engine.ts'
 import type { CsvBlock } from '../snapshots/snapshot.ts'
-import { copying } from './copy.ts'
+import { startCopy } from './copy.ts'
 
 /**
- * Yields the rows of `copy … to stdout` in pages of 64 KiB. Backpressure: the connection is not read while the consumer has
- * not requested the next page. A consumer that stops early must close the client.
+ * Yields the rows of `copy … to stdout` in pages of 64 KiB. Backpressure: the connection is not read until the consumer
+ * requests the next page. A consumer that stops early must close the client.
  */
 export async function* copyRows(
   client: pg.Client,
@@ -13,26 +13,26 @@ export async function* copyRows(
   types: readonly CellType[],
 ): AsyncIterable<unknown[][]> {
   const read = rowReader(types)
-  const next = copying(client, text, '\n')
+  const next = startCopy(client, text, '\n')
   for (let block = await next(); block !== undefined; block = await next()) yield read(block.bytes.toString())
 }
 
 /** Yields the records of `copy … to stdout (format csv)`, each ended by CRLF (RFC 4180), with the same backpressure. */
 export async function* copyCsv(client: pg.Client, text: string): AsyncIterable<CsvBlock> {
-  const next = copying(client, text, '\r\n')
+  const next = startCopy(client, text, '\r\n')
   for (let block = await next(); block !== undefined; block = await next()) {
     yield { rows: block.rows, records: block.bytes }
   }
 }
 
-/** Parses lines of COPY's text format: cells separated by tabs, `\N` for null, backslash escapes. */
+/** Returns a parser for COPY's text format: cells separated by tabs, `\N` for null, backslash escapes. */
 export function rowReader(types: readonly CellType[]): (lines: string) => unknown[][] {
-  const places = types.map((type, at) => ({ type, at }))
-  const numbers = places.filter(({ type }) => type === 'integer' || type === 'number').map(({ at }) => at)
-  const truths = places.filter(({ type }) => type === 'boolean').map(({ at }) => at)
+  const columns = types.map((type, at) => ({ type, at }))
+  const numbers = columns.filter(({ type }) => type === 'integer' || type === 'number').map(({ at }) => at)
+  const booleans = columns.filter(({ type }) => type === 'boolean').map(({ at }) => at)
   const readCells = (row: unknown[]) => {
     for (const at of numbers) if (row[at] !== null) row[at] = Number(row[at])
-    for (const at of truths) if (row[at] !== null) row[at] = row[at] === '1'
+    for (const at of booleans) if (row[at] !== null) row[at] = row[at] === '1'
     return row
   }
   return (text) => {

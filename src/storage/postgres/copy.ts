@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** What `pg` calls on a query that speaks the protocol itself. */
+/** The methods that `pg` calls on a query that handles the protocol itself. */
 interface Submittable {
   submit: (connection: { query: (text: string) => void; stream: Socket }) => void
   handleCommandComplete: () => void
@@ -18,25 +18,25 @@ interface Socket {
   off: (event: 'data', listener: Bytes) => void
 }
 
-/** Whole rows with their line ends, at the start of a buffer that is reused. */
+/** Complete rows with their line ends, at the start of a buffer that is reused. */
 export interface Block {
   rows: number
   bytes: Buffer
 }
 
-/** What ends a row: the server's line feed, or the CRLF that replaces it. */
+/** The line end of a row: the server's line feed, or the CRLF that replaces it. */
 export type LineEnd = '\n' | '\r\n'
 
 /**
- * Runs `copy … to stdout` and returns its rows in blocks on request. It takes over the connection's bytes until the copy
- * ends: `pg` would emit an event for each row, which takes longer than the row itself. Other messages pass to `pg`
+ * Runs `copy … to stdout` and returns its rows in blocks, on request. It reads the connection's bytes itself until the copy
+ * ends, because `pg` would emit an event for each row, which takes longer than the row. Other messages go to `pg`
  * unchanged.
  */
-export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
+export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []
-  // Reused, because a new buffer per block would fill the memory faster than the garbage collector frees it.
-  const spare: Buffer[] = []
-  let taken: Block | undefined
+  // Reused: with a new buffer per block, memory would grow faster than the garbage collector frees it.
+  const spareBuffers: Buffer[] = []
+  let current: Block | undefined
   let ended = false
   let failure: Error | undefined
   let socket: Socket | undefined
@@ -55,7 +55,7 @@ export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () =
         blocks.push(block)
         socket?.pause()
         wake()
-        return spare.pop()
+        return spareBuffers.pop()
       })
       connection.query(text)
     },
@@ -65,7 +65,7 @@ export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () =
   }
   client.query(query as unknown as pg.Submittable)
   return async () => {
-    if (taken) spare.push(Buffer.from(taken.bytes.buffer))
+    if (current) spareBuffers.push(Buffer.from(current.bytes.buffer))
     while (blocks.length === 0 && !ended) {
       const { promise, resolve } = Promise.withResolvers<void>()
       wake = resolve
@@ -73,94 +73,96 @@ export function copying(client: pg.Client, text: string, lineEnd: LineEnd): () =
       await promise
     }
     if (failure) throw failure
-    taken = blocks.shift()
-    return taken
+    current = blocks.shift()
+    return current
   }
 }
 
 /**
- * Passes the rows to `copied`, which may return a buffer for reuse; other messages, and everything after the rows, go to
- * the previous listeners.
+ * Passes the rows to `onBlock`, which may return a buffer for reuse; other messages, and everything after the rows, go to
+ * the original listeners.
  */
-function takeOver(socket: Socket, lineEnd: LineEnd, copied: (block: Block) => Buffer | undefined): void {
-  const theirs = socket.listeners('data')
-  const give: Bytes = (bytes) => {
-    for (const listener of theirs) listener(bytes)
+function takeOver(socket: Socket, lineEnd: LineEnd, onBlock: (block: Block) => Buffer | undefined): void {
+  const originalListeners = socket.listeners('data')
+  const forward: Bytes = (bytes) => {
+    for (const listener of originalListeners) listener(bytes)
   }
-  let gathered = emptied()
-  const ours: Bytes = (chunk) => {
-    append(gathered, chunk)
-    const over = join(gathered, lineEnd, give)
-    const { bytes, rows, to, at, filled } = gathered
-    const rest = bytes.subarray(at, filled)
-    if (to >= blockBytes || (over && rows > 0)) {
-      gathered = append(emptied(copied({ rows, bytes: bytes.subarray(0, to) })), rest)
+  let pending = emptyBuffer()
+  const onData: Bytes = (chunk) => {
+    append(pending, chunk)
+    const isOver = compactRows(pending, lineEnd, forward)
+    const { bytes, rows, rowsEnd, messageStart, filled } = pending
+    const rest = bytes.subarray(messageStart, filled)
+    if (rowsEnd >= blockBytes || (isOver && rows > 0)) {
+      pending = append(emptyBuffer(onBlock({ rows, bytes: bytes.subarray(0, rowsEnd) })), rest)
     }
-    if (!over) return
-    socket.off('data', ours)
-    for (const listener of theirs) socket.on('data', listener)
-    give(rest)
+    if (!isOver) return
+    socket.off('data', onData)
+    for (const listener of originalListeners) socket.on('data', listener)
+    forward(rest)
   }
-  for (const listener of theirs) socket.off('data', listener)
-  socket.on('data', ours)
+  for (const listener of originalListeners) socket.off('data', listener)
+  socket.on('data', onData)
 }
 
-/** Rows moved together up to `to`, then a gap, and from `at` to `filled` the received part of the next messages. */
-interface Gathered {
+/**
+ * Received bytes: complete rows up to `rowsEnd`, then a gap, and from `messageStart` to `filled` part of the next message.
+ */
+interface PendingBytes {
   bytes: Buffer
   rows: number
-  to: number
-  at: number
+  rowsEnd: number
+  messageStart: number
   filled: number
 }
 
 const blockBytes = 65_536
 
-/** Holds one incomplete COPY block plus one socket read. */
-const emptied = (bytes: Buffer = Buffer.allocUnsafeSlow(2 * blockBytes)): Gathered => {
-  return { bytes, rows: 0, to: 0, at: 0, filled: 0 }
+/** A buffer for one incomplete block and one read of the socket. */
+const emptyBuffer = (bytes: Buffer = Buffer.allocUnsafeSlow(2 * blockBytes)): PendingBytes => {
+  return { bytes, rows: 0, rowsEnd: 0, messageStart: 0, filled: 0 }
 }
 
-function append(gathered: Gathered, chunk: Buffer): Gathered {
-  const { bytes, filled } = gathered
+function append(pending: PendingBytes, chunk: Buffer): PendingBytes {
+  const { bytes, filled } = pending
   const needed = filled + chunk.length
   if (needed > bytes.length) {
     // Doubled, so that a row of any size is copied only a few times.
-    gathered.bytes = Buffer.allocUnsafeSlow(2 * needed)
-    gathered.bytes.set(bytes.subarray(0, filled))
+    pending.bytes = Buffer.allocUnsafeSlow(2 * needed)
+    pending.bytes.set(bytes.subarray(0, filled))
   }
-  gathered.bytes.set(chunk, filled)
-  gathered.filled = needed
-  return gathered
+  pending.bytes.set(chunk, filled)
+  pending.filled = needed
+  return pending
 }
 
-/** First bytes of messages: a row, the end of the rows, and an error instead of it. */
+/** Message types: a row, the end of the rows, and an error instead of it. */
 const [copyData, copyDone, errorResponse] = Buffer.from('dcE')
 const [carriageReturn, lineFeed] = Buffer.from('\r\n') as unknown as [number, number]
-const headBytes = 5
+const headerBytes = 5
 
-/** Moves the complete rows together in place; returns true when the copy is over. */
-function join(gathered: Gathered, lineEnd: LineEnd, give: Bytes): boolean {
-  const { bytes, filled } = gathered
-  let { rows, to, at } = gathered
-  let over = false
-  while (filled - at >= headBytes) {
-    const type = bytes[at]
-    over = type === copyDone || type === errorResponse
-    const end = at + 1 + bytes.readUInt32BE(at + 1)
-    if (over || end > filled) break
+/** Moves complete rows to the front, next to each other; returns true if the copy is over. */
+function compactRows(pending: PendingBytes, lineEnd: LineEnd, forward: Bytes): boolean {
+  const { bytes, filled } = pending
+  let { rows, rowsEnd, messageStart } = pending
+  let isOver = false
+  while (filled - messageStart >= headerBytes) {
+    const type = bytes[messageStart]
+    isOver = type === copyDone || type === errorResponse
+    const end = messageStart + 1 + bytes.readUInt32BE(messageStart + 1)
+    if (isOver || end > filled) break
     if (type === copyData) {
-      bytes.copyWithin(to, at + headBytes, end)
-      to += end - at - headBytes
-      // There is room: a message header is longer than the extra byte.
+      bytes.copyWithin(rowsEnd, messageStart + headerBytes, end)
+      rowsEnd += end - messageStart - headerBytes
+      // There is room for the extra byte, because the message header was longer.
       if (lineEnd === '\r\n') {
-        bytes[to - 1] = carriageReturn
-        bytes[to++] = lineFeed
+        bytes[rowsEnd - 1] = carriageReturn
+        bytes[rowsEnd++] = lineFeed
       }
       rows += 1
-    } else give(bytes.subarray(at, end))
-    at = end
+    } else forward(bytes.subarray(messageStart, end))
+    messageStart = end
   }
-  Object.assign(gathered, { rows, to, at })
-  return over
+  Object.assign(pending, { rows, rowsEnd, messageStart })
+  return isOver
 }

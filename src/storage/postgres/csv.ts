@@ -4,7 +4,7 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * Expressions for COPY whose CSV is byte for byte the service's own: COPY quotes where needed and leaves null empty.
+ * Expressions with which COPY writes CSV identical to that of the service: it quotes where needed and leaves null empty.
  * Undefined for a single text column, where COPY would quote `\.`.
  */
 export function csvFields(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
@@ -14,27 +14,28 @@ export function csvFields(cells: readonly { cell: RawBuilder<unknown>; type: Cel
 
 const text: Field = (cell) => sql`cast(${cell} as text)`
 
-/** Characters that spreadsheets take for the start of a formula; all of them sort before the letters. */
+/** Characters that start a formula in spreadsheets; all of them sort before letters. */
 const formulaStarts = sql.raw(Array.from('\t\r+-=@', (start) => start.charCodeAt(0)).join(', '))
 
 /**
- * COPY would quote an empty text, to distinguish it from null. One comparison is enough for text that starts with a letter.
+ * Null instead of empty text, which COPY would quote; a quote mark before formulas. Text that starts with a letter needs
+ * only one comparison.
  */
-const harmless: Field = (cell) => sql`case
+const withoutFormula: Field = (cell) => sql`case
   when ${text(cell)} collate "C" >= 'A' then ${text(cell)}
   when ascii(${text(cell)}) in (${formulaStarts}) then '''' || ${text(cell)}
   else nullif(${text(cell)}, '') end`
 
-/** The shortest text that reads back as the same double, as in JavaScript; the server decides where exponents begin. */
+/** The shortest text that reads back as the same double, as in JavaScript; PostgreSQL starts using exponents elsewhere. */
 const number: Field = (cell) => sql`cast(${cell} as double precision)`
 
 const fields: Record<CellType, Field> = {
   integer: (cell) => cell,
   number,
-  string: harmless,
+  string: withoutFormula,
   instant: text,
   date: text,
   // Booleans are stored as 1 or 0.
   boolean: (cell) => sql`case when cast(${cell} as integer) = 1 then 'true' when ${cell} is not null then 'false' end`,
-  json: harmless,
+  json: withoutFormula,
 }

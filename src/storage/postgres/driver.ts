@@ -18,7 +18,7 @@ const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
 const hasty = {
   connectionTimeoutMillis: 500,
   statement_timeout: 500,
-  // For a server that does not respond at all; one that responds has time to report the statement timeout.
+  // Longer, so that a server that still responds can report the statement timeout first.
   query_timeout: 700,
   options: '-c synchronous_commit=off',
 }
@@ -30,40 +30,39 @@ export interface PostgresOptions {
   setTimer: SetTimer
 }
 
-/** Maximum connections for admission checks and for scans: lists that occupy all scan connections delay nothing else. */
+/** Maximum connections for admission checks and for scans; scans on all of theirs delay nothing else. */
 const reservedSize = 5
 const scanSize = 4
 const scansPerAccount = 1
-/**
- * A scan uses one core of the database server: parallel workers would take the others from requests that an index bounds.
- */
+/** A scan uses one core of the server; parallel workers would take the others from reads that an index bounds. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
-/** Opens pools of connections; rejects when the server cannot be reached. */
+/** Opens the connection pools; rejects if the server cannot be reached. */
 export async function openPostgres(url: string, { poolSize, isHasty, setTimer }: PostgresOptions): Promise<Database> {
   const names = new Map<string, string>()
-  const waits = isHasty ? hasty : patient
-  const pool = (max: number, more?: pg.PoolConfig) => openPool({ connectionString: url, max, ...waits, ...more }, names)
-  const [main, gate] = [pool(poolSize), pool(reservedSize)]
-  const scanned = pool(scanSize, { options: scanOptions })
+  const timeouts = isHasty ? hasty : patient
+  const pool = (max: number, more?: pg.PoolConfig) =>
+    openPool({ connectionString: url, max, ...timeouts, ...more }, names)
+  const [main, reservedPool] = [pool(poolSize), pool(reservedSize)]
+  const scanPool = pool(scanSize, { options: scanOptions })
   await main.query('select 1')
-  const execute = interruptibly(scanned, main)
+  const execute = cancellableRunner(scanPool, main)
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, setTimer, execute })
-  // PostgreSQL uses the indexes that `postgres/text-index.ts` creates without a list of candidates.
+  // PostgreSQL needs no list of candidates: it uses the indexes that `postgres/text-index.ts` creates.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
-  const surface = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
-  const ping = async () => void (await gate.query('select 1'))
+  const shared = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
+  const ping = async () => void (await reservedPool.query('select 1'))
   const close = async () => {
     await scans.close()
-    await Promise.all([main, gate, scanned].map((one) => one.end()))
+    await Promise.all([main, reservedPool, scanPool].map((pool) => pool.end()))
   }
   const reserved: Database = {
-    ...{ ...surface, ...over(gate, names), ping, close },
+    ...{ ...shared, ...accessTo(reservedPool, names), ping, close },
     get reserved() {
       return reserved
     },
   }
-  return { ...surface, ...over(main, names), reserved, ping, close }
+  return { ...shared, ...accessTo(main, names), reserved, ping, close }
 }
 
 function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg.Pool {
@@ -74,9 +73,9 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
     idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',
   })
-  // An idle connection that breaks is replaced on the next use; the failing query reports the error.
+  // A connection that breaks while idle is replaced on the next use; a failing query reports the error itself.
   pool.on('error', () => {})
-  // The same for a connection that breaks while checked out; without a listener the process would end.
+  // Likewise for a connection that breaks while checked out: without a listener the process would exit.
   pool.on('connect', (client) => {
     client.on('error', () => {})
     useNames(client, names)
@@ -84,8 +83,8 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
   return pool
 }
 
-/** Runs a statement on a connection of a pool; when the signal is aborted, cancels it over a connection of another pool. */
-const interruptibly =
+/** Runs statements on connections of a pool; when the signal is aborted, cancels over a connection of another pool. */
+const cancellableRunner =
   (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
   async ({ sql: text, parameters }, signal) => {
     const client = (await pool.connect()) as pg.PoolClient & { processID: number }
@@ -97,17 +96,17 @@ const interruptibly =
       }
     }
     const stop = () => {
-      // Where cancelling is impossible, as behind a pooler, the server's statement timeout ends the statement.
+      // If cancelling is impossible, for example behind a pooler, the statement timeout of the server applies.
       cancelled = cancel().catch(() => {})
     }
     signal.addEventListener('abort', stop)
     try {
       signal.throwIfAborted()
-      return (await client.query(text, findable(text, [...parameters]))).rows
+      return (await client.query(text, withoutNul(text, [...parameters]))).rows
     } finally {
       ended = true
       signal.removeEventListener('abort', stop)
-      // Awaited so that a late cancellation cannot hit the connection's next statement.
+      // Awaited, so that a late cancellation cannot hit the next statement on this connection.
       await cancelled
       client.release()
     }
@@ -115,15 +114,15 @@ const interruptibly =
 
 const cancelEveryMs = 100
 
-/** Reads and writes over the connections of a pool. */
-function over(pool: pg.Pool, names: Map<string, string>) {
+/** The reading and writing methods of `Database` over a pool. */
+function accessTo(pool: pg.Pool, names: Map<string, string>) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
     const text = query.compile().sql
     const name = names.get(text) ?? `plinth_${names.size + 1}`
     names.set(text, name)
     return {
-      all: async (values) => (await pool.query({ name, text, values: findable(text, [...values]) })).rows,
+      all: async (values) => (await pool.query({ name, text, values: withoutNul(text, [...values]) })).rows,
       in: async (tx, values) => {
         const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
         return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
@@ -138,25 +137,25 @@ function over(pool: pg.Pool, names: Map<string, string>) {
   return { read, write, prepare, prepareInsert }
 }
 
-/** Sends prepared statements by name inside transactions too, so that the server plans them once. */
+/** Sends prepared statements by name also inside transactions, so that the server plans them once. */
 function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
-  const query = client.query.bind(client) as (...given: unknown[]) => unknown
-  const named = (text: unknown, given: unknown, ...rest: unknown[]) => {
-    if (typeof text !== 'string' || !Array.isArray(given)) return query(text, given, ...rest)
-    const [name, values] = [names.get(text), findable(text, given)]
+  const query = client.query.bind(client) as (...args: unknown[]) => unknown
+  const queryByName = (text: unknown, args: unknown, ...rest: unknown[]) => {
+    if (typeof text !== 'string' || !Array.isArray(args)) return query(text, args, ...rest)
+    const [name, values] = [names.get(text), withoutNul(text, args)]
     return name === undefined ? query(text, values, ...rest) : query({ name, text, values }, ...rest)
   }
-  Object.assign(client, { query: named })
+  Object.assign(client, { query: queryByName })
 }
 
 const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
 
 /**
- * PostgreSQL cannot store U+0000 in text and rejects it in parameters. Values of conditions become null, which equals
+ * PostgreSQL cannot store U+0000 in text and rejects it in parameters. In conditions such values become null, which equals
  * nothing, so no row is found. Values to be written stay, so that the server rejects them.
  */
-function findable(text: string, values: unknown[]): unknown[] {
+function withoutNul(text: string, values: unknown[]): unknown[] {
   if (!values.some(hasNul)) return values
-  const written = new Set(text.split(/\swhere\s/i, 1)[0]?.match(/\$\d+/g))
-  return values.map((value, at) => (hasNul(value) && !written.has(`$${at + 1}`) ? null : value))
+  const writtenParameters = new Set(text.split(/\swhere\s/i, 1)[0]?.match(/\$\d+/g))
+  return values.map((value, at) => (hasNul(value) && !writtenParameters.has(`$${at + 1}`) ? null : value))
 }

@@ -3,7 +3,7 @@ import { type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvFields } from './csv.ts'
 
-/** Class 08 connection, 53 resources, 57P shutdown, 55P03 lock, 57014 timeout; and the socket's own errors. */
+/** Classes 08 (connection), 53 (resources), 57P (shutdown), codes 55P03 (lock), 57014 (timeout); and socket errors. */
 const postgresUnavailable =
   /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
 
@@ -49,9 +49,9 @@ export const postgres: Engine = {
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(errorField(error, 'detail')))?.[1],
   textSearch: {
     statements: ['create extension if not exists pg_trgm'],
-    otherwise:
-      'The PostgreSQL extension pg_trgm, which searches by text need, is missing and could not be created. ' +
-      'Let a superuser, or the owner of the database, run in this database: create extension pg_trgm',
+    errorMessage:
+      'Text search needs the PostgreSQL extension pg_trgm, which is missing and could not be created. ' +
+      'As a superuser or the owner of the database, run: create extension pg_trgm',
   },
   // PostgreSQL has a statement timeout.
   interruptible: () => sql`true`,

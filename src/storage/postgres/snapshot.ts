@@ -12,15 +12,15 @@ const settings = {
 /** A snapshot of a PostgreSQL database: a repeatable-read transaction, read with COPY, the fastest way to export rows. */
 export async function postgresSnapshot(url: string): Promise<Snapshot> {
   const client = new pg.Client({ connectionString: url, ...settings })
-  // The running query reports a broken connection; without a listener the process would end.
+  // The running query reports a broken connection; without a listener the process would exit.
   client.on('error', () => {})
   await client.connect()
   await client.query('begin isolation level repeatable read read only')
-  // Overrides the database's own settings: no timeouts, and numbers with all their digits.
+  // Overrides the settings of the database: no timeouts, and numbers with all digits.
   await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
     set local extra_float_digits = 1`)
   return {
-    prepare: (read) => explained(client, read),
+    prepare: (read) => explain(client, read),
     count: async ({ count }) => {
       const { rows } = await client.query({ text: count.sql, values: [...count.values], rowMode: 'array' })
       return Number((rows[0] as unknown[])[0])
@@ -31,37 +31,37 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   }
 }
 
-/** Has the server plan the statements in exactly the form in which they will run. */
-async function explained(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
+/** Lets the server plan the statements in exactly the form in which they will run. */
+async function explain(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
   // Without a savepoint an invalid statement would abort the transaction.
-  await client.query('savepoint explained')
+  await client.query('savepoint explain')
   try {
     await client.query(`explain ${count.sql}`, [...count.values])
     for (const statement of csv ? [whole, csv] : [whole])
-      await client.query(`explain ${await settled(client, statement)}`)
+      await client.query(`explain ${await withSettings(client, statement)}`)
   } finally {
-    await client.query('rollback to savepoint explained')
+    await client.query('rollback to savepoint explain')
   }
 }
 
 async function* pages(client: pg.Client, { whole, types }: LongRead): AsyncIterable<unknown[][]> {
-  yield* copyRows(client, `copy (${await settled(client, whole)}) to stdout`, types)
+  yield* copyRows(client, `copy (${await withSettings(client, whole)}) to stdout`, types)
 }
 
 async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvBlock> {
-  yield* copyCsv(client, `copy (${await settled(client, csv)}) to stdout (format csv)`)
+  yield* copyCsv(client, `copy (${await withSettings(client, csv)}) to stdout (format csv)`)
 }
 
 /**
- * COPY takes no parameters, and values must never become part of a statement's text: they are passed as settings of the
- * transaction, which the statement reads.
+ * COPY takes no parameters, and values must never become part of a statement's text, so they are passed as settings of the
+ * transaction.
  */
-async function settled(client: pg.Client, { sql, values }: Statement): Promise<string> {
+async function withSettings(client: pg.Client, { sql, values }: Statement): Promise<string> {
   for (const [at, value] of values.entries()) {
     await client.query('select set_config($1, $2, true)', [`plinth.value_${at + 1}`, String(value)])
   }
-  return sql.replace(/\$(\d+)/g, (_, place) => {
-    const type = typeof values[Number(place) - 1] === 'number' ? 'double precision' : 'text'
-    return `(current_setting('plinth.value_${place}')::${type})`
+  return sql.replace(/\$(\d+)/g, (_, position) => {
+    const type = typeof values[Number(position) - 1] === 'number' ? 'double precision' : 'text'
+    return `(current_setting('plinth.value_${position}')::${type})`
   })
 }

@@ -46,11 +46,11 @@ interface Work {
 }
 
 async function ensureAll(db: Kysely<Tables>, tables: readonly ResourceTable[], work: Work): Promise<void> {
-  const { rows } = await sql<{ pid: number; isOurs: boolean }>`
-    select pg_backend_pid() as pid, pg_try_advisory_lock(${indexingLock}) as is_ours`.execute(db)
-  const { pid = 0, isOurs = false } = rows[0] ?? {}
-  // Another node is creating the indexes.
-  if (!isOurs) return
+  const { rows } = await sql<{ pid: number; isLocked: boolean }>`
+    select pg_backend_pid() as pid, pg_try_advisory_lock(${indexingLock}) as is_locked`.execute(db)
+  const { pid = 0, isLocked = false } = rows[0] ?? {}
+  // If not, another node is creating the indexes.
+  if (!isLocked) return
   work.pid = pid
   await sql`set statement_timeout = 0`.execute(db)
   await sql`set lock_timeout = 0`.execute(db)

@@ -2,10 +2,10 @@ import { type Compilable, CompiledQuery, sql } from 'kysely'
 import type { Database, Prepared } from '../database.ts'
 import type { ScanRequester } from '../scans/scan.ts'
 import {
-  bindParameter,
   caseFold,
   countSql,
   type Filter,
+  isRange,
   type ListQuery,
   type PageSource,
   type Plan,
@@ -16,22 +16,22 @@ import {
   valuesOf,
 } from './page-query.ts'
 
-/** A row's id and revision, which together detect changes of a page. */
+/** A row's id and revision; the marks of its rows tell whether a page has changed. */
 export interface Mark {
   id: number
   revision: number
 }
 
-/** The requester; evaluated only for reads that must queue. */
+/** Returns the requester; called only for reads that must queue. */
 export type RequesterOf = () => ScanRequester
 
 /**
  * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read immediately. All other
- * pages, and counts, are scans (`Database.scan`).
+ * pages, and all counts, are scans (`Database.scan`).
  */
 export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
-  /** The same page as marks, for a third of the cost. */
+  /** The ids and revisions of the same page, at a third of the cost. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
   count: (filters: readonly Filter[], requesterOf: RequesterOf) => Promise<number>
   /** See `Database.generation`. */
@@ -41,26 +41,26 @@ export interface Lists<Row> {
 interface Statement {
   prepared: Prepared<unknown>
   /** For each parameter, the position of its value. */
-  places: readonly number[]
+  positions: readonly number[]
 }
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** More shapes than an index bounds for any list; limited because a server holds on to prepared statements. */
-const shapesKept = 200
-/** Sorting this many index entries takes a millisecond or two. */
+/** More statements than any list needs for its index-bounded pages; limited because each stays prepared on the server. */
+const maxShapes = 200
+/** Sorting this many index entries takes one or two milliseconds. */
 const fewRows = 20_000
 const allRows = 2_147_483_647
 
-/** Lists of the `shown` fields; each combination of filter, order and direction that an index bounds is compiled once. */
-export function listsOf<Row>(db: Database, source: PageSource, shown: readonly string[]): Lists<Row> {
+/** Lists with the `listed` fields. For pages that an index bounds, each filter, order and direction is compiled once. */
+export function listsOf<Row>(db: Database, source: PageSource, listed: readonly string[]): Lists<Row> {
   const count = counter(db, source)
   const reader = (columns: readonly string[]): Run => {
     const [read, scan] = [boundedReader(db, source, columns), scanReader(db, source, columns, count)]
     return (query, requesterOf) => (isBounded(query) ? read(query) : scan(query, requesterOf))
   }
   return {
-    page: reader(shown) as Lists<Row>['page'],
+    page: reader(listed) as Lists<Row>['page'],
     marks: reader(['id', 'revision']) as Lists<Row>['marks'],
     count: (filters, requesterOf) => count(filters, allRows, requesterOf()),
     generation: db.generation,
@@ -68,7 +68,7 @@ export function listsOf<Row>(db: Database, source: PageSource, shown: readonly s
 }
 
 /**
- * Whether an index holds the rows of the page contiguously and in its order: all rows ordered by one field, or those with
+ * True if an index holds the rows of the page contiguously and in order: all rows ordered by one field, or the rows with
  * one value ordered by id. Every field to filter or sort by has an index that ends with the id (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, order }: ListQuery): boolean {
@@ -81,84 +81,85 @@ export function isBounded({ filters, order }: ListQuery): boolean {
 }
 
 function boundedReader(db: Database, source: PageSource, columns: readonly string[]) {
-  const known = new Map<string, Statement>()
+  const statements = new Map<string, Statement>()
   const plain = db.read.withoutPlugins()
   return (query: ListQuery): unknown[] | Promise<unknown[]> => {
     const shape = planKey(query)
-    const given = valuesOf(query, source)
-    const statement = known.get(shape)
-    if (statement) return statement.prepared.all(statement.places.map((place) => given[place]))
+    const values = valuesOf(query, source)
+    const statement = statements.get(shape)
+    if (statement) return statement.prepared.all(statement.positions.map((position) => values[position]))
     const compiled = pageSql(columns, query, source).compile(plain)
-    const places = compiled.parameters as number[]
-    const values = places.map((place) => given[place])
-    if (known.size >= shapesKept) {
-      return plain.executeQuery(CompiledQuery.raw(compiled.sql, values)).then(({ rows }) => rows)
+    const positions = compiled.parameters as number[]
+    const bound = positions.map((position) => values[position])
+    if (statements.size >= maxShapes) {
+      return plain.executeQuery(CompiledQuery.raw(compiled.sql, bound)).then(({ rows }) => rows)
     }
     const prepared = db.prepare<unknown>({ compile: () => compiled })
-    known.set(shape, { prepared, places })
-    return prepared.all(values)
+    statements.set(shape, { prepared, positions })
+    return prepared.all(bound)
   }
 }
 
-type Count = (filters: readonly Filter[], most: number, requester: ScanRequester) => Promise<number>
+type Count = (filters: readonly Filter[], maxRows: number, requester: ScanRequester) => Promise<number>
 
 function scanReader(db: Database, source: PageSource, columns: readonly string[], count: Count) {
   const plain = db.read.withoutPlugins()
   return async (query: ListQuery, requesterOf: RequesterOf): Promise<unknown[]> => {
     const requester = requesterOf()
-    const given = valuesOf(query, source)
+    const values = valuesOf(query, source)
     const range = divertingRange(query)
-    const few = range.length > 0 && (await count(range, fewRows, requester)) < fewRows
-    const planned = range.length > 0 ? (few ? 'sort' : 'walk') : 'free'
-    const how = await scanPlan(db, source, query.filters, given, requester, planned)
-    return db.scan(withValues(pageSql(columns, query, source, how).compile(plain), given), requester)
+    const isFew = range.length > 0 && (await count(range, fewRows, requester)) < fewRows
+    const planned = range.length > 0 ? (isFew ? 'sort' : 'walk') : 'free'
+    const chosen = await scanPlan(db, source, query.filters, values, requester, planned)
+    return db.scan(withValues(pageSql(columns, query, source, chosen).compile(plain), values), requester)
   }
 }
 
-/** Counts at most `most` rows that match the filters. */
+/** Returns a function that counts the rows that match the filters, up to `maxRows`. */
 function counter(db: Database, source: PageSource): Count {
   const plain = db.read.withoutPlugins()
-  return async (filters, most, requester) => {
-    const given = valuesOf({ filters, order: [], after: null, backwards: false, limit: most }, source)
-    const how = await scanPlan(db, source, filters, given, requester)
-    const rows = await db.scan(withValues(countSql(filters, source, how).compile(plain), given), requester)
+  return async (filters, maxRows, requester) => {
+    const values = valuesOf({ filters, order: [], after: null, backwards: false, limit: maxRows }, source)
+    const chosen = await scanPlan(db, source, filters, values, requester)
+    const rows = await db.scan(withValues(countSql(filters, source, chosen).compile(plain), values), requester)
     return Number(rows[0]?.count)
   }
 }
 
 /**
- * Plans a scan: reads by id where the text index has found few candidates, else as planned. Appends its value to `given`.
+ * Plans a scan: reads by id if the text index has found few candidates, otherwise as planned. Appends the search text to
+ * `values`.
  */
 async function scanPlan(
   db: Database,
   source: PageSource,
   filters: readonly Filter[],
-  given: unknown[],
+  values: unknown[],
   requester: ScanRequester,
   plan: Plan = 'free',
 ): Promise<ScanPlan> {
-  const goesOn = db.engine.interruptible(source.table)
+  const interruptible = db.engine.interruptible(source.table)
   const searched = filters.find(({ op }) => op === 'contains')
-  if (searched?.op !== 'contains') return { plan, also: [goesOn] }
+  if (searched?.op !== 'contains') return { plan, conditions: [interruptible] }
   const columns = searched.field.map((field) => snake(`${field}Key`))
   const found = await db.textIndex.candidates({ table: source.table, columns }, caseFold(searched.value), requester)
-  if (found === undefined) return { plan, also: [goesOn] }
-  const place = given.push(found.match) - 1
-  return { plan: 'found', also: [sql<boolean>`id in (${found.ids(place)})`, goesOn] }
+  if (found === undefined) return { plan, conditions: [interruptible] }
+  const position = values.push(found.match) - 1
+  return { plan: 'found', conditions: [sql<boolean>`id in (${found.ids(position)})`, interruptible] }
 }
 
-/** Replaces a statement's parameters, which are positions, with the values at these positions. */
-const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, given: readonly unknown[]): Compilable<Row> => ({
+/** Replaces the parameters of a statement, which are positions, with the values at these positions. */
+const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, values: readonly unknown[]): Compilable<Row> => ({
   compile: () =>
     CompiledQuery.raw(
       sql,
-      parameters.map((place) => given[place as number]),
+      parameters.map((position) => values[position as number]),
     ) as CompiledQuery<Row>,
 })
 
-/** The range filters on one field, where they determine the rows while the order by id calls for another index. */
+/** The range filters on one field, if an index would find their rows but another one is needed for the order by id. */
 function divertingRange({ filters, order }: ListQuery): Filter[] {
   if (order.length > 1 || filters.some(({ op }) => op === '=')) return []
-  const first = filters.find(({ op }) => bindParameter(op))
-  return first ? filters.filter(({ field, op }) => field === first.field && bindParameter(op)) : []
+  const first = filters.find(({ op }) => isRange(op))
+  return first ? filters.filter(({ field, op }) => field === first.field && isRange(op)) : []
 }

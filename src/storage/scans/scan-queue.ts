@@ -15,95 +15,97 @@ export interface ScanQueueOptions {
 
 /**
  * Runs `work` when the account is next. At the time limit the caller's promise rejects and the signal of `work` is aborted;
- * its slot is released only when `work` has really ended.
+ * its slot is released only when `work` has settled.
  */
 export interface ScanQueue {
   run: <T>(requester: ScanRequester, work: (signal: AbortSignal) => Promise<T>) => Promise<T>
-  /** Rejects all waiting, running and future scans; resolves when none is running any more. */
+  /** Rejects all waiting, running and future scans; resolves when none is running. */
   close: () => Promise<void>
 }
 
-/** A scan from its request to its result. */
+/** A scan that is waiting or running. */
 interface Entry {
   start: () => Promise<void>
   refuse: (reason: string) => void
 }
 
-const gone = 'The client has closed the connection'
-const closing = 'The database is being closed'
+const clientGone = 'The client closed the connection'
+const closing = 'The database is closing'
 
 export function scanQueue(options: ScanQueueOptions): ScanQueue {
-  const turns = scanTurns<Entry>(options.runningPerAccount)
-  const unanswered = new Set<Entry>()
+  const schedule = scanTurns<Entry>(options.runningPerAccount)
+  const pending = new Set<Entry>()
   const running = new Set<Promise<void>>()
   let closed = false
 
-  const whyNot = (account: string): string | undefined => {
+  const refusalFor = (account: string): string | undefined => {
     if (closed) return closing
-    if (turns.waiting() >= options.waiting) return 'Too many reads wait already'
-    return turns.waitingOf(account) < options.waitingPerAccount ? undefined : 'The account has too many reads waiting'
+    if (schedule.waiting() >= options.waiting) return 'Too many reads are already waiting'
+    return schedule.waitingOf(account) < options.waitingPerAccount
+      ? undefined
+      : 'This account already has too many reads waiting'
   }
-  const startReady = () => {
+  const startDue = () => {
     while (running.size < options.running) {
-      const due = turns.next()
+      const due = schedule.next()
       if (due === undefined) return
       const ended = due.entry.start().finally(() => {
         running.delete(ended)
-        turns.ended(due.account)
-        startReady()
+        schedule.ended(due.account)
+        startDue()
       })
       running.add(ended)
     }
   }
   const join = (account: string, entry: Entry) => {
-    const refusal = whyNot(account)
+    const refusal = refusalFor(account)
     if (refusal !== undefined) return entry.refuse(refusal)
-    turns.join(account, entry)
-    startReady()
+    schedule.join(account, entry)
+    startDue()
   }
   return {
     run: (requester, work) => {
-      const leave = (entry: Entry) => turns.leave(requester.account, entry)
-      return entered(requester, work, options, unanswered, leave, (entry) => join(requester.account, entry))
+      const leave = (entry: Entry) => schedule.leave(requester.account, entry)
+      return runEntry(requester, work, options, pending, leave, (entry) => join(requester.account, entry))
     },
     close: async () => {
       closed = true
-      for (const entry of unanswered) entry.refuse(closing)
+      for (const entry of pending) entry.refuse(closing)
       await Promise.all(running)
     },
   }
 }
 
 /** Creates the entry of a scan, adds it to the queue, and resolves with its result. */
-function entered<T>(
+function runEntry<T>(
   { signal }: ScanRequester,
   work: (signal: AbortSignal) => Promise<T>,
   { limitMs, setTimer }: Pick<ScanQueueOptions, 'limitMs' | 'setTimer'>,
-  unanswered: Set<Entry>,
+  pending: Set<Entry>,
   leave: (entry: Entry) => void,
   join: (entry: Entry) => void,
 ): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>()
-  const stopping = new AbortController()
+  const cancellation = new AbortController()
   const entry: Entry = {
     start: async () => {
-      signal?.removeEventListener('abort', goAway)
-      await work(stopping.signal).then(resolve, reject)
+      signal?.removeEventListener('abort', onAbort)
+      await work(cancellation.signal).then(resolve, reject)
     },
     refuse: (reason) => {
       leave(entry)
       reject(new ScanRefused(reason))
-      stopping.abort()
+      cancellation.abort()
     },
   }
-  const goAway = () => entry.refuse(gone)
-  const cancelLimit = setTimer(limitMs, () => entry.refuse(`The read has not ended after ${limitMs} ms`))
-  unanswered.add(entry)
-  signal?.addEventListener('abort', goAway)
-  signal?.aborted ? goAway() : join(entry)
+  const onAbort = () => entry.refuse(clientGone)
+  const cancelLimit = setTimer(limitMs, () => entry.refuse(`The read did not finish within ${limitMs} ms`))
+  pending.add(entry)
+  signal?.addEventListener('abort', onAbort)
+  signal?.aborted ? onAbort() : join(entry)
   return promise.finally(() => {
-    unanswered.delete(entry)
+    pending.delete(entry)
     cancelLimit()
-    signal?.removeEventListener('abort', goAway)
+    signal?.removeEventListener('abort', onAbort)
   })
 }

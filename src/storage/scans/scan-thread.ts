@@ -2,23 +2,23 @@ import { existsSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { indexPathOf } from '../text-index/path.ts'
-import type { ScanAnswer, ScanQuestion } from './scan-threads.ts'
+import type { ScanRequest, ScanResult } from './scan-threads.ts'
 
-/** The scan thread: runs one statement after the other on its own read-only connection. */
+/** The program of a scan thread: it runs one statement at a time on its own read-only connection. */
 const { path } = workerData as { path: string }
 const db = new DatabaseSync(path, { readOnly: true, timeout: 1_000 })
 db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off')
-// SQLite offers no interrupt here, but terminating a thread takes effect when its statement calls JavaScript.
+// node:sqlite cannot interrupt a statement, but a terminated thread stops when its statement calls JavaScript.
 db.function('scan_goes_on', () => 1)
 
 let hasIndex = false
 
-/** Attaches the search index if it exists and can be read; searches fall back to the table otherwise. */
+/** Attaches the text index if it exists and can be read; otherwise searches read the table. */
 function attachIndex(): void {
-  const place = indexPathOf(path)
-  if (hasIndex || !existsSync(place)) return
+  const indexPath = indexPathOf(path)
+  if (hasIndex || !existsSync(indexPath)) return
   try {
-    db.prepare('attach database ? as search').run(place)
+    db.prepare('attach database ? as search').run(indexPath)
     db.prepare('select 1 from search.sqlite_schema').get()
     hasIndex = true
   } catch {
@@ -26,7 +26,7 @@ function attachIndex(): void {
   }
 }
 
-function answer({ sql, values }: ScanQuestion): ScanAnswer {
+function runScan({ sql, values }: ScanRequest): ScanResult {
   try {
     attachIndex()
     return { rows: db.prepare(sql).all(...(values as SQLInputValue[])) }
@@ -36,4 +36,4 @@ function answer({ sql, values }: ScanQuestion): ScanAnswer {
   }
 }
 
-parentPort?.on('message', (question: ScanQuestion) => parentPort?.postMessage(answer(question)))
+parentPort?.on('message', (request: ScanRequest) => parentPort?.postMessage(runScan(request)))

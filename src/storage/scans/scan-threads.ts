@@ -3,23 +3,25 @@ import { Worker } from 'node:worker_threads'
 import type { SetTimer } from './scan.ts'
 
 /** The messages to and from a thread. */
-export interface ScanQuestion {
+export interface ScanRequest {
   sql: string
   values: readonly unknown[]
 }
-export type ScanAnswer = { rows: unknown[] } | { error: { message: string; errcode: number | undefined } }
+export type ScanResult = { rows: unknown[] } | { error: { message: string; errcode: number | undefined } }
 
-/** Threads that read a SQLite file, each one statement at a time. */
+/** Threads that read a SQLite file; each runs one statement at a time. */
 export interface ScanThreads {
-  /** Starts a thread when none is idle. Aborting the signal terminates the thread; the promise rejects once it is gone. */
-  run: (question: ScanQuestion, signal: AbortSignal) => Promise<unknown[]>
+  /**
+   * Uses an idle thread or starts one. Aborting the signal terminates the thread; the promise rejects once it has exited.
+   */
+  run: (request: ScanRequest, signal: AbortSignal) => Promise<unknown[]>
   /** Terminates all threads. */
   close: () => Promise<void>
 }
 
 interface Thread {
   worker: Worker
-  cancelEnd: () => void
+  cancelTermination: () => void
 }
 
 const program = new URL(`./scan-thread${extname(import.meta.url)}`, import.meta.url)
@@ -33,31 +35,31 @@ export function scanThreads(path: string, setTimer: SetTimer): ScanThreads {
   const start = (): Thread => {
     const worker = new Worker(program, { workerData: { path }, resourceLimits })
     all.add(worker)
-    const thread = { worker, cancelEnd: () => {} }
+    const thread = { worker, cancelTermination: () => {} }
     // A thread that fails while idle is replaced on the next use.
     worker.on('error', () => {})
     worker.on('exit', () => {
       all.delete(worker)
-      thread.cancelEnd()
+      thread.cancelTermination()
       if (idle.includes(thread)) idle.splice(idle.indexOf(thread), 1)
     })
     return thread
   }
-  const rest = (thread: Thread) => {
+  const release = (thread: Thread) => {
     if (!all.has(thread.worker)) return
     // An idle thread does not keep the process alive.
     thread.worker.unref()
-    thread.cancelEnd = setTimer(idleMs, () => void thread.worker.terminate())
+    thread.cancelTermination = setTimer(idleMs, () => void thread.worker.terminate())
     idle.push(thread)
   }
   return {
-    run: async (question, signal) => {
+    run: async (request, signal) => {
       signal.throwIfAborted()
       const thread = idle.pop() ?? start()
-      thread.cancelEnd()
+      thread.cancelTermination()
       thread.worker.ref()
-      const rows = await answerOf(thread.worker, question, signal)
-      rest(thread)
+      const rows = await send(thread.worker, request, signal)
+      release(thread)
       if ('error' in rows) throw Object.assign(new Error(rows.error.message), { errcode: rows.error.errcode })
       return rows.rows
     },
@@ -67,18 +69,18 @@ export function scanThreads(path: string, setTimer: SetTimer): ScanThreads {
   }
 }
 
-/** Sends a query and resolves with its result; rejects when the thread ends without one. */
-function answerOf(worker: Worker, question: ScanQuestion, signal: AbortSignal): Promise<ScanAnswer> {
-  const { promise, resolve, reject } = Promise.withResolvers<ScanAnswer>()
-  const failed = { reason: undefined as unknown }
+/** Sends a query and resolves with its result; rejects if the thread exits without one. */
+function send(worker: Worker, request: ScanRequest, signal: AbortSignal): Promise<ScanResult> {
+  const { promise, resolve, reject } = Promise.withResolvers<ScanResult>()
+  let failure: unknown
   const fail = (error: unknown) => {
-    failed.reason = error
+    failure = error
   }
-  const ended = (code: number) => reject(failed.reason ?? new Error(`The thread of a scan ended with ${code}`))
+  const ended = (code: number) => reject(failure ?? new Error(`A scan thread exited with code ${code}`))
   const stop = () => void worker.terminate()
   worker.on('message', resolve).on('error', fail).on('exit', ended)
   signal.addEventListener('abort', stop)
-  worker.postMessage(question)
+  worker.postMessage(request)
   return promise.finally(() => {
     worker.off('message', resolve).off('error', fail).off('exit', ended)
     signal.removeEventListener('abort', stop)

@@ -3,7 +3,7 @@ interface Account<Entry> {
   waiting: Entry[]
 }
 
-/** Round-robin between accounts, however many entries each has waiting. */
+/** Schedules accounts round-robin, however many entries each has waiting. */
 export interface ScanTurns<Entry> {
   /** Number of waiting entries, in total and of one account. */
   waiting: () => number
@@ -11,13 +11,13 @@ export interface ScanTurns<Entry> {
   join: (account: string, entry: Entry) => void
   /** Removes a waiting entry; does nothing if it is not waiting. */
   leave: (account: string, entry: Entry) => void
-  /** Takes the next entry, which then counts as running until `ended`; undefined when none may start. */
+  /** Takes the next entry, which counts as running until `ended` is called; undefined if none may start. */
   next: () => { account: string; entry: Entry } | undefined
   ended: (account: string) => void
 }
 
 export function scanTurns<Entry>(runningPerAccount: number): ScanTurns<Entry> {
-  // The account at the front starts next, and then moves to the end.
+  // The account at the front is next; it then moves to the end.
   const accounts = new Map<string, Account<Entry>>()
   let waiting = 0
   const forget = (key: string, account: Account<Entry>) => {

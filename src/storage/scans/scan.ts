@@ -1,21 +1,21 @@
 import type { Compilable } from 'kysely'
 
-/** On whose behalf a scan runs. */
+/** The account and client on whose behalf a scan runs. */
 export interface ScanRequester {
-  /** Scans of one account queue behind each other; see `requesterOf` in `http/requester.ts`. */
+  /** Scans of one account wait for each other; see `requesterOf` in `http/requester.ts`. */
   account: string
-  /** Aborted when the client is gone: a scan that is still waiting is then not run. */
+  /** Aborted when the client disconnects; a scan that is still waiting is then dropped. */
   signal?: AbortSignal
 }
 
 /**
- * Runs a read whose cost no index bounds, off the serving thread, on connections of its own. It sees every write
- * acknowledged before. Rejects with `ScanRefused` when its account has too many scans, or when the scan has not ended after
- * `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it ends then.
+ * Runs a read whose cost is not bounded by an index, off the serving thread and on connections of its own. It sees every
+ * write acknowledged before. Rejects with `ScanRefused` if the account has too many scans, or if the scan has not finished
+ * within `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it can be stopped.
  */
 export type Scan = <Row>(query: Compilable<Row>, requester: ScanRequester) => Promise<Row[]>
 
-/** A scan that was not completed. For HTTP the database is unavailable: 503 with Retry-After. */
+/** A scan was rejected or stopped. Over HTTP this is 503 with Retry-After. */
 export class ScanRefused extends Error {
   override name = 'ScanRefused'
 }

@@ -12,15 +12,15 @@ export interface ScannerOptions {
   running: number
   runningPerAccount: number
   setTimer: SetTimer
-  /** Runs a statement. On abort, rejects early if the engine can cancel, else settles when the statement has ended. */
+  /** Runs a statement. On abort it rejects early if the engine can cancel; otherwise it settles when the statement ends. */
   execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
 }
 
-/** Enough for a page that loads several lists at once. */
+/** Enough for a web page that loads several lists at once. */
 const waitingPerAccount = 8
 const waiting = 256
 
-/** The scans of one database, queued fairly and limited in time. */
+/** Runs the scans of one database, queued fairly between accounts and limited in time. */
 export function scanner({ running, runningPerAccount, setTimer, execute }: ScannerOptions): Scanner {
   const queue = scanQueue({ running, runningPerAccount, waiting, waitingPerAccount, limitMs: scanLimitMs, setTimer })
   const names = new CamelCasePlugin()

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import type { CellType } from '../engine.ts'
 
-/** SQL text and its values; `{ key: n }` stands for the n-th key cell of the row before the page. */
+/** SQL text and its values; a value `{ key: n }` stands for the n-th key cell of the last row of the previous page. */
 export interface Statement {
   sql: string
   values: readonly unknown[]
@@ -17,21 +17,21 @@ export interface LongRead {
   firstPage: Statement
   nextPage: Statement
   count: Statement
-  /** The whole query with cells in their CSV form, for an engine that writes CSV itself. */
+  /** The whole query with its cells in CSV form, for an engine that writes CSV itself. */
   csv?: Statement
   /**
    * Pages as one row each: the number of rows, the key of the last one, their CSV records, and the text to check before the
    * records can be used. Present where this is faster than rows, and the order has one term.
    */
   csvPages?: { first: Statement; next: Statement }
-  /** One per column of a row; key cells that are not columns follow them. */
+  /** The type of each column; key cells that are not columns follow the columns in a row. */
   types: readonly CellType[]
   /** The positions of the key cells in a row. */
   keyAt: readonly number[]
   pageRows: number
 }
 
-/** A sort term: its SQL and direction. All terms together identify a row; none is ever null. */
+/** A sort term: its SQL and direction. Together the terms identify a row; none is ever null. */
 export interface OrderTerm {
   term: RawBuilder<unknown>
   descending: boolean
@@ -54,25 +54,25 @@ const pageRows = 250
 export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, options: LongReadOptions): LongRead {
   const { cells, from, where, order } = options
   const plain = read.withoutPlugins()
-  const shown = cells.map(({ term }) => term)
+  const columns = cells.map(({ term }) => term)
   const keys = order.filter(({ cell }) => cell === undefined)
-  const selection = sql`select ${sql.join([...shown, ...keys.map(({ term }) => term)])} from ${from}`
+  const selection = sql`select ${sql.join([...columns, ...keys.map(({ term }) => term)])} from ${from}`
   const sorted = sql`order by ${sql.join(order.map(({ term, descending }) => sql`${term} ${direction(descending)}`))}`
   const statement = (selected: RawBuilder<unknown>, conditions: readonly RawBuilder<unknown>[], rest = sql``) => {
-    const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
-    const { sql: text, parameters } = sql`${selected} ${met} ${rest}`.compile(plain)
+    const whereClause = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
+    const { sql: text, parameters } = sql`${selected} ${whereClause} ${rest}`.compile(plain)
     return { sql: text, values: parameters }
   }
-  // A literal, because with a parameter SQLite would prepare the statement again for each page (its plan depends on it).
+  // A literal: the plan depends on a parameter here, so SQLite would prepare the statement again for each page.
   const page = sql`${sorted} limit ${sql.raw(String(pageRows))}`
-  const whole = sql`select ${sql.join(shown)} from ${from}`
+  const whole = sql`select ${sql.join(columns)} from ${from}`
   const record = order.length === 1 && engine.csvRecord(cells.map(({ term, type }) => ({ cell: term, type })))
   const csvPage = record && pageAsText(record, order[0] as OrderTerm, from)
   const names = cells.map((_, at) => sql.ref(`cell_${at + 1}`))
   const fields = engine.csvFields(cells.map(({ type }, at) => ({ cell: names[at] as RawBuilder<unknown>, type })))
   return {
     whole: statement(whole, where, sorted),
-    // Wrapped in a subquery, because a field uses its cell more than once.
+    // A subquery, because the CSV form of a cell refers to the cell more than once.
     ...(fields && {
       csv: statement(
         sql`select ${sql.join(fields)} from (${whole}`,
@@ -83,11 +83,11 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
     ...(csvPage && {
       csvPages: {
         first: statement(csvPage, where, sql`${page})`),
-        next: statement(csvPage, [...where, behind(order)], sql`${page})`),
+        next: statement(csvPage, [...where, afterKey(order)], sql`${page})`),
       },
     }),
     firstPage: statement(selection, where, page),
-    nextPage: statement(selection, [...where, behind(order)], page),
+    nextPage: statement(selection, [...where, afterKey(order)], page),
     count: statement(sql`select count(*) from ${from}`, where),
     types: cells.map(({ type }) => type),
     keyAt: order.map((key) => key.cell ?? cells.length + keys.indexOf(key)),
@@ -95,16 +95,16 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
   }
 }
 
-/** Only the start of a statement: the caller appends the rest of the page's select and a closing parenthesis. */
+/** The start of a statement; the caller appends the rest of the inner select and a closing parenthesis. */
 function pageAsText(
-  { record, looked }: { record: RawBuilder<unknown>; looked: RawBuilder<unknown> },
+  { record, checked }: { record: RawBuilder<unknown>; checked: RawBuilder<unknown> },
   { term, descending }: OrderTerm,
   from: RawBuilder<unknown>,
 ) {
-  // An aggregate processes the rows of an ordered, limited subquery in its order.
+  // SQLite aggregates the rows of an ordered and limited subquery in its order.
   return sql`select count(*), ${descending ? sql`min` : sql`max`}(csv_key),
-    group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_looked, '')
-    from (select ${term} as csv_key, ${record} as csv_record, ${looked} as csv_looked from ${from}`
+    group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_checked, '')
+    from (select ${term} as csv_key, ${record} as csv_record, ${checked} as csv_checked from ${from}`
 }
 
 const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
@@ -112,7 +112,7 @@ const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
 /**
  * Rows after the key: a row comparison where the directions agree, which both engines seek in an index; else term by term.
  */
-function behind(order: readonly OrderTerm[]): RawBuilder<unknown> {
+function afterKey(order: readonly OrderTerm[]): RawBuilder<unknown> {
   const key = (at: number) => sql`${{ key: at }}`
   const compare = (descending: boolean) => (descending ? sql`<` : sql`>`)
   const [first] = order

@@ -1,6 +1,6 @@
 import type { LongRead } from './long-read.ts'
 
-/** Complete CSV records (RFC 4180) and the number of their rows; the bytes are valid until the next block is requested. */
+/** Complete CSV records (RFC 4180) and their number; the bytes are valid until the next block is requested. */
 export interface CsvBlock {
   rows: number
   records: Uint8Array | string
@@ -8,16 +8,16 @@ export interface CsvBlock {
 
 /** A read-only snapshot of a database on its own connection; used for long reads in a thread. */
 export interface Snapshot {
-  /** Compiles every statement of a read without running it; rejects with the database's error when one is invalid. */
+  /** Compiles every statement of a read without running it; rejects with the database's error if one is invalid. */
   prepare: (read: LongRead) => Promise<void>
   /** The number of rows of a read. */
   count: (read: LongRead) => Promise<number>
-  /** The rows in order, as arrays of cells, page by page; each page is read on request. */
+  /** The rows in order, as arrays of cells; each page is read when it is requested. */
   pages: (read: LongRead) => AsyncIterable<unknown[][]>
   /**
-   * The rows in order as CSV records written by the database: null is an empty field, and text that spreadsheets would take
-   * for a formula starts with `'`. Pages whose records could differ from the service's own come as rows. Undefined where
-   * the database cannot write such records at all.
+   * The rows in order, as CSV records written by the database: null is an empty field, and text that spreadsheets would
+   * read as a formula is prefixed with `'`. Pages whose records might differ from those of the CSV format come as rows.
+   * Undefined if the database cannot write such records.
    */
   csv?: (read: LongRead) => AsyncIterable<CsvBlock | unknown[][]> | undefined
   close: () => Promise<void>

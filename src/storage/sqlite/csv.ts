@@ -4,23 +4,23 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * A row as a CSV record, and its text to check (see `sqliteSnapshot`): SQLite quotes for commas only, because each further
- * check of each text would cost more than one check of a whole page's text. Undefined for JSON, which is full of quotes.
+ * A row as a CSV record, and its text to check (see `sqliteSnapshot`). SQLite quotes for commas only: checking the text of
+ * a whole page for other characters costs less than checking each cell. Undefined for JSON, which is full of quotes.
  */
 export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.some(({ type }) => type === 'json')) return undefined
   const texts = cells.filter(({ type }) => type === 'string').map(({ cell }) => cell)
-  const shown = cells.map(({ cell, type }) => fields[type](cell))
+  const csvFields = cells.map(({ cell, type }) => fields[type](cell))
   return {
-    // Faster than passing each comma to `concat`. `concat_ws` skips nulls, so no cell may be null.
-    record: sql`concat_ws(',', ${sql.join(shown)})`,
-    looked: texts.length === 1 ? sql`${texts[0]}` : sql`concat(${sql.join([sql`''`, ...texts])})`,
+    // Faster than `concat` with a comma after each cell. `concat_ws` skips nulls, so no cell may be null.
+    record: sql`concat_ws(',', ${sql.join(csvFields)})`,
+    checked: texts.length === 1 ? sql`${texts[0]}` : sql`concat(${sql.join([sql`''`, ...texts])})`,
   }
 }
 
-const bare: Field = (cell) => sql`coalesce(${cell}, '')`
+const unquoted: Field = (cell) => sql`coalesce(${cell}, '')`
 
-/** Characters that start a formula in spreadsheets sort before the letters, so one comparison is enough for most text. */
+/** Characters that start a formula in spreadsheets sort before letters, so most text needs only one comparison. */
 const text: Field = (cell) => sql`case
   when ${cell} >= 'A' and instr(${cell}, ',') = 0 then ${cell}
   when ${cell} < 'A' and unicode(${cell}) in (9, 43, 45, 61, 64) then
@@ -29,9 +29,9 @@ const text: Field = (cell) => sql`case
   else coalesce(${cell}, '') end`
 
 /**
- * SQLite's text equals JavaScript's where the number is the nearest one to a decimal of at most 15 digits: both write
- * exactly those. Beyond four decimals SQLite uses an exponent. The commonest case is tested first. U+001A marks a number
- * that SQLite might write differently.
+ * SQLite and JavaScript write a number alike if it is the double nearest to a decimal of at most 15 digits. Beyond four
+ * decimal places SQLite uses an exponent. The most frequent case is tested first. U+001A marks a number that SQLite might
+ * write differently.
  */
 const number: Field = (cell) => sql`case
   when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then
@@ -42,11 +42,11 @@ const number: Field = (cell) => sql`case
   when ${cell} is not null then char(26) else '' end`
 
 const fields: Record<CellType, Field> = {
-  integer: bare,
+  integer: unquoted,
   number,
   string: text,
-  instant: bare,
-  date: bare,
+  instant: unquoted,
+  date: unquoted,
   // Booleans are stored as 1 or 0.
   boolean: (cell) => sql`case when ${cell} = 1 then 'true' when ${cell} is not null then 'false' else '' end`,
   json: text,

@@ -9,7 +9,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 
-/** A prepared statement; its rows come as arrays, which `toRow` converts to objects. Null when it returns no rows. */
+/** A prepared statement. Its rows are arrays, which `toRow` converts to objects; `toRow` is null if it returns no rows. */
 export interface SqliteStatement {
   run: StatementSync
   toRow: ((cells: unknown[]) => unknown) | null
@@ -21,9 +21,9 @@ export interface SqliteHandle {
   statement: (sql: string) => SqliteStatement
 }
 
-const statementsKept = 400
+const maxStatements = 400
 
-/** The path that a `file:` URL or a path names; null for a PostgreSQL URL. */
+/** The path of a SQLite file given as a `file:` URL or a path; null for a PostgreSQL URL. */
 export const sqlitePath = (url: string): string | null =>
   /^postgres(ql)?:/.test(url) ? null : url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
 
@@ -46,15 +46,15 @@ export function openSqliteFile(path: string, options: { readOnly?: boolean } = {
 function statementCache(db: DatabaseSync): SqliteHandle['statement'] {
   const cache = new Map<string, SqliteStatement>()
   return (sql) => {
-    const known = cache.get(sql)
-    if (known) return known
+    const cached = cache.get(sql)
+    if (cached) return cached
     const run = db.prepare(sql)
     const columns = run.columns().map(({ name }) => name)
-    const made = { run, toRow: columns.length > 0 ? rowMaker(columns) : null }
-    if (made.toRow) run.setReturnArrays(true)
-    if (cache.size >= statementsKept) cache.delete(cache.keys().next().value as string)
-    cache.set(sql, made)
-    return made
+    const statement = { run, toRow: columns.length > 0 ? rowFactory(columns) : null }
+    if (statement.toRow) run.setReturnArrays(true)
+    if (cache.size >= maxStatements) cache.delete(cache.keys().next().value as string)
+    cache.set(sql, statement)
+    return statement
   }
 }
 
@@ -63,16 +63,16 @@ export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
   return values.map((value) => {
     if (value === undefined) return null
     if (typeof value === 'boolean') return value ? 1 : 0
-    if (value instanceof Date) throw new TypeError('Pass instants as ISO text, not as Date')
+    if (value instanceof Date) throw new TypeError('Pass instants as ISO 8601 text, not as Date')
     return value as SQLInputValue
   })
 }
 
 /**
- * Compiles `cells => ({ id: cells[0], … })`: an object literal has one hidden class, and so is several times faster to
- * create and to read than an object that grows key by key, or than the objects node:sqlite creates.
+ * Compiles `cells => ({ id: cells[0], … })`. An object literal has one hidden class, so it is several times faster to
+ * create and to read than an object that grows key by key, or than the objects that node:sqlite creates.
  */
-function rowMaker(columns: readonly string[]): (cells: unknown[]) => unknown {
+function rowFactory(columns: readonly string[]): (cells: unknown[]) => unknown {
   const members = columns.map((name, at) => `${JSON.stringify(name)}: cells[${at}]`)
   return new Function('cells', `return { ${members.join(', ')} }`) as (cells: unknown[]) => unknown
 }
@@ -83,18 +83,19 @@ export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonl
   return toRow ? rows.map(toRow) : rows
 }
 
-/** Reads within one iteration of the event loop. */
+/** A read transaction that the reads of one event loop iteration share. */
 export interface SharedReads {
   begin: () => void
-  /** Call before a write is acknowledged, so that the writer can read its own write. */
+  /** Call before acknowledging a write, so that the writer can read its own write. */
   end: () => void
-  /** The file's `data_version` at the first call in this iteration. */
+  /** The file's `data_version`, read at most once per iteration. */
   generation: () => number
 }
 
 /**
  * Lets the reads of one event loop iteration share a transaction; otherwise each would lock and unlock the file. An
- * iteration that only reads the generation opens none: data read later in it may be newer than the generation, never older.
+ * iteration that only reads the generation opens no transaction: data read later in it may be newer than the generation,
+ * never older.
  */
 export function sharedReads(handle: SqliteHandle): SharedReads {
   let isOpen = false
@@ -106,7 +107,7 @@ export function sharedReads(handle: SqliteHandle): SharedReads {
     isOpen = false
     if (handle.db.isOpen) handle.statement('commit').run.run()
   }
-  const endWithTurn = () => {
+  const endSoon = () => {
     if (willEnd) return
     willEnd = true
     setImmediate(() => {
@@ -118,14 +119,14 @@ export function sharedReads(handle: SqliteHandle): SharedReads {
     if (isOpen) return
     isOpen = true
     handle.statement('begin').run.run()
-    endWithTurn()
+    endSoon()
   }
-  const ask = () => {
-    endWithTurn()
+  const readVersion = () => {
+    endSoon()
     const [row] = rowsOfStatement(handle.statement('pragma data_version'), []) as { data_version: number }[]
     return (row as { data_version: number }).data_version
   }
-  return { begin, end, generation: () => (generation ??= ask()) }
+  return { begin, end, generation: () => (generation ??= readVersion()) }
 }
 
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {
@@ -140,12 +141,12 @@ function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> 
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }
 
-/** node:sqlite in the form that Kysely expects: one connection, never contended within this process. */
+/** A Kysely dialect for node:sqlite, with a single connection. */
 export function sqliteDialect(handle: SqliteHandle): Dialect {
   const connection: DatabaseConnection = {
     executeQuery: async (query) => execute(handle, query),
     streamQuery: () => {
-      throw new Error('Read in keyset pages instead of streaming')
+      throw new Error('Streaming is not supported; read in keyset pages')
     },
   }
   return {

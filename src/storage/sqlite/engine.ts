@@ -6,14 +6,12 @@ import { csvRecord } from './csv.ts'
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
 
-/**
- * Since SQLite 3.51, `jsonb_each` returns elements in binary form, whose parts are found without parsing the text again.
- */
+/** Since SQLite 3.51, `jsonb_each` returns elements in binary form, so that reading parts of them parses nothing. */
 const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
 
 function isAtLeast(version: string | undefined, major: number, minor: number): boolean {
-  const [ours = 0, its = 0] = (version ?? '').split('.').map(Number)
-  return ours > major || (ours === major && its >= minor)
+  const [actualMajor = 0, actualMinor = 0] = (version ?? '').split('.').map(Number)
+  return actualMajor > major || (actualMajor === major && actualMinor >= minor)
 }
 
 export const sqlite: Engine = {
@@ -41,10 +39,10 @@ export const sqlite: Engine = {
     ),
   jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
-  // Only SQLite's command line has a CSV writer.
+  // Only the `sqlite3` shell has a CSV writer.
   csvFields: () => undefined,
   csvRecord,
-  // One writer at a time, so no other transaction holds row locks.
+  // There is one writer at a time, so row locks are not needed.
   lockRows: sql``,
   lockFreeRows: sql``,
   unlogged: () => [],
@@ -59,10 +57,10 @@ export const sqlite: Engine = {
          change integer primary key autoincrement, name text not null, id integer not null, unique (name, id))`,
       'create index search_changes_change on search_changes (name, change)',
     ],
-    otherwise: 'The tables of the search index could not be created',
+    errorMessage: 'Creating the tables of the text index failed',
   },
-  // Called for one row in a thousand, so its cost is negligible (see `scans/scan-thread.ts`).
+  // Calls a function of `scans/scan-thread.ts` for every 1024th row, so its cost is negligible.
   interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
-  // Writers wait for the whole file, before their transaction begins.
+  // SQLite locks the whole file, and writers wait for it before their transaction begins.
   isLockTimeout: () => false,
 }

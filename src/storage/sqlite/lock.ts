@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files/private-file.ts'
 import { sqlitePath } from './driver.ts'
 
-/** Thrown when another process serves the same SQLite file. */
+/** Another process serves the same SQLite file. */
 export class DatabaseInUse extends Error {
   override name = 'DatabaseInUse'
   readonly exitCode = 2
@@ -21,9 +21,9 @@ const sqliteBusy = 5
  * the lock (POSIX fcntl).
  */
 export function lockSqlite(url: string, now: () => number): (() => void) | null {
-  const given = sqlitePath(url)
-  if (given === null) return null
-  const path = realPath(given)
+  const filePath = sqlitePath(url)
+  if (filePath === null) return null
+  const path = realPath(filePath)
   const [lockFile, ownerFile] = [`${path}.lock`, `${path}.pid`]
   createPrivateFile(lockFile)
   const lock = new DatabaseSync(lockFile, { timeout: 0 })

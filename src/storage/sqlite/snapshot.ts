@@ -6,7 +6,7 @@ const lockWaitMs = 5_000
 
 type Prepare = (statement: Statement) => (keys?: readonly unknown[]) => unknown[][]
 
-/** A snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than stepping row by row. */
+/** A snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than iterating over rows. */
 export function sqliteSnapshot(path: string): Snapshot {
   const db = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
@@ -17,8 +17,8 @@ export function sqliteSnapshot(path: string): Snapshot {
   }
   return {
     prepare: async ({ whole, firstPage, nextPage, count, csvPages }) => {
-      const ofPages = csvPages ? [csvPages.first, csvPages.next] : []
-      for (const { sql } of [count, whole, firstPage, nextPage, ...ofPages]) db.prepare(sql)
+      const pageStatements = csvPages ? [csvPages.first, csvPages.next] : []
+      for (const { sql } of [count, whole, firstPage, nextPage, ...pageStatements]) db.prepare(sql)
     },
     count: async ({ count }) => Number(prepare(count)()[0]?.[0]),
     pages: async function* (read: LongRead) {
@@ -36,26 +36,26 @@ export function sqliteSnapshot(path: string): Snapshot {
   }
 }
 
-/** Reads the page after a key, or the first page without one; returns its rows and the key of its last row. */
+/** Returns a function that reads the page after a key, or the first page, and the key of its last row. */
 function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: LongRead) {
-  const truths = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
+  const booleans = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
   const first = prepare(firstPage)
   const next = prepare(nextPage)
   return (keys: readonly unknown[] | undefined) => {
     const rows = keys ? next(keys) : first()
     const last = rows.at(-1)
-    if (truths.length > 0) for (const row of rows) readTruths(row, truths)
+    if (booleans.length > 0) for (const row of rows) readBooleans(row, booleans)
     return { rows, keys: last && keyAt.map((at) => last[at]) }
   }
 }
 
 /**
- * After a page that must be read as rows, the next one is too; after another failed attempt the next two, and so on up to
- * this.
+ * After a page whose records might be wrong, the next page is read as rows without trying; after another one the next two,
+ * and so on up to this number.
  */
-const maxUntried = 64
+const maxBackoff = 64
 
-/** Pages as CSV records where these are certain to be correct, else as rows. */
+/** Yields pages as CSV records if these are certain to be correct, otherwise as rows. */
 async function* csvPages(
   prepare: Prepare,
   read: LongRead,
@@ -63,18 +63,18 @@ async function* csvPages(
 ): AsyncIterable<CsvBlock | unknown[][]> {
   const [firstText, nextText, rowsAfter] = [prepare(first), prepare(next), pageReader(prepare, read)]
   let keys: unknown[] | undefined
-  let untried = 0
+  let backoff = 0
   let skipped = 0
   for (let count = read.pageRows; count === read.pageRows; ) {
-    const page = skipped < untried ? undefined : textOf(keys ? nextText(keys) : firstText())
+    const page = skipped < backoff ? undefined : recordsOf(keys ? nextText(keys) : firstText())
     if (page) {
       ;({ count, keys } = page)
-      untried = skipped = 0
+      backoff = skipped = 0
       if (count > 0) yield { rows: count, records: page.records }
       continue
     }
-    if (skipped < untried) skipped += 1
-    else [untried, skipped] = [Math.min(untried * 2 || 1, maxUntried), 0]
+    if (skipped < backoff) skipped += 1
+    else [backoff, skipped] = [Math.min(backoff * 2 || 1, maxBackoff), 0]
     const { rows, keys: last } = rowsAfter(keys)
     count = rows.length
     keys = last
@@ -82,16 +82,16 @@ async function* csvPages(
   }
 }
 
-/** The records of a page read as one row; undefined when they might be wrong. */
-function textOf([row]: unknown[][]) {
-  const [count, key, records, looked] = row as [number, unknown, string | null, string | null]
-  if (!isSure(records ?? '', looked ?? '')) return undefined
+/** The CSV records of a page that was read as one row; undefined if they might be wrong. */
+function recordsOf([row]: unknown[][]) {
+  const [count, key, records, checked] = row as [number, unknown, string | null, string | null]
+  if (!isCorrect(records ?? '', checked ?? '')) return undefined
   return { count, keys: [key], records: records ?? '' }
 }
 
-/** Whether a page's records equal those the CSV format makes of its rows (see `csvRecord`, which threads do not load). */
-const isSure = (records: string, looked: string): boolean =>
-  !(records.includes('\x1a') || looked.includes('"') || looked.includes('\n') || looked.includes('\r'))
+/** True if the records of a page equal those of the CSV format (see `csvRecord`, which threads do not load). */
+const isCorrect = (records: string, checked: string): boolean =>
+  !(records.includes('\x1a') || checked.includes('"') || checked.includes('\n') || checked.includes('\r'))
 
 const bound = (values: readonly unknown[], keys: readonly unknown[]): SQLInputValue[] =>
   values.map((value) => {
@@ -100,6 +100,6 @@ const bound = (values: readonly unknown[], keys: readonly unknown[]): SQLInputVa
   })
 
 /** Booleans are stored as 1 or 0. */
-function readTruths(row: unknown[], places: readonly number[]): void {
-  for (const at of places) if (row[at] !== null) row[at] = row[at] === 1
+function readBooleans(row: unknown[], positions: readonly number[]): void {
+  for (const at of positions) if (row[at] !== null) row[at] = row[at] === 1
 }

@@ -21,15 +21,15 @@ interface State extends Unindexed {
  * candidates too. It is valid as long as it and the database hold the same token (see `text-index/thread.ts`).
  */
 export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
-  const { read, setTimer, onError, unindexed: most } = options
+  const { read, setTimer, onError, unindexed: limits } = options
   const isBehind = ({ token, newRows, changed }: State) =>
-    newRows > most.newRows || (token !== null && changed > most.changed)
-  const stateNow = (searched: Searched) => stateOf(read, searched, most.changed)
+    newRows > limits.newRows || (token !== null && changed > limits.changed)
+  const currentState = (searched: Searched) => readState(read, searched, limits.changed)
   const builder = textIndexBuilder(options)
   let building: Promise<void> | null = null
   let mayBuild = true
   let cancelRetry = () => {}
-  const failed = (error: unknown) => {
+  const onFailure = (error: unknown) => {
     mayBuild = false
     cancelRetry = setTimer(retryMs, () => {
       mayBuild = true
@@ -38,26 +38,26 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   }
   const build = (searched: Searched) => {
     if (building !== null || !mayBuild) return
-    const isBehindStill = async () => isBehind(await stateNow(searched))
-    building = builder.build(searched, isBehindStill).catch(failed)
+    const isStillBehind = async () => isBehind(await currentState(searched))
+    building = builder.build(searched, isStillBehind).catch(onFailure)
     building.finally(() => {
       building = null
     })
   }
   return {
     candidates: async (searched, text, requester) => {
-      const state = await stateNow(searched)
+      const state = await currentState(searched)
       if (isBehind(state)) build(searched)
       const match = trigramQuery(text)
       if (match === undefined || state.token === null) return undefined
-      const found: Candidates = { match, ids: (place) => idsOf(searched, sql`${place}`) }
-      const counting = countingOf(searched, match).compile(read)
-      const counted = options.scan<Counted>({ compile: () => counting }, requester)
-      const [row] = await counted.catch((error) => {
+      const found: Candidates = { match, ids: (position) => idsOf(searched, sql`${position}`) }
+      const countQuery = countQueryFor(searched, match).compile(read)
+      const result = options.scan<Counted>({ compile: () => countQuery }, requester)
+      const [row] = await result.catch((error) => {
         if (error instanceof ScanRefused) throw error
         return []
       })
-      // An unreadable index is rebuilt.
+      // An index that is unreadable or does not belong to the database is rebuilt.
       if (!row?.belongs) build(searched)
       return row?.belongs && row.count < fewCandidates ? found : undefined
     },
@@ -70,8 +70,8 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   }
 }
 
-/** The token of the index, new rows and pending changes; counting stops at `most + 1`. */
-async function stateOf(read: Queryable, { table }: Searched, most: number): Promise<State> {
+/** The token of the index, new rows and pending changes; counting changes stops at `maxChanged + 1`. */
+async function readState(read: Queryable, { table }: Searched, maxChanged: number): Promise<State> {
   const triggers = ['updated', 'deleted'].map((change) => `${table}_search_${change}`)
   const { rows } = await sql<{ token: string | null; newest: number | null; indexedTo: number; changed: number }>`
     select
@@ -80,17 +80,17 @@ async function stateOf(read: Queryable, { table }: Searched, most: number): Prom
       (select indexed_to from search_indexes where name = ${table}) as indexed_to,
       (select max(id) from ${sql.table(table)}) as newest,
       (select count(*) from (select 1 from search_changes where name = ${table}
-        limit ${limitExpression(most + 1)})) as changed`.execute(read)
+        limit ${limitExpression(maxChanged + 1)})) as changed`.execute(read)
   const { token = null, newest = 0, indexedTo = 0, changed = 0 } = rows[0] ?? {}
   return { token, newRows: Number(newest) - (token === null ? 0 : indexedTo), changed }
 }
 
-/** The last id that the index covers; null where the index does not belong to the database. */
+/** The last id that the index covers; null if the index does not belong to the database. */
 const indexedTo = ({ table, columns }: Searched) => sql`
   (select own.indexed_to from search_indexes as own join search.indexes as its on its.token = own.token
     where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
 
-/** Selects every row where the index does not belong. Of the two files, SQLite starts reading the database first. */
+/** Selects every row if the index does not belong to the database. SQLite reads the database file before the index file. */
 function idsOf(searched: Searched, match: RawBuilder<unknown>) {
   const { table } = searched
   const index = `${table}_text`
@@ -106,6 +106,6 @@ interface Counted {
   belongs: number
 }
 
-const countingOf = (searched: Searched, match: string) => sql<Counted>`
+const countQueryFor = (searched: Searched, match: string) => sql<Counted>`
   select count(*) as count, ${indexedTo(searched)} is not null as belongs
   from (select id from (${idsOf(searched, sql`${match}`)}) limit ${limitExpression(fewCandidates)})`

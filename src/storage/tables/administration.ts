@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { Revisioned } from '../rows/revision.ts'
 
-/** Keys that identify whose rate limits a request counts against; they do not authenticate. */
+/** API keys: they select the rate limits that a request counts against, and do not authenticate. */
 export interface ApiKeysTable extends Revisioned {
   id: string
   name: string
@@ -15,7 +15,7 @@ export interface ApiKeysTable extends Revisioned {
   revokedAt: string | null
 }
 
-/** One entry of the audit log; the database refuses to change or remove it. */
+/** An entry of the audit log; the database rejects updates and deletes. */
 export interface AuditEntriesTable {
   sequence: number
   at: string
@@ -26,7 +26,7 @@ export interface AuditEntriesTable {
   address: string | null
   requestId: string | null
   details: string | null
-  /** Covers this entry and the hash before it. */
+  /** The hash of this entry and of the previous hash. */
   hash: string
 }
 
@@ -37,13 +37,13 @@ export interface AuditHeadTable {
   hash: string
 }
 
-/** Keys that sign tokens; the private key is encrypted. */
+/** Keys that sign tokens; `privateSealed` is encrypted. */
 export interface SigningKeysTable {
   kid: string
   alg: string
   privateSealed: string
   createdAt: string
-  /** When the key starts to sign; it is published before. */
+  /** When the key starts to sign; it is published earlier. */
   activeFrom: string
 }
 

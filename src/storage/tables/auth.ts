@@ -23,13 +23,13 @@ export interface ClientsTable extends Revisioned {
 interface AccountsTable {
   userId: number
   role: 'user' | 'admin'
-  /** In the PHC string format, with its parameters. */
+  /** PHC string format, including the parameters. */
   passwordHash: string | null
   passwordChangedAt: string | null
   createdAt: string
 }
 
-/** At most one open invitation to set a password per user. */
+/** Invitations to set a password; a user has at most one. */
 interface InvitationsTable {
   userId: number
   tokenHash: string
@@ -44,7 +44,7 @@ interface ConsentsTable {
   updatedAt: string
 }
 
-/** Counters against password guessing, shared by all nodes. */
+/** Counters of failed logins, against password guessing; shared by all nodes. */
 interface LoginTriesTable {
   key: string
   count: number
@@ -52,7 +52,7 @@ interface LoginTriesTable {
   blockedUntil: string | null
 }
 
-/** Records of the authorization server, of all kinds. */
+/** Records of the authorization server: sessions, grants, codes, tokens and so on. */
 export interface AuthRecordsTable {
   kind: string
   id: string

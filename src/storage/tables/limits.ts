@@ -1,11 +1,11 @@
-/** Calls in current windows; `key`, `points` and `expire` (epoch ms) are the names that rate-limiter-flexible uses. */
+/** Requests in current windows; rate-limiter-flexible prescribes the names `key`, `points` and `expire` (epoch ms). */
 export interface LimitWindowsTable {
   key: string
   points: number
   expire: number | null
 }
 
-/** Usage of an account in a calendar month. */
+/** The quota that an account has used in a calendar month. */
 export interface QuotaUsesTable {
   key: string
   /** `2026-11` */

@@ -11,7 +11,7 @@ interface Resource extends Revisioned {
   id: ColumnType<number, never, never>
 }
 
-/** Columns named `…Key` hold the case-folded text (see `caseFold`) that search, sort and uniqueness use. */
+/** Columns named `…Key` hold the case-folded text (see `caseFold`), for search, sort and uniqueness. */
 export interface UsersTable extends Resource {
   name: string
   nameKey: string
@@ -36,7 +36,7 @@ export interface BooksTable extends Resource {
   genreKey: string | null
 }
 
-/** An encrypted secret, and its predecessor, which also signs until it expires. */
+/** An encrypted secret, and the previous one, which also signs until it expires. */
 interface Secret {
   secretSealed: string
   previousSecretSealed: string | null
@@ -54,9 +54,9 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   statusReason: string | null
   /** The scopes of the token that registered it; null for registrations older than resource events. */
   scopes: string | null
-  /** Since when every call has failed; null while calls succeed. */
+  /** Start of the current series of failed calls; null while calls succeed. */
   failingSince: string | null
-  /** When the owner was notified of the failures. */
+  /** When the owner was notified that calls fail. */
   failingTold: string | null
   /** How often it was paused or disabled. */
   stops: Generated<number>
@@ -72,9 +72,9 @@ export interface EventsTable extends Owned {
   type: string
   /** The JSON text whose UTF-8 bytes are signed and sent, identical on every attempt. */
   body: string
-  /** Address given in the request that caused the event, called in addition to the registered webhooks. */
+  /** One-off callback URL from the request that caused the event, called in addition to the registered webhooks. */
   callbackUrl: string | null
-  /** Who receives it besides its owner: no one (null), `any` webhook, or those whose client has this scope. */
+  /** Who receives it besides its owner: nobody (null), every webhook (`any`), or webhooks whose client has this scope. */
   audience: string | null
   /** The webhook that the event is about, which does not receive it. */
   exceptWebhook: string | null
@@ -86,7 +86,7 @@ export interface DeliveriesTable {
   eventId: string
   /** The type of its event. */
   eventType: Generated<string>
-  /** The webhook's `stops` when the delivery was last made due; if the webhook has more by now, it is not sent. */
+  /** The `stops` of the webhook when the delivery was last scheduled; it is not sent if the webhook has more by now. */
   stops: Generated<number>
   webhookId: string | null
   /** Owner of the webhook; kept after the webhook is deleted. For one-off callback URLs, the owner of the event. */
@@ -95,7 +95,7 @@ export interface DeliveriesTable {
   url: string
   body: string
   status: 'pending' | 'delivered' | 'failed'
-  /** Incremented by each redelivery; jobs of an earlier round are then obsolete. */
+  /** Incremented by each redelivery; jobs of earlier rounds are obsolete. */
   round: Generated<number>
   attempts: number
   /** Attempts of earlier rounds; the retry schedule starts again after them. */
@@ -105,34 +105,34 @@ export interface DeliveriesTable {
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null
-  /** Why it ended without a further attempt, where no response explains it. */
+  /** Why there was no further attempt, if no response explains it. */
   reason: ColumnType<string | null, string | null | undefined, string | null>
   /** The endpoint queue it waits in: see `DeliveryLanesTable`. */
   lane: Generated<string>
-  /** Until when a sender holds the lease. */
+  /** End of the lease that a sender holds. */
   leaseUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** Fencing token: incremented by each claim; only the newest holder may record an outcome. */
   fence: Generated<number>
 }
 
-/** The queue of an endpoint: when the sender looks at it next, and the endpoint's health. */
+/** The queue of an endpoint: when it is due, and the health of the endpoint. */
 export interface DeliveryLanesTable {
   lane: string
-  /** No waiting delivery of the queue is due earlier; null when none waits. */
+  /** Earliest time at which a waiting delivery of the queue can be due; null if none waits. */
   dueAt: string | null
   /** Failed attempts since the last success. */
   failures: Generated<number>
-  /** No call before this instant, after too many failures (circuit breaker). */
+  /** No calls before this instant, after too many failures (circuit breaker). */
   openUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** Start times of the calls in the last second: a JSON array of epoch ms. */
   recent: Generated<string>
-  /** Whose share of the sending slots its calls use: client and subject, or the client for addresses in requests. */
+  /** The owner whose share of sending slots its calls use: client and subject, or the client for one-off callback URLs. */
   owner: Generated<string>
   /** 0 when its last call succeeded, 1 when none has been made yet, 2 when the last one failed. */
   rank: Generated<number>
 }
 
-/** An owner's endpoint queues of one rank: none of them is due before `dueAt`; null when none waits. */
+/** The endpoint queues of one owner and rank; none of them is due before `dueAt`, which is null if none waits. */
 export interface DeliveryOwnersTable {
   owner: string
   rank: number

@@ -10,7 +10,7 @@ export interface JobsTable {
   /** Fencing token: incremented by each claim; only the newest holder may finish the job. */
   fence: Generated<number>
   attempts: Generated<number>
-  /** The owner, so that jobs of one owner do not delay those of others; low values of `turn` go first. */
+  /** The owner, for fair queueing between owners; jobs with a lower `turn` go first. */
   groupId: string | null
   turn: Generated<number>
 }
@@ -31,9 +31,9 @@ export interface TasksTable extends Owned, Revisioned {
   errorCode: string | null
   errorMessage: string | null
   versionPrefix: string
-  /** The task that this one retries. */
+  /** The task of which this one is a retry. */
   retryOf: string | null
-  /** 1 when the requester had scope `admin`, and the report may include what others own. */
+  /** 1 if the requester had scope `admin`, so that the report may include what others own. */
   asAdmin: Generated<number>
   /** Position among the waiting tasks of all clients (fair queueing). */
   turn: Generated<number>
@@ -42,7 +42,7 @@ export interface TasksTable extends Owned, Revisioned {
   expiresAt: string | null
 }
 
-/** How often each client has called a deprecated version, and when last; the client is empty for anonymous calls. */
+/** Calls of deprecated versions by client: their number and the last time. The client is empty for anonymous calls. */
 export interface VersionCallsTable {
   version: string
   clientId: string
@@ -50,14 +50,14 @@ export interface VersionCallsTable {
   lastCallAt: string
 }
 
-/** How many requests each client sent on each day (UTC). */
+/** The number of requests per client and day (UTC). */
 export interface RequestCountsTable {
   day: string
   clientId: string
   requests: number
 }
 
-/** The stored response to a request with an Idempotency-Key, replayed when the request is repeated. */
+/** The stored response to a request with an Idempotency-Key, replayed if the request is repeated. */
 export interface AnswersTable {
   /** Keyed digest of client, target and key. */
   id: string

@@ -8,19 +8,19 @@ import type { Searched } from './text-index.ts'
 export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {
   path: string
   setTimer: SetTimer
-  /** Returns a unique text. */
+  /** Returns a unique string. */
   newToken: () => string
   unindexed: Unindexed
   onError: (error: unknown) => void
 }
 
-/** Up to this many new and changed rows are compared one by one; with more of them the index catches up. */
+/** Searches read up to this many new and changed rows that are not indexed; beyond it the index is updated. */
 export interface Unindexed {
   newRows: number
   changed: number
 }
 
-/** One step of indexing, as prepared by the thread. */
+/** A step of indexing that the thread has prepared. */
 export interface IndexStep {
   /** The last row that the index contains. */
   indexedTo: number
@@ -31,7 +31,7 @@ export type ToIndexThread = { step: Searched & { token: string } } | 'commit'
 export type FromIndexThread = { prepared: IndexStep } | 'committed' | { error: string }
 
 export interface TextIndexBuilder {
-  /** Runs steps while the index is behind; rejects when one fails. */
+  /** Runs steps while the index is behind; rejects if one fails. */
   build: (searched: Searched, isBehind: () => Promise<boolean>) => Promise<void>
   /** Stops after the current step. */
   stop: () => void
@@ -40,12 +40,12 @@ export interface TextIndexBuilder {
 const program = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
-/** Builds the index in a thread. The serving thread writes to the database, a few short statements per step. */
+/** Builds the index in a thread; the serving thread writes to the database, with a few short statements per step. */
 export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptions): TextIndexBuilder {
   let stopped = false
   return {
     build: async (searched, isBehind) => {
-      await write((tx) => record(tx, searched, newToken()))
+      await write((tx) => ensureTriggers(tx, searched, newToken()))
       const worker = new Worker(program, { workerData: { path }, resourceLimits })
       worker.unref()
       try {
@@ -71,29 +71,31 @@ async function step(
   write: SqliteTextIndexOptions['write'],
   token: string,
 ): Promise<void> {
-  const prepared = await answerOf(worker, { step: { table, columns, token } })
-  if (typeof prepared !== 'object' || !('prepared' in prepared)) throw new Error(`The step failed: ${said(prepared)}`)
+  const prepared = await send(worker, { step: { table, columns, token } })
+  if (typeof prepared !== 'object' || !('prepared' in prepared))
+    throw new Error(`A step of the text index failed: ${errorOf(prepared)}`)
   const { indexedTo, changedTo } = prepared.prepared
   await write(async (tx) => {
     await sql`update search_indexes set token = ${token}, indexed_to = ${indexedTo} where name = ${table}`.execute(tx)
     await sql`delete from search_changes where name = ${table} and change <= ${changedTo}`.execute(tx)
   })
-  const committed = await answerOf(worker, 'commit')
-  if (committed !== 'committed') throw new Error(`The step failed: ${said(committed)}`)
+  const committed = await send(worker, 'commit')
+  if (committed !== 'committed') throw new Error(`A step of the text index failed: ${errorOf(committed)}`)
 }
 
-const said = (answer: FromIndexThread) => (typeof answer === 'object' && 'error' in answer ? answer.error : 'no answer')
+const errorOf = (reply: FromIndexThread) =>
+  typeof reply === 'object' && 'error' in reply ? reply.error : 'unexpected reply'
 
-function answerOf(worker: Worker, message: ToIndexThread): Promise<FromIndexThread> {
+function send(worker: Worker, message: ToIndexThread): Promise<FromIndexThread> {
   const { promise, resolve, reject } = Promise.withResolvers<FromIndexThread>()
-  const ended = () => reject(new Error('The thread of the search index has ended'))
+  const ended = () => reject(new Error('The text index thread exited'))
   worker.on('message', resolve).on('error', reject).on('exit', ended)
   worker.postMessage(message)
   return promise.finally(() => worker.off('message', resolve).off('error', reject).off('exit', ended))
 }
 
-/** Changes are recorded by triggers before rows are read; if the triggers were missing, the index is invalid. */
-async function record(tx: Queryable, { table }: Searched, token: string): Promise<void> {
+/** Creates the triggers that record changes, before rows are read; if they were missing, the index is invalid. */
+async function ensureTriggers(tx: Queryable, { table }: Searched, token: string): Promise<void> {
   const { rows } = await sql`select 1 from sqlite_schema where type = 'trigger'
     and name in (${`${table}_search_updated`}, ${`${table}_search_deleted`})`.execute(tx)
   if (rows.length === 2) return

@@ -1,2 +1,2 @@
-/** The file of a database's search index. */
+/** The path of the file that holds a database's text index. */
 export const indexPathOf = (path: string): string => `${path}-search`

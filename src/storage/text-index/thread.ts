@@ -3,43 +3,43 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { FromIndexThread, IndexStep, ToIndexThread } from './builder.ts'
 import { indexPathOf } from './path.ts'
 
-/** The thread that maintains the search index of a SQLite file, in its own file, which can be rebuilt at any time. */
+/** The thread that maintains the text index of a SQLite file, in a separate file that can be rebuilt at any time. */
 const { path } = workerData as { path: string }
 const lockWaitMs = 5_000
-const rowsInStep = 20_000
-const changesInStep = 1_000
+const rowsPerStep = 20_000
+const changesPerStep = 1_000
 
 const source = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
 const index = new DatabaseSync(indexPathOf(path), { timeout: lockWaitMs })
 source.exec('pragma cache_size = -4000; pragma trusted_schema = off')
-// If a crash of the machine loses commits, the tokens differ and the index is rebuilt.
+// If the machine crashes and commits are lost, the tokens differ and the index is rebuilt.
 index.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma cache_size = -8000')
 index.exec('create table if not exists indexes (name text primary key, columns text not null, token text not null)')
 
 type Step = Extract<ToIndexThread, object>['step']
 
-/** Adds the next rows and the next changes in a transaction, which stays open. */
+/** Adds the next rows and changes in a transaction, which it leaves open. */
 function prepare({ table, columns, token }: Step): IndexStep {
   index.exec('begin immediate')
   source.exec('begin')
   try {
-    const from = startOf({ table, columns, token })
+    const from = startRow({ table, columns, token })
     const text = columns.map((column) => `coalesce("${column}", '')`).join(' || char(10) || ')
     const add = index.prepare(`insert into "${table}_text" (rowid, text) values (?, ?)`)
     const remove = index.prepare(`delete from "${table}_text" where rowid = ?`)
     const rows = source
-      .prepare(`select id, ${text} as text from "${table}" where id > ? order by id limit ${rowsInStep}`)
+      .prepare(`select id, ${text} as text from "${table}" where id > ? order by id limit ${rowsPerStep}`)
       .all(from) as { id: number; text: string }[]
     for (const { id, text } of rows) add.run(id, text)
     const indexedTo = rows.at(-1)?.id ?? from
     const changes = source
       .prepare(
         `select change, id, (select ${text} from "${table}" as t where t.id = c.id) as text
-         from search_changes as c where name = ? order by change limit ${changesInStep}`,
+         from search_changes as c where name = ? order by change limit ${changesPerStep}`,
       )
       .all(table) as { change: number; id: number; text: string | null }[]
     for (const { id, text } of changes) {
-      // Rows after `from` are read in their current state by this or a later step.
+      // This or a later step reads the rows after `from` in their current state.
       if (id > from) continue
       remove.run(id)
       if (text !== null) add.run(id, text)
@@ -50,11 +50,11 @@ function prepare({ table, columns, token }: Step): IndexStep {
   }
 }
 
-/** The last row that the index contains; starts a new index where it does not belong to the database. */
-function startOf({ table, columns, token }: Step): number {
-  const own = source.prepare('select token, indexed_to from search_indexes where name = ?').get(table)
-  const its = index.prepare('select token, columns from indexes where name = ?').get(table)
-  const belongs = own !== undefined && own.token === its?.token && its?.columns === columns.join()
+/** The last row that the index contains, or 0 after creating a new one if it does not belong to the database. */
+function startRow({ table, columns, token }: Step): number {
+  const recorded = source.prepare('select token, indexed_to from search_indexes where name = ?').get(table)
+  const current = index.prepare('select token, columns from indexes where name = ?').get(table)
+  const belongs = recorded !== undefined && recorded.token === current?.token && current?.columns === columns.join()
   if (!belongs) {
     index.exec(`drop table if exists "${table}_text"`)
     index.exec(`create virtual table "${table}_text" using fts5(text,
@@ -63,10 +63,10 @@ function startOf({ table, columns, token }: Step): number {
   index
     .prepare('insert or replace into indexes (name, columns, token) values (?, ?, ?)')
     .run(table, columns.join(), token)
-  return belongs ? Number(own.indexed_to) : 0
+  return belongs ? Number(recorded.indexed_to) : 0
 }
 
-function answer(message: ToIndexThread): FromIndexThread {
+function handle(message: ToIndexThread): FromIndexThread {
   try {
     if (message !== 'commit') return { prepared: prepare(message.step) }
     index.exec('commit')
@@ -77,4 +77,4 @@ function answer(message: ToIndexThread): FromIndexThread {
   }
 }
 
-parentPort?.on('message', (message: ToIndexThread) => parentPort?.postMessage(answer(message)))
+parentPort?.on('message', (message: ToIndexThread) => parentPort?.postMessage(handle(message)))
