@@ -53,7 +53,7 @@ const scopes = 'tickets:read tickets:write webhooks:write'
 const url = '/tickets'
 
 forEachEngine((engine) => {
-  describe('the default of a field', () => {
+  describe('a field with a default', () => {
     const service = appOn(engine, { definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const create = async (payload: object) => {
@@ -69,10 +69,10 @@ forEachEngine((engine) => {
         .executeTakeFirst()
       return row as unknown as Record<string, unknown>
     }
-    /** The author's fields of a representation. */
+    /** The declared fields of a representation. */
     const own = ({ id: _, title: __, createdAt: ___, updatedAt: ____, ...rest }: Record<string, unknown>) => rest
 
-    it('201 with the default for an absent field, which is stored', async () => {
+    it('201 with the default for a missing field, which is also stored', async () => {
       const made = await create({ title: 'A' })
       assert.deepEqual(own(made), filled)
       const { status, topic, topicKey, level, weight, isUrgent, since, tags, place } = await stored(made.id)
@@ -90,17 +90,17 @@ forEachEngine((engine) => {
       )
     })
 
-    it('201 without the default when the field is sent', async () => {
+    it('201 with the sent value instead of the default', async () => {
       assert.deepEqual(own(await create({ title: 'B', ...others })), others)
     })
 
-    it('201 with defaults inside a sent object, at any depth', async () => {
+    it('201 with defaults filled in inside objects, at any depth', async () => {
       const { place } = await create({ title: 'C', place: { city: 'Ulm' } })
       assert.deepEqual(place, { city: 'Ulm', country: 'DE' })
       assert.deepEqual((await create({ title: 'C', place: { city: 'Bern', country: 'CH' } })).place.country, 'CH')
     })
 
-    it('200 with rows that have the default when filtered by it', async () => {
+    it('200 with the rows that have the default, when filtering by it', async () => {
       const { id } = await create({ title: 'D' })
       const { id: other } = await create({ title: 'E', ...others })
       const queries = ['status=Open', 'topic=%C3%84RGER', 'level=3', 'isUrgent=false', 'minLevel=3', 'q=rger']
@@ -110,14 +110,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the default for a PUT that omits the field, whatever its value was', async () => {
+    it('200 with the default after a PUT that omits the field', async () => {
       const { id } = await create({ title: 'F', ...others, note: 'x' })
       const changed = await send({ method: 'PUT', url: `${url}/${id}`, payload: { title: 'F' } })
       assert.deepEqual([changed.statusCode, own(changed.json())], [200, filled])
       assert.deepEqual((await send({ url: `${url}/${id}` })).json(), changed.json())
     })
 
-    it('200 with the default for a PATCH that removes the field, and no other field changes', async () => {
+    it('200 with the default after a PATCH that removes the field; other fields do not change', async () => {
       const { id } = await create({ title: 'G', ...others })
       const patch = (payload: object) => send({ method: 'PATCH', url: `${url}/${id}`, payload })
       assert.deepEqual(own((await patch({ title: 'H' })).json()), others)
@@ -128,14 +128,14 @@ forEachEngine((engine) => {
       assert.deepEqual(again.json().place, { city: 'Ulm', country: 'DE', floor: 2 })
     })
 
-    it('400 for null on creation, 422 for a broken rule, despite a default', async () => {
+    it('400 for null on creation and 422 for an invalid value, despite the default', async () => {
       const refused = async (payload: object) => (await send({ method: 'POST', url, payload })).statusCode
       assert.equal(await refused({ title: 'I', level: null }), 400)
       assert.equal(await refused({ title: 'I', status: 'lost' }), 422)
       assert.equal(await refused({ title: 'I', place: {} }), 400)
     })
 
-    it('events and reports contain it as the resource does', async () => {
+    it('events and reports contain the default, like the resource', async () => {
       const hook = { event: 'ticket.created', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ title: 'J', place: { city: 'Ulm' } })
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('the OpenAPI document does not require a field with a default, and documents the default', async () => {
+    it('is optional in the OpenAPI document, which states the default', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       const at = (schema: { $ref?: string }) =>
         schema.$ref ? document.components.schemas[schema.$ref.split('/').at(-1) as string] : schema
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
     })
     const at = Date.parse('2026-04-01T12:00:00.000Z')
 
-    /** The app of a definition, with its tables reconciled. */
+    /** Starts an app for a definition, after migrating its tables. */
     const start = async (body: TObject, more: object = {}) => {
       const made = ticketsOf(body, more)
       const done = await migrate(db, { tables: made.tables, now: () => at })
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
     ]
     for (const [what, earlier] of stages) {
       for (const isRequired of [true, false]) {
-        it(`is stored in the rows without a value, with a new tag: ${what}, ${isRequired ? '' : 'not '}required`, async () => {
+        it(`is stored in rows without a value, which get a new tag: ${what}, ${isRequired ? '' : 'not '}required`, async () => {
           const old = await start(earlier)
           for (const title of ['A', 'B']) await old.send({ method: 'POST', url, payload: { title } })
           const before = await old.send({ url: `${url}/1` })
@@ -225,7 +225,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('does not change rows with a value, or stored defaults', async () => {
+    it('changes neither rows with a value nor defaults already stored', async () => {
       const of = (value: string) => Type.Object({ title: Title, topic: Type.String({ default: value }) })
       const old = await start(of('first'))
       await old.send({ method: 'POST', url, payload: { title: 'A' } })

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     const user = () => ({ name: 'Ada', email: `e${++made}@example.com`, phone: '+1 555', address: '1 Main St' })
     const product = { name: 'Lamp', price: 1.5 }
 
-    /** Fans out every event as the worker does, and returns the deliveries. */
+    /** Fans out every event, as the worker does, and returns the deliveries. */
     const told = async (): Promise<{ webhookId: string | null; body: string }[]> => {
       const work = fanOut({ db, now: Date.now, random: randomBytes })
       const payloads = (await events()).map(({ id }) => ({ eventId: id }))
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       return db.read.selectFrom('deliveries').select(['webhookId', 'body']).orderBy('id').execute()
     }
 
-    it('records nothing without a subscriber, or with one for other events only, or a former one', async () => {
+    it('are not recorded unless a webhook currently subscribes to them', async () => {
       const listener = await client()
       await listen('book.created', listener)
       await listen('report.*', listener)
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await jobs(), before)
     })
 
-    it('sends each change once, with the fields that every reader may see', async () => {
+    it('are sent once per change, with the fields that every reader may see', async () => {
       await listen('product.*', await client())
       const created = (await send('POST', '/products', product)).json()
       const place = `/products/${created.id}`
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       assert.deepEqual([ownerClient, audience, callbackUrl], ['cli_writer', 'any', null])
     })
 
-    it('the envelope has type, timestamp and data; links use the bare paths', async () => {
+    it('have an envelope with type, timestamp and data; links have no version prefix', async () => {
       const id = await listen('book.created', await client(), all, { payloadStyle: 'envelope' })
       const created = await service.send({
         method: 'POST',
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.equal(data._links.self.href, `/books/${data.id}`)
     })
 
-    it('sends nothing for a failed change: 409, 412, 404', async () => {
+    it('are not sent for a change that fails with 409, 412 or 404', async () => {
       await listen('*', await client())
       const { id, email } = (await send('POST', '/users', user())).json()
       await db.write((tx) => tx.deleteFrom('events').execute())
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await events(), [])
     })
 
-    it('never sends hidden fields, not even to those who may read them over HTTP (T-API-04)', async () => {
+    it('never contain hidden fields, not even for clients that may read them over HTTP (T-API-04)', async () => {
       const full = `${all} users:read:full`
       await listen('user.*', await client(full), full)
       const { id } = (await send('POST', '/users', user())).json()
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       assert.equal((await told()).length, 2)
     })
 
-    it('403 for a webhook whose token may not read the resource of its event', async () => {
+    it('403 when registering a webhook for events of a resource that the token may not read', async () => {
       const listener = await client()
       for (const event of ['user.created', 'user.*']) {
         const answer = await register(event, listener, 'webhooks:write products:write users:write')
@@ -157,14 +157,14 @@ forEachEngine((engine) => {
       for (const event of ['*', 'product.*', 'book.deleted']) await listen(event, await client(lacking), lacking)
     })
 
-    it('`*` delivers only what both the token and the client may still read, and public events to all', async () => {
+    it('`*` delivers public events, and others only if the token and the client may still read the resource', async () => {
       const mayRead = await client()
       const mayNot = await client('webhooks:write')
       const reader = await listen('*', mayRead)
       // The client may read users, but this token was not granted that scope.
       const consented = await listen('*', mayRead, 'webhooks:write')
       const stranger = await listen('*', mayNot, 'webhooks:write')
-      // The token had more scopes than the client has now.
+      // The client has since lost a scope that the token had.
       const reduced = await listen('*', mayNot, all)
       await send('POST', '/users', user())
       assert.deepEqual(
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       assert.equal((await told()).length, 4, 'running twice adds nothing')
     })
 
-    it('a revoked client receives no further events (T-WH-07)', async () => {
+    it('are not sent to a revoked client (T-WH-07)', async () => {
       const listener = await client()
       await listen('product.created', listener)
       await listen('user.created', listener)
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await told(), [])
     })
 
-    it('a webhook older than resource events receives only public events', async () => {
+    it('are limited to public ones for a webhook registered before resource events existed', async () => {
       const id = await listen('*', await client())
       await db.write((tx) => tx.updateTable('webhooks').set({ scopes: null }).where('id', '=', id).execute())
       await send('POST', '/users', user())
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       assert.equal((await told()).length, 1)
     })
 
-    it('every event can be registered and has an example; a report event goes only to its owner', async () => {
+    it('can all be subscribed to and have an example; report events go only to their owner', async () => {
       const listener = await client()
       const kinds = (await service.send({ url: '/api/event-types', token: token(all, listener) })).json()
       const names = kinds.map(({ event }: { event: string }) => event)

@@ -13,11 +13,11 @@ const scopes = 'users:read'
 interface Seen {
   sql: string
   values: readonly unknown[]
-  /** Whether it ran apart from the thread and the connections that serve requests. */
+  /** True if it ran as a scan, off the thread and connections that serve requests. */
   isScan: boolean
 }
 
-/** A database that records the last statement of a list, its values, and where it ran. */
+/** Wraps a database to record the last statement of a list, its values, and where it ran. */
 function watched(db: Database) {
   const last: Seen = { sql: '', values: [], isScan: false }
   const note = (seen: Seen) => {
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
       return { items, links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
     }
-    /** The engine's plan for the last statement, and the maximum of rows read in any step, where the engine reports it. */
+    /** The plan of the last statement, and the maximum number of rows read in a step if the engine reports it. */
     const plan = async (): Promise<{ steps: string; met: number | undefined }> => {
       const explain = engine.name === 'sqlite' ? 'explain query plan ' : 'explain (analyze, format json) '
       const query = CompiledQuery.raw(explain + last.sql, [...last.values])
@@ -86,12 +86,12 @@ forEachEngine((engine) => {
         met: Math.max(...all.map((n) => n['Actual Rows'])),
       }
     }
-    /** Asserts an index seek in index order: only the rows of the page and the next ones are read. */
+    /** Asserts an index seek in index order, which reads no more than the rows of the page. */
     const isSought = async (what: string, isWhole: boolean) => {
       assert.equal(last.isScan, false, `${what} needs no scan: ${last.sql}`)
       const { steps, met } = await plan()
       assert.doesNotMatch(steps, /TEMP B-TREE|Seq Scan/, `${what}: ${steps}\n${last.sql}`)
-      // Only a list without a filter may read on from the start of the table.
+      // Only a list without a filter may start reading at the beginning of the table.
       if (!isWhole) assert.doesNotMatch(steps, /SCAN/, `${what}: ${steps}\n${last.sql}`)
       if (met !== undefined) assert.ok(met <= limit + 2, `${what} met ${met} rows: ${steps}\n${last.sql}`)
     }
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
         author: 'author 7',
       }
 
-      it(`${path}: reads every single sort from an index, both ways, on the first and the last page`, async () => {
+      it(`${path}: reads pages sorted by one field from an index, in both directions, first and last page`, async () => {
         for (const sort of ['', ...sorts, ...sorts.map((field) => `-${field}`)]) {
           const first = await get(`${path}?limit=${limit}&sort=${sort}`)
           assert.equal(first.items.length, limit)
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
           const next = await get(first.links.next as string)
           assert.equal(next.items.length, limit)
           await isSought(`second page by ${sort}`, false)
-          // The last page of a list is the first one of the opposite order, read from the other side.
+          // The last page is read as the first page of the opposite order.
           const opposite = sort.startsWith('-') ? sort.slice(1) : `-${sort || 'id'}`
           const end = await get(`${path}?limit=${limit}&sort=${opposite}`)
           assert.equal((await get(end.links.next as string)).items.length, limit)
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it(`${path}: finds every filter with the default sort in an index`, async () => {
+      it(`${path}: finds the rows of every filter in an index, with the default sort`, async () => {
         for (const filter of filters) {
           const found = await get(`${path}?limit=${limit}&${filter}=${encodeURIComponent(value[filter] as string)}`)
           assert.ok(found.items.length > 0, filter)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       ['/books?updatedAfter=2026-01-01T08:15:00Z', false],
       ['/users?updatedAfter=2026-01-01T00:00:09Z', true],
     ] as const) {
-      it(`${url}: ${isMany ? 'reads many rows in passing and sorts nothing' : 'finds few rows in an index and sorts only them'}`, async () => {
+      it(`${url}: ${isMany ? 'filters many rows while reading in order' : 'finds few rows in an index and sorts them'}`, async () => {
         const found = await get(`${url}&limit=${limit}`)
         const pages = [found, ...(found.links.next ? [await get(found.links.next)] : [])]
         assert.ok(found.items.length > 0)
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('runs all else as a scan: several filters or sorts, a filter with another order, ranges, text', async () => {
+    it('runs as a scan: several filters or sorts, a filter with another order, ranges, text search', async () => {
       for (const query of [
         'genre=genre%207&author=author%207',
         'genre=genre%207&sort=title',
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('finds mixed directions in the index of the first field', async () => {
+    it('uses the index of the first field for mixed directions', async () => {
       const first = await get(`/products?limit=${limit}&sort=price,-name`)
       await get(first.links.next as string)
       assert.equal(last.isScan, true)

@@ -8,7 +8,7 @@ import { forEachEngine } from '../support/engines.ts'
 
 const rows = 150_000
 
-/** Adds books, none of whose titles contains an `x`. */
+/** Adds books whose titles do not contain an `x`. */
 async function fill(db: Database): Promise<void> {
   const at = '2026-01-01T00:00:00.000Z'
   for (let from = 0; from < rows; from += 10_000) {
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       ['an exact count under filters', '/books?limit=1&genre=genre&author=author', 'count=exact'],
       ['a range with another order', '/books?limit=1&updatedAfter=2025-01-01&sort=-author,title', ''],
     ] as const) {
-      it(`serves other requests while it works on ${what}`, async () => {
+      it(`serves other requests while reading ${what}`, async () => {
         await ready()
         let ended = false
         const heavy = get(url, 'a', prefer).finally(() => {
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('503 with Retry-After for an account with too many scans, while another is served before the last of them', async () => {
+    it('503 with Retry-After for an account with too many scans; another account is served before its last one', async () => {
       await ready()
       const order: string[] = []
       const scan = async (as: string, at: number) => {
@@ -84,11 +84,11 @@ forEachEngine((engine) => {
       for (const { headers } of refused) assert.match(String(headers['retry-after']), /^\d+$/)
       assert.equal(order.length, 51 - refused.length)
       assert.ok(order.indexOf('other') < order.lastIndexOf('greedy'), order.join())
-      // Rejected scans are expected, but they are recorded as faults.
+      // The rejected scans are expected, but are also logged as errors.
       assert.equal(service.faults.splice(0).length, refused.length)
     })
 
-    it('200 for a page that an index bounds while all scan slots are taken', async () => {
+    it('200 for an index-bounded page while all scan slots are taken', async () => {
       await ready()
       const scans = ['a', 'b', 'c', 'd', 'e'].map((as) => get(`/books?q=y${as}&sort=-title`, as))
       for (const url of ['/books?limit=5', '/books?genre=genre&limit=5', '/books?sort=-title&limit=5', '/books/1']) {

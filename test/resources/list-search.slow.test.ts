@@ -93,7 +93,7 @@ const step = fc.oneof(
 )
 
 forEachEngine((engine) => {
-  describe('q', () => {
+  describe('text search with q', () => {
     let placed: Database
     let db: Database
     let service: TestApp
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
     const errors: unknown[] = []
     before(async () => {
       placed = await engine.database()
-      // A low threshold, so that the index updates with each search while rows are written.
+      // A low threshold, so that each search updates the index while rows are written.
       const opened = await openDatabase(placed.url, {
         setTimer: patient,
         unindexed: { newRows: 3, changed: 6 },
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       return Number(rows[0]?.left) <= 9
     }
 
-    it('200 with exactly the rows that contain the text, whatever is written meanwhile', async () => {
+    it('200 with exactly the rows that contain the text, while others write', async () => {
       const there: Note[] = []
       const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), async (steps) => {
         for (const taken of steps) {
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('200 through the index once it has caught up, with filters, other sorts, pages and counts', async () => {
+    it('200 using the index once it is up to date, with filters, other sorts, pages and counts', async () => {
       const there = await search('')
       for (let count = 0; count < 12; count++) {
         const note = { title: `Needle ${count % 4}`, text: `Hay ${count}`, kind: count % 2 === 1 ? 'odd' : 'even' }

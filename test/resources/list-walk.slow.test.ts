@@ -20,7 +20,7 @@ const sort = fc.uniqueArray(fc.record({ field: fc.constantFrom('id', 'name', 'pr
   selector: ({ field }) => field,
   maxLength: 3,
 }) as fc.Arbitrary<Sort[]>
-/** Changes by others between two pages: add or remove a row, or change a field that no sort uses. */
+/** Changes that others make between two pages: add or remove a row, or change a field that is not sorted by. */
 const disturbance = fc.oneof(
   row.map((added) => ({ add: added })),
   fc.nat(40).map((place) => ({ remove: place })),
@@ -43,7 +43,7 @@ const passes = (filter: string) => (product: Product) => {
   )
 }
 
-/** The requested order, with the id last, in the direction of the last field. */
+/** The requested order, followed by the id in the direction of the last field. */
 function compare(order: Sort[]) {
   const all: Sort[] = [...order, { field: 'id', descending: order.at(-1)?.descending ?? false }]
   const key = (product: Product, { field }: Sort) => (field === 'name' ? product.name.toLowerCase() : product[field])
@@ -57,7 +57,7 @@ function compare(order: Sort[]) {
 }
 
 forEachEngine((engine) => {
-  describe('a walk through a list while others write', () => {
+  describe('paging through a list while others write', () => {
     const service = appOn(engine)
     let present: Product[]
 
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       return { items: answer.json() as Product[], next: targets.next, prev: targets.prev }
     }
 
-    it('visits every remaining row once and in order, forwards and backwards, for any order and filter', async () => {
+    it('returns every remaining row once and in order, forwards and backwards, for any order and filter', async () => {
       await fc.assert(
         fc.asyncProperty(walk, async ({ rows, sort, limit, filter, disturbances }) => {
           await service.db.write((tx) => tx.deleteFrom('products').execute())
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
             assert.deepEqual(seen, seen.toSorted(compare(sort)))
             assert.equal(new Set(seen.map(({ id }) => id)).size, seen.length)
             const owed = present.filter(({ id }) => stayed.has(id)).filter(passes(filter))
-            // Backwards the walk starts at the last page, so it must visit what lies before the end of that page.
+            // Backwards it starts at the last page, so it must return every row before the end of that page.
             const met = new Set(seen.map(({ id }) => id))
             const end = seen.at(-1)
             const isOwed = (product: Product) =>

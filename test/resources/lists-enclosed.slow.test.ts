@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       }
     })
 
-    /** One page: an object with exactly three members, whose `next` and `prev` equal those of the Link header. */
+    /** Reads one page: an object with exactly three members, whose `next` and `prev` equal those of the Link header. */
     const page = async (url: string) => {
       const answer = await get(url)
       assert.equal(answer.statusCode, 200, answer.body)
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     const idOf = (item: Record<string, unknown>) => item.id ?? item.taskId ?? item.sequence
 
     for (const list of paged) {
-      it(`200 page by page to the end by next, and back by prev: /v2/${list}`, async () => {
+      it(`200 for each page, to the end by next and back by prev: /v2/${list}`, async () => {
         const ids: unknown[] = []
         const urls: string[] = []
         let last = { next: `/v2/${list}?limit=2`, prev: null, items: [] }
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         assert.deepEqual(back, ids)
       })
 
-      it(`200 with the items of v1, narrowed by fields: /v2/${list}`, async () => {
+      it(`200 with the same items as v1, reduced by fields: /v2/${list}`, async () => {
         assert.deepEqual((await get(`/v2/${list}`)).json(), {
           items: JSON.parse((await get(`/v1/${list}`)).body.replaceAll('"/v1/', '"/v2/')),
           ...{ next: null, prev: null },
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
         assert.ok(!('name' in narrow) && !('title' in narrow))
       })
 
-      it(`304 and HEAD as for any list, with its own tag: /v2/${list}`, async () => {
+      it(`304 and HEAD as for other lists, with its own tag: /v2/${list}`, async () => {
         const { headers, body } = await get(`/v2/${list}`)
         const etag = String(headers.etag)
         assert.match(etag, /^W\//)
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 page by page for the deliveries of a webhook', async () => {
+    it('200 for each page of the deliveries of a webhook', async () => {
       for (let n = 0; n < 2; n++) await post(`/api/webhooks/${webhookId}/test`, {})
       const first = await page(`/v2/api/webhooks/${webhookId}/deliveries?limit=1`)
       const second = await page(String(first.next))
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await page(String(second.prev))).items, first.items)
     })
 
-    it('200 with all items at once for a list without pages', async () => {
+    it('200 with all items for a list without pagination', async () => {
       const urls = ['api/report-types', 'api/event-types', 'api/versions']
       for (const url of urls) {
         const items = (await get(`/v1/${url}`)).json()
@@ -115,13 +115,13 @@ forEachEngine((engine) => {
       assert.equal(none.headers['x-total-count'], '0')
     })
 
-    it('200 with the current page, although an older one was cached', async () => {
+    it('200 with the current page after a change, although the old one was cached', async () => {
       const before = (await get('/v2/products?limit=3')).json()
       await service.send({ method: 'PATCH', url: `/v2/products/${before.items[0].id}`, payload: { price: 77 }, scopes })
       assert.equal((await get('/v2/products?limit=3')).json().items[0].price, 77)
     })
 
-    it('200 for a single resource, which has no list envelope', async () => {
+    it('200 without a list envelope for a single resource', async () => {
       const { items } = (await get('/v2/books?limit=1')).json()
       const book = (await get(`/v2/books/${items[0].id}`)).json()
       assert.deepEqual([book.title, book._links.self.href], ['Book 0', `/v2/books/${book.id}`])

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
     return { items: answer.json(), links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
   }
-  /** All items from a page on, with a hook that runs between two pages. */
+  /** Reads all items from a page on; a hook runs between two pages. */
   const walk = async (
     start: string,
     rel: 'next' | 'prev',
@@ -105,13 +105,13 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the page', () => {
+  describe('a page', () => {
     it('200 with [] and only `first` for an empty list', async () => {
       assert.deepEqual(await page('/products'), { items: [], links: { first: '/products' } })
       assert.deepEqual(await page('/products?limit=5'), { items: [], links: { first: '/products?limit=5' } })
     })
 
-    it('200 with `next` only when more rows follow', async () => {
+    it('200 with `next` only if more rows follow', async () => {
       await fill(4)
       assert.deepEqual(Object.keys((await page('/products?limit=3')).links), ['first', 'next'])
       assert.deepEqual(Object.keys((await page('/products?limit=4')).links), ['first'])
@@ -142,11 +142,11 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a page requested again', () => {
+  describe('a cached page', () => {
     const price = (id: number, to: number) =>
       service.send({ method: 'PATCH', url: `/products/${id}`, payload: { price: to } })
 
-    it('200 with the current rows: changed, removed, added, on the page or just after it', async () => {
+    it('200 with the current rows after changes, deletions and additions on the page or just after it', async () => {
       const all = await fill(4)
       const [first, second, third, fourth] = ids(all) as [number, number, number, number]
       for (const url of ['/products?limit=3', '/products?limit=3&sort=price', '/products?limit=3&fields=id,price']) {
@@ -201,8 +201,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('walking through pages', () => {
-    it('visits every row once, forwards and backwards, for every page size', async () => {
+  describe('paging', () => {
+    it('returns every row once, forwards and backwards, for every page size', async () => {
       const all = ids(await fill(9, (at) => at % 3))
       for (const limit of [1, 2, 3, 4, 8, 9, 10]) {
         const start = `/products?limit=${limit}`
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('returns to the same page by `prev` and then `next`', async () => {
+    it('leads back to the same page by `prev` and then `next`', async () => {
       await fill(7)
       const first = await page('/products?limit=3')
       const second = await page(first.links.next as string)
@@ -225,7 +225,7 @@ forEachEngine((engine) => {
     })
 
     for (const sort of ['', 'price', '-price', 'price,-name', '-price,name', '-id', '-updatedAt,-price']) {
-      it(`neither skips nor repeats a row while others are written, sorted by "${sort}"`, async () => {
+      it(`neither skips nor repeats rows while others write, sorted by "${sort}"`, async () => {
         const all = await fill(20, (at) => at % 4)
         const kept = all.filter((_, at) => at % 5 !== 3)
         const doomed = all.filter((_, at) => at % 5 === 3)
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
           await add('Z', 9)
           const gone = doomed.pop()
           if (gone) await remove(gone.id)
-          // The row that the next cursor was made of.
+          // The row that the next cursor points to.
           const last = items.at(-1)
           if (last && !ids(kept).includes(last.id)) await remove(last.id)
         }
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with prices in numeric, not textual, order', async () => {
+    it('200 with prices in numeric order', async () => {
       for (const price of [10, 9, 0.1, 100.25, 2]) await add('P', price)
       const seen = await walk('/products?limit=1&sort=price', 'next')
       assert.deepEqual(
@@ -310,7 +310,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for more orders than the service caches statements for', async () => {
+    it('200 for more sort orders than the statement cache holds', async () => {
       const all = ids(await fill(3)).sort()
       const fields = ['name', 'price', 'createdAt', 'updatedAt']
       const pairs = fields.flatMap((one) => fields.filter((other) => other !== one).map((other) => [one, other]))
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
       for (const sort of sorts) assert.deepEqual(ids(await list(`sort=${sort}&minPrice=0`)).sort(), all, sort)
     })
 
-    it('400 for an unknown field, a hidden column, a repeated field, or nonsense', async () => {
+    it('400 for an unknown field, a hidden column, a repeated field or a malformed value', async () => {
       for (const sort of [
         'nothing',
         'nameKey',
@@ -404,7 +404,7 @@ forEachEngine((engine) => {
   })
 
   describe('the cursor', () => {
-    it('400 when altered, from another list, or malformed', async () => {
+    it('400 when altered, malformed or from another list', async () => {
       await fill(5)
       const cursor = cursorOf((await page('/products?limit=2')).links.next)
       const [mark, direction, id] = JSON.parse(Buffer.from(cursor, 'base64url').toString())
@@ -418,7 +418,7 @@ forEachEngine((engine) => {
       await refused(`limit=2&cursor=${cursor}&cursor=${cursor}`, 'cursor')
     })
 
-    it('400 with values of the wrong type for the sort', async () => {
+    it('400 when its values have the wrong type for the sort', async () => {
       await fill(3)
       for (const [sort, wrong] of [
         ['price', 'abc'],
@@ -433,7 +433,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 with another filter or sort, 200 with another limit or other fields', async () => {
+    it('400 when used with another filter or sort, 200 with another limit or other fields', async () => {
       await fill(5)
       const cursor = cursorOf((await page('/products?limit=2&sort=price')).links.next)
       for (const query of [
@@ -449,7 +449,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(`sort=price&limit=1&fields=name&cursor=${cursor}`), ['P002'])
     })
 
-    it('200 with an empty cursor, which means absent', async () => {
+    it('200 with the first page for an empty cursor', async () => {
       await fill(2)
       assert.deepEqual(await names('cursor='), ['P000', 'P001'])
     })
@@ -462,7 +462,7 @@ forEachEngine((engine) => {
       return [answer.headers['x-total-count'], answer.headers['preference-applied']]
     }
 
-    it('200 with the number of all matching rows, whatever the page size', async () => {
+    it('200 with the number of all matching rows, for any page size', async () => {
       await fill(7)
       assert.deepEqual(await count('/products?limit=2', 'count=exact'), ['7', 'count=exact'])
       assert.deepEqual(await count('/products?minPrice=5', 'wait=1, count=exact'), ['2', 'count=exact'])

@@ -60,7 +60,7 @@ const whole = {
 }
 
 forEachEngine((engine) => {
-  describe('an author-defined resource', () => {
+  describe('a resource of a definition', () => {
     const service = appOn(engine, { definition })
     let made = 0
     const url = '/line-items'
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       return answer.json().map(({ title }: { title: string }) => title)
     }
 
-    it('201, and 200 with every kind of value as sent', async () => {
+    it('201, then 200 with every type of value as sent', async () => {
       const answer = await post(whole)
       assert.equal(answer.statusCode, 201, answer.body)
       const { id, createdAt, updatedAt, ...rest } = answer.json()
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 with instants in UTC, filtered with any offset', async () => {
+    it('200 with instants in UTC, and filters with any offset', async () => {
       const { id, startsAt } = await create({ startsAt: '2020-03-01T13:00:00+02:00' })
       assert.equal(startsAt, '2020-03-01T11:00:00.000Z')
       const query = `startsAt=${encodeURIComponent('2020-03-01T12:00:00+01:00')}`
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.statusCode, found.json()[0]?.id], [200, id])
     })
 
-    it('200 for PATCH that merges objects, sets booleans and removes with null; PUT removes absent fields', async () => {
+    it('200 for a PATCH that merges objects and removes fields with null, and for a PUT that omits fields', async () => {
       const { id } = await create({ isOpen: true, place: { street: 'A', number: 1 }, tags: ['x'] })
       const patch = { isOpen: false, place: { number: null }, tags: null }
       const patched = await send({ method: 'PATCH', url: `${url}/${id}`, payload: patch })
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `${url}/${id}` })).statusCode, 404)
     })
 
-    it('200 with filters by each kind of value', async () => {
+    it('200 for filters by each type of value', async () => {
       await create({ title: 'F1', isOpen: true, count: 77, due: '2030-01-01', price: 5 })
       await create({ title: 'F2', isOpen: false, count: 78, due: '2030-01-02', price: 6.5 })
       assert.deepEqual(await titles('isOpen=true&minCount=77'), ['F1'])
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('q=%25needle'), [])
     })
 
-    it('200 with pages that neither skip nor repeat rows, by each sort', async () => {
+    it('200 with pages that neither skip nor repeat rows, for each sort', async () => {
       for (const sort of ['title', '-count', 'state,-title', '-createdAt', 'id']) {
         const all: number[] = []
         for (let next: string | undefined = `${url}?limit=2&sort=${sort}`; next; ) {
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('409 naming the unique field in use, whatever its case', async () => {
+    it('409 naming the unique field, ignoring case', async () => {
       await create({ code: 'Unique', owner: 'one@example.com' })
       const taken = async (more: object) => (await post(fresh(more))).json()
       assert.deepEqual((await taken({ code: 'uNIQUE' })).errors[0].field, 'code')
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
       await create({})
     })
 
-    it('401 and 403 by scopes named after the path (T-API-02)', async () => {
+    it('401 without a token, 403 without the scope named after the path (T-API-02)', async () => {
       assert.equal((await send({ url, scopes: null })).statusCode, 401)
       const writer = await send({ url, scopes: 'line-items:write' })
       assert.match(String(writer.headers['www-authenticate']), /scope="line-items:read"/)
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'POST', url, payload: fresh(), scopes: 'line-items:read' })).statusCode, 403)
     })
 
-    it('404 for resources that this definition does not have', async () => {
+    it('404 for resources that the definition does not have', async () => {
       for (const path of ['/products', '/users', '/v1/books']) assert.equal((await send({ url: path })).statusCode, 404)
     })
 
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.ok(!document.paths['/products'])
     })
 
-    it('has a report with its booleans and its objects in each format', async () => {
+    it('has a report with its booleans and objects in each format', async () => {
       const [kind] = reportKinds(definition) as [ReportKind]
       assert.deepEqual(
         (await send({ url: '/api/report-types' })).json().map((type: { reportType: string }) => type.reportType),

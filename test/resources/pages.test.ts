@@ -12,7 +12,7 @@ const page = (characters: number): CachedPage => ({
 })
 
 describe('pageCache', () => {
-  it('returns what was cached for a URL, the newest of several', () => {
+  it('returns the page cached last for a URL', () => {
     const pages = pageCache()
     const [first, second] = [page(1), page(2)]
     assert.equal(pages.set('/a', first), first)
@@ -33,7 +33,7 @@ describe('pageCache', () => {
     )
   })
 
-  it('counts a page once however often it is cached, including its URL', () => {
+  it('counts a page and its URL once, however often it is cached', () => {
     const pages = pageCache()
     pages.set('/other', page(600_000))
     for (let turn = 0; turn < 10; turn++) pages.set('/same', page(600_000))

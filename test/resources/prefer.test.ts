@@ -34,7 +34,7 @@ forEachEngine((engine) => {
         headers: { ...(prefer !== undefined && { prefer }), ...headers },
       } as InjectOptions)
     const applied = ({ headers }: Response) => headers['preference-applied']
-    /** The fields named in a 400 response, with their messages. */
+    /** The fields that a 400 response names, with their messages. */
     const named = (answer: Response) => {
       assert.equal(answer.statusCode, 400, answer.body)
       assert.equal(answer.json().errorCode, 'INVALID_INPUT')
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('return=representation, and no preference: the whole representation', async () => {
+      it('return=representation or no preference: the whole representation', async () => {
         const asked = await send('PUT', product, lamp, 'return=representation, return=minimal')
         assert.deepEqual([asked.statusCode, asked.json().name], [200, 'Lamp'])
         assert.equal(applied(asked), 'return=representation')
@@ -88,14 +88,14 @@ forEachEngine((engine) => {
         assert.deepEqual([plain.statusCode, applied(plain)], [200, undefined])
       })
 
-      it('return=minimal: 201 with its secret for a webhook, because no other response contains it', async () => {
+      it('return=minimal: 201 with the secret of a new webhook, which no other response contains', async () => {
         const answer = await send('POST', '/api/webhooks', hook, 'return=minimal')
         assert.equal(answer.statusCode, 201)
         assert.match(answer.json().secret, /^whsec_/)
         assert.equal(applied(answer), undefined)
       })
 
-      it('return=minimal: error responses keep their body', async () => {
+      it('return=minimal: error responses have their usual body', async () => {
         const invalid = await send('POST', '/products', { name: 'Lamp', price: -1 }, 'return=minimal')
         assert.deepEqual([invalid.statusCode, invalid.json().errorCode], [422, 'VALIDATION_ERROR'])
         const outdated = await send('PUT', product, lamp, 'return=minimal', { 'if-match': '"999"' })
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
         assert.equal(applied(outdated), undefined)
       })
 
-      it('a repeated request gets the response in its preferred form', async () => {
+      it('a replayed response has the form that the repeated request prefers', async () => {
         const headers = { 'idempotency-key': 'prefer-1' }
         const first = await send('POST', '/products', lamp, 'return=minimal', headers)
         const again = await send('POST', '/products', lamp, 'return=minimal', headers)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
         ['DELETE', '/api/webhooks/whk_0000000000000000000000?x=1', undefined, { x: parameter }],
       ]
       for (const [method, url, payload, errors] of refused) {
-        it(`400 with handling=strict naming everything that ${method} ${url} would ignore`, async () => {
+        it(`400 with handling=strict naming every member that ${method} ${url} would ignore`, async () => {
           const answer = await send(method, url, payload, 'handling=strict')
           assert.deepEqual(named(answer), errors)
           assert.equal(applied(answer), 'handling=strict')
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('treats a name of the prototype as unknown', async () => {
+      it('400 with handling=strict for names of the object prototype', async () => {
         const answer = await send('GET', '/products?toString=1&hasOwnProperty=2', undefined, 'handling=strict')
         assert.deepEqual(Object.keys(named(answer)), ['toString', 'hasOwnProperty'])
       })
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
     })
 
     describe('count', () => {
-      it('200 with X-Total-Count and Preference-Applied, among other preferences', async () => {
+      it('200 with X-Total-Count and Preference-Applied, also next to other preferences', async () => {
         const answer = await send(
           'GET',
           '/products?limit=1',
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
         assert.equal(applied(answer), 'handling=strict, count=exact')
       })
 
-      it('200 without a count, but with Vary: Prefer, so that caches store both', async () => {
+      it('200 without a count by default, with Vary: Prefer for caches', async () => {
         const answer = await send('GET', '/products?limit=1')
         assert.equal(answer.headers['x-total-count'], undefined)
         assert.match(String(answer.headers.vary), /^Prefer\b/)

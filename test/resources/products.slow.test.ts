@@ -22,31 +22,31 @@ forEachEngine((engine) => {
   const fieldsOf = (answer: { json: () => { errors: { field: string }[] } }) => [
     ...new Set(answer.json().errors.map(({ field }) => field)),
   ]
-  /** Runs `use` with another app on the same database with other settings. */
+  /** Runs `use` with a second app, with other settings, on the same database. */
   const withSettings = async (settings: Parameters<typeof testApp>[1], use: (other: TestApp) => Promise<void>) => {
     const other = await testApp(service.db, settings)
     await use(other).finally(() => other.app.close())
   }
 
   const wrongBodies: [note: string, body: object | string, status: number, code: string, fields?: string[]][] = [
-    ['no JSON', '{"name":', 400, 'INVALID_INPUT'],
+    ['invalid JSON', '{"name":', 400, 'INVALID_INPUT'],
     ['a list', [], 400, 'INVALID_INPUT'],
     ['a name that is a number', { name: 7, price: 1 }, 400, 'INVALID_INPUT', ['name']],
     ['a price that is text (T-API-03)', { name: 'Pen', price: '1' }, 400, 'INVALID_INPUT', ['price']],
     ['a price that is null', { name: 'Pen', price: null }, 400, 'INVALID_INPUT', ['price']],
-    ['nothing', {}, 400, 'MISSING_REQUIRED_FIELD', ['name', 'price']],
+    ['an empty object', {}, 400, 'MISSING_REQUIRED_FIELD', ['name', 'price']],
     ['no price', { name: 'Pen' }, 400, 'MISSING_REQUIRED_FIELD', ['price']],
     ['an empty name', { name: ' ', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
     ['a name of 201 characters', { name: 'x'.repeat(201), price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
     ['a control character', { name: 'a\u0007b', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
     ['NUL (T-HTTP-09)', { name: 'a\u0000b', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
-    ['half a surrogate pair (T-HTTP-09)', { name: 'a\ud800b', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
-    ['the other half', { name: '\udc00', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
+    ['a lone high surrogate (T-HTTP-09)', { name: 'a\ud800b', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
+    ['a lone low surrogate', { name: '\udc00', price: 1 }, 422, 'VALIDATION_ERROR', ['name']],
     ['a negative price', { name: 'Pen', price: -0.01 }, 422, 'VALIDATION_ERROR', ['price']],
     ['too high a price', { name: 'Pen', price: 1_000_000_000 }, 422, 'VALIDATION_ERROR', ['price']],
-    ['three decimals', { name: 'Pen', price: 1.005 }, 422, 'VALIDATION_ERROR', ['price']],
-    ['eleven decimals', { name: 'Pen', price: 5.000_000_000_01 }, 422, 'VALIDATION_ERROR', ['price']],
-    ['several wrong fields', { name: '', price: -1 }, 422, 'VALIDATION_ERROR', ['name', 'price']],
+    ['three decimal places', { name: 'Pen', price: 1.005 }, 422, 'VALIDATION_ERROR', ['price']],
+    ['eleven decimal places', { name: 'Pen', price: 5.000_000_000_01 }, 422, 'VALIDATION_ERROR', ['price']],
+    ['several invalid fields', { name: '', price: -1 }, 422, 'VALIDATION_ERROR', ['name', 'price']],
   ]
   const refusesWrongBodies = (method: 'POST' | 'PUT', url: () => string) => {
     for (const [note, body, status, code, fields] of wrongBodies) {
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
     }
   }
   const refusesWrongCallers = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: () => string) => {
-    it('401 without a token and with an invalid one, 403 without the scope', async () => {
+    it('401 without a token or with an invalid one, 403 without the scope', async () => {
       const request = { method, url: url(), ...(method !== 'DELETE' && { payload: { name: 'Pen', price: 1 } }) }
       await is({ ...request, scopes: null }, 401, 'AUTH_REQUIRED')
       await is({ ...request, token: 'expired' }, 401, 'AUTH_TOKEN_EXPIRED')
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal(product.createdAt, new Date(service.clock.now).toISOString())
     })
 
-    it('201 with any price of up to two decimals, stored exactly', async () => {
+    it('201 for any price with up to two decimal places, stored exactly', async () => {
       for (const price of [
         0, 0.01, 0.07, 0.29, 1.1, 4.35, 1_234_567.89, 6_213_230.18, 459_405_344.18, 999_999_999.99,
       ]) {
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('201 with any text without control characters, stored exactly', async () => {
+    it('201 for any text without control characters, stored exactly', async () => {
       for (const name of [
         'x'.repeat(200),
         'Füller ✒️ 🖋',
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.deepEqual([changed.statusCode, changed.headers.etag, changed.json().name], [200, '"2"', 'Pencil'])
     })
 
-    it('304 and 200 depending on If-Modified-Since', async () => {
+    it('304 or 200 depending on If-Modified-Since', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-modified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await send({ url: `/products/${id}`, headers: since(0) })).statusCode, 304)
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
     const put = (id: number, headers: Record<string, string> = {}, payload: object = { name: 'Pencil', price: 2 }) =>
       send({ method: 'PUT', url: `/products/${id}`, payload, headers })
 
-    it('200 with the new product and its new tag; the old values are gone', async () => {
+    it('200 with the new product and its new tag, without the old values', async () => {
       const { id, createdAt } = await create()
       service.clock.now += 5_000
       const answer = await put(id)
@@ -247,21 +247,21 @@ forEachEngine((engine) => {
       assert.deepEqual(await stored(id), answer.json())
     })
 
-    it('200 for GET → change → PUT: read-only fields are ignored', async () => {
+    it('200 when the representation from GET is changed and sent back; read-only fields are ignored', async () => {
       const product = await create()
       const answer = await put(product.id, {}, { ...product, price: 3, id: 1, createdAt: 'x' })
       assert.deepEqual([answer.statusCode, answer.json().id, answer.json().price], [200, product.id, 3])
       assert.equal(answer.json().createdAt, product.createdAt)
     })
 
-    it('200 with the current tag, alone, in a list, or as *', async () => {
+    it('200 with the current tag, alone or in a list, and with *', async () => {
       const { id } = await create()
       const tags = ['"1"', '"7", "2"', '*', '"4","5"']
       for (const tag of tags) assert.equal((await put(id, { 'if-match': tag })).statusCode, 200, tag)
       assert.equal((await send({ url: `/products/${id}` })).headers.etag, '"5"')
     })
 
-    it('412 when the tag is outdated, weak, or not a tag; nothing is changed (T-RACE-01)', async () => {
+    it('412 without a change when the tag is outdated, weak or malformed (T-RACE-01)', async () => {
       const product = await create()
       await put(product.id)
       const before = await stored(product.id)
@@ -283,7 +283,7 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-match': '"2"', 'if-none-match': '"2"' })).statusCode, 412)
     })
 
-    it('412 for If-Unmodified-Since when changed later, 200 within the same second, ignored next to If-Match', async () => {
+    it('412 for If-Unmodified-Since after a later change, 200 in the same second; ignored next to If-Match', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-unmodified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await put(id, since(-1_000))).statusCode, 412)
@@ -292,14 +292,14 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-unmodified-since': 'no date' })).statusCode, 200)
     })
 
-    it('404 when there is no such product: PUT never creates, whatever the precondition', async () => {
+    it('404 when there is no such product, whatever the precondition: PUT does not create', async () => {
       const payload = { name: 'Pen', price: 1 }
       for (const headers of [{}, { 'if-match': '"1"' }, { 'if-none-match': '*' }, { 'if-match': '*' }]) {
         await is({ method: 'PUT', url: '/products/2147483647', payload, headers }, 404, 'RESOURCE_NOT_FOUND')
       }
     })
 
-    it("404 for any positive integer that is no product's id, however long", async () => {
+    it('404 for any positive integer that is not the id of a product, however long', async () => {
       const payload = { name: 'Pen', price: 1 }
       for (const id of ['2147483648', '9999999999', '9007199254740993', '9'.repeat(30)]) {
         const url = `/products/${id}`
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       assert.equal(answer.headers.etag, '"2"')
     })
 
-    it('200 with text trimmed', async () => {
+    it('200 with trimmed text', async () => {
       const { id } = await create()
       assert.equal((await patch(id, { name: '  Pencil ' })).json().name, 'Pencil')
     })
@@ -415,7 +415,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for both of two concurrent patches, and neither is lost', async () => {
+    it('200 for both of two concurrent patches, with neither change lost', async () => {
       const { id } = await create()
       const answers = await Promise.all([patch(id, { name: 'Both' }), patch(id, { price: 42 })])
       assert.deepEqual(

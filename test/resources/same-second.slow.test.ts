@@ -9,7 +9,7 @@ const scopes =
   'admin reports:read reports:write webhooks:read webhooks:write users:read:full users:read users:write products:write books:write'
 const title = { title: 'Emma', author: 'Jane Austen' }
 
-/** Resources, each with a change. */
+/** Resources, each with a request that changes it. */
 const subjects: { at: string; made: object; method: 'PUT' | 'PATCH' | 'POST'; body?: object; below?: string }[] = [
   { at: '/products', made: { name: 'Pen', price: 1 }, method: 'PUT', body: { name: 'Pen', price: 2 } },
   { at: '/books', made: title, method: 'PATCH', body: { genre: 'Novel' } },
@@ -27,7 +27,7 @@ const subjects: { at: string; made: object; method: 'PUT' | 'PATCH' | 'POST'; bo
 ]
 
 forEachEngine((engine) => {
-  describe('a date shared by two revisions (RFC 9110 §8.8.2.2)', () => {
+  describe('two revisions with the same date (RFC 9110 §8.8.2.2)', () => {
     const service = appOn(engine)
     const send = (method: 'GET' | 'HEAD' | 'PUT' | 'PATCH' | 'POST' | 'DELETE', url: string, more: object = {}) =>
       service.send({ method, url, scopes, ...more } as Parameters<TestApp['send']>[0])
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       }
       const remove = (url: string) => send('DELETE', url)
 
-      it(`200 for If-Modified-Since once ${at}/{id} has changed within its second`, async () => {
+      it(`200 for If-Modified-Since after ${at}/{id} has changed twice in the same second`, async () => {
         const url = await create()
         const since = { 'if-modified-since': await dateOf(url) }
         assert.equal(await status('GET', url, since), 304)
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`304 for If-Modified-Since when ${at}/{id} has changed in its own second`, async () => {
+      it(`304 for If-Modified-Since if ${at}/{id} has changed only once in that second`, async () => {
         const url = await create()
         await change(url, 1_000)
         const date = await dateOf(url)
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`412 for every write of ${at}/{id} whose If-Unmodified-Since is the second of a missed change`, async () => {
+      it(`412 for writes of ${at}/{id} whose If-Unmodified-Since is a date that two revisions share`, async () => {
         const url = await create()
         const since = { 'if-unmodified-since': await dateOf(url) }
         if (below) await change(url, 400)
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`2xx for a write of ${at}/{id} whose If-Unmodified-Since is the date of only its current revision`, async () => {
+      it(`2xx for a write of ${at}/{id} whose If-Unmodified-Since is the date of the current revision alone`, async () => {
         const url = await create()
         await change(url, 1_000)
         const since = { 'if-unmodified-since': await dateOf(url) }

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       ['GET', '/v2/books?__proto__=1', { ['__proto__']: `is not a parameter: expected ${ofBooks}` }],
     ]
     for (const [method, url, errors] of refused) {
-      it(`400 naming the nearest parameter, or all of them: ${method} ${url}`, async () => {
+      it(`400 suggesting the nearest parameter, or listing all: ${method} ${url}`, async () => {
         const answer = await send({ method, url, ...(method === 'POST' && { payload: { name: 'N', price: 1 } }) })
         assert.deepEqual(Object.entries(refusalOf(answer)), Object.entries(errors))
       })
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     })
 
     for (const prefix of ['', '/v1']) {
-      it(`200 ignoring the parameter under ${prefix || 'the bare paths'}`, async () => {
+      it(`200 ignoring the parameter under ${prefix || 'no prefix'}`, async () => {
         for (const url of ['/books?limt=5&_=1', '/products?x', '/api/reports?stauts=failed', '/api/usage?x=1']) {
           assert.equal((await send({ url: prefix + url })).statusCode, 200, url)
         }
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: first.json().next })).json().items[0].title, 'A')
     })
 
-    it('paths outside the versions ignore it', async () => {
+    it('200 ignoring the parameter on paths outside the versions', async () => {
       for (const url of ['/openapi.json?x=1', '/docs?x=1', '/problems/auth-required?x=1', '/livez?x=1']) {
         assert.equal((await send({ url })).statusCode, 200, url)
       }
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe("an unknown query parameter in an author's definition", () => {
+  describe('an unknown query parameter, depending on the definition', () => {
     const cases: [what: string, unknownParameters: 'refuse' | 'ignore' | undefined, statuses: number[]][] = [
       ['400 under every prefix', undefined, [400, 400, 400]],
       ['200 where its first version ignores them', 'ignore', [200, 200, 400]],

@@ -10,7 +10,7 @@ const user = { name: 'Ada', nameKey: 'ada', email: 'ada@plinth.test', emailKey: 
 const second = { name: 'Bo', nameKey: 'bo', email: 'bo@plinth.test', emailKey: 'bo@plinth.test' }
 const common = { revision: 3, createdAt: at, updatedAt: at }
 
-/** Values of two services that differ only in fields hidden from the caller. */
+/** The values in two services that differ only in fields hidden from the caller. */
 const hidden = [
   { address: '1 Main Street', phone: '+49 30 111' },
   { address: null, phone: '222' },
@@ -62,7 +62,7 @@ const conditions: Record<string, string>[] = [
 ]
 const json = { 'content-type': 'application/json' }
 const body = { name: 'Ada', email: 'ada@plinth.test' }
-/** In this order, because each depends on the one before it. */
+/** In this order, because each depends on the previous one. */
 const writes: Request[] = [
   { method: 'PATCH', url: '/users/1', payload: {} },
   { method: 'PATCH', url: '/users/1', payload: { name: 'Ada L.' } },
@@ -101,7 +101,7 @@ const reads: Request[] = [
 ]
 
 forEachEngine((engine) => {
-  describe('a hidden field cannot be detected by other callers (T-API-04)', () => {
+  describe('fields hidden from a caller (T-API-04)', () => {
     const services = [appOn(engine), appOn(engine)]
     before(async () => {
       for (const [index, { db }] of services.entries()) {
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       }
     })
 
-    /** Everything in the responses except values that are new in each response. */
+    /** The responses without values that differ in every response. */
     const answers = async (request: Request, scopes: string) =>
       Promise.all(
         services.map(async (service) => {
@@ -122,13 +122,13 @@ forEachEngine((engine) => {
     const name = ({ method = 'GET', url, headers = {}, payload }: Request) =>
       [method, url, JSON.stringify(headers), JSON.stringify(payload)].join(' ')
 
-    it('the responses differ for a caller who may see it, so that the tests below are meaningful', async () => {
+    it('change the responses to a caller who may see them, so that the next tests are meaningful', async () => {
       const [one, other] = await answers({ url: '/users/1' }, 'users:read users:read:full')
       assert.notEqual(one?.body, other?.body)
       assert.match(String(one?.body), /\+49 30 111/)
     })
 
-    it('200, 304, 400 and 412 are identical, byte for byte, for every read of other callers', async () => {
+    it('leave 200, 304, 400 and 412 for reads of other callers identical, byte for byte', async () => {
       const seen = new Set<number>()
       for (const request of reads) {
         const [one, other] = await answers(request, 'users:read')
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual([...seen].sort(), [200, 304, 400, 412])
     })
 
-    it('200, 204, 400, 409, 412 and 422 are identical for every write of other callers', async () => {
+    it('leave 200, 204, 400, 409, 412 and 422 for writes of other callers identical', async () => {
       const seen = new Set<number>()
       for (const request of writes) {
         const [one, other] = await answers(request, 'users:write')
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await read('/books?fields='), await read('/books'))
     })
 
-    it('200 with 50 names, 400 with 51, for a resource and for a list', async () => {
+    it('200 with 50 field names, 400 with 51, for a resource and for a list', async () => {
       const names = (count: number) => Array.from({ length: count }, (_, place) => `f${place}`).join()
       for (const url of ['/books/1', '/books']) {
         assert.equal((await service.send({ url: `${url}?fields=${names(50)}` })).statusCode, 200)

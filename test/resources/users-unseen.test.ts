@@ -7,7 +7,7 @@ forEachEngine((engine) => {
   describe('PUT /users/{id} by a caller who does not see every field', () => {
     const service = appOn(engine)
 
-    it('200 and hidden fields keep their values, unless the body sets them', async () => {
+    it('200; hidden fields keep their values unless the body sets them', async () => {
       const { send } = service
       const user = { name: 'Ada', email: 'ada@plinth.test', phone: '+44 1', address: 'London' }
       assert.equal((await send({ method: 'POST', url: '/users', payload: user })).statusCode, 201)

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys(answer.json()), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
 
-    it('201 for addresses that match the HTML pattern, stored as given', async () => {
+    it('201 for addresses that match the HTML pattern, stored as sent', async () => {
       const local = fresh().split('@')[0]
       const long = `${'a'.repeat(243)}${String(++count).padStart(3, '0')}@plinth`
       assert.equal(long.length, 253)
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       assert.deepEqual(fieldsOf(await is(post(long), 422, 'VALIDATION_ERROR')), ['name', 'address', 'phone'])
     })
 
-    it('400 naming every absent or malformed field', async () => {
+    it('400 naming every missing or malformed field', async () => {
       assert.deepEqual(fieldsOf(await is(post({}), 400, 'MISSING_REQUIRED_FIELD')), ['name', 'email'])
       assert.deepEqual(fieldsOf(await is(post({ name: 1, email: {} }), 400, 'INVALID_INPUT')), ['name', 'email'])
     })
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for other Unicode forms of it, which do not match the pattern', async () => {
+    it('422 for its other Unicode forms, which do not match the pattern', async () => {
       const email = fresh()
       await create({ email })
       const forms = [
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.deepEqual([own.statusCode, own.json().email], [200, eve.email.toUpperCase()])
     })
 
-    it('201 again once its user was deleted or has another address', async () => {
+    it('201 again once its user has been deleted or has another address', async () => {
       const [first, second] = [await create(), await create()]
       await send({ method: 'DELETE', url: `/users/${first.id}` })
       await send({ method: 'PATCH', url: `/users/${second.id}`, payload: { email: fresh() } })
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
     const read = (id: number, bearer: string, headers = {}, query = '') =>
       send({ url: `/users/${id}${query}`, token: bearer, headers })
 
-    it('200 with all fields for that user and for users:read:full, reduced for others', async () => {
+    it('200 with all fields for the user and for users:read:full, without hidden fields for others', async () => {
       const { id } = await create()
       const seen = async (bearer: string) => Object.keys((await read(id, bearer)).json())
       assert.deepEqual(await seen(token('users:read', 'cli_web', 'usr_other')), reduced)
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
       assert.equal((await put('"2.reduced"')).statusCode, 412)
     })
 
-    it('200 for GET → change → PUT by a caller who sees every field', async () => {
+    it('200 when a caller who sees every field sends back the representation from GET', async () => {
       const user = await create()
       const answer = await send({
         method: 'PUT',
@@ -269,13 +269,13 @@ forEachEngine((engine) => {
   describe('PATCH /users/{id}', () => {
     const patch = (id: number, payload: object) => send({ method: 'PATCH', url: `/users/${id}`, payload, scopes: full })
 
-    it('200 and null removes optional fields; other fields are unchanged', async () => {
+    it('200 removing optional fields for null; other fields do not change', async () => {
       const { id, name, email } = await create()
       const { address, phone, ...rest } = (await patch(id, { address: null, phone: null })).json()
       assert.deepEqual([address, phone, rest.name, rest.email], [undefined, undefined, name, email])
     })
 
-    it('200 and hidden fields keep their values', async () => {
+    it('200; hidden fields keep their values', async () => {
       const { id } = await create()
       const answer = await send({
         method: 'PATCH',
@@ -287,7 +287,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/users/${id}`, scopes: full })).json().address, '1 Main St')
     })
 
-    it('400 for null in a required field, 422 for a broken rule', async () => {
+    it('400 for null in a required field, 422 for an invalid value', async () => {
       const { id } = await create()
       assert.equal((await patch(id, { email: null })).json().errorCode, 'MISSING_REQUIRED_FIELD')
       assert.equal((await patch(id, { email: 'x', phone: 'y' })).json().errorCode, 'VALIDATION_ERROR')
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       await is({ url: '/users?sort=phone' }, 400, 'INVALID_INPUT')
     })
 
-    it('200 with the user who has an address, ignoring case', async () => {
+    it('200 with the user who has an e-mail address, ignoring case', async () => {
       const { id, email } = await create()
       const found = await send({ url: `/users?email=${encodeURIComponent(email.toUpperCase())}` })
       assert.deepEqual(

@@ -18,7 +18,7 @@ const notes = collection({
   hides: { fields: ['secret'], unless: ({ scopes }) => scopes.has('notes:read:full') },
 })
 
-/** A report type that counts the notes, in addition to the resources' own. */
+/** A report type that counts the notes, in addition to those of the resources. */
 const totals: ReportKind = {
   ...{ name: 'totals', scope: 'notes:read', from: '(select count(*) as notes from resource_notes) as totals' },
   columns: [{ name: 'notes', type: 'integer', sql: 'notes' }],
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with hidden fields for callers with the extra scope, in a single note only (T-API-04)', async () => {
+    it('200 with hidden fields for callers with the additional scope, only in a single note (T-API-04)', async () => {
       const full = `${scopes} notes:read:full`
       const { items } = (await send({ url: '/v2/notes', scopes: full })).json()
       const [{ id, secret }] = items
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/v2/notes/${id}`, scopes: full })).json().secret, 's')
     })
 
-    it('lists the declared report type among those of its resources, under its scope', async () => {
+    it('lists the declared report type next to those of the resources, for callers with its scope', async () => {
       const types = (await send({ url: '/api/report-types' })).json()
       assert.deepEqual(
         types.map(({ reportType }: { reportType: string }) => reportType),

@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe("a node's clock", () => {
-    /** This machine's clock is `off` ms ahead; `passed` ms have elapsed in addition to real time. */
+    /** Makes this machine's clock `off` ms fast; `passed` ms have elapsed in addition to real time. */
     function node(off: number) {
       const state = { off, passed: 0, notices: [] as DriftNotice[], moved: 0 }
       const clock = sharedClock({
@@ -42,12 +42,12 @@ forEachEngine((engine) => {
       const before = await databaseTime(db)()
       const shown = now()
       const after = await databaseTime(db)()
-      // Three milliseconds for rounding.
+      // Plus three milliseconds for rounding.
       const margin = performance.now() - begun + 3
       assert.ok(shown >= before - margin && shown <= after + margin, `${shown} is not from ${before} to ${after}`)
     }
 
-    it("follows the database, however far this machine's clock is off", async () => {
+    it("follows the database's clock, however far this machine's clock is off", async () => {
       for (const off of [0, 20 * minuteMs, -20 * minuteMs, 4_000]) {
         const { clock } = node(off)
         await isRight(clock)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it("equals this machine's clock where the two agree", async () => {
+    it("equals this machine's clock if the two agree", async () => {
       const { clock } = node(0)
       // Both are on the same machine here.
       for (let n = 0; n < 5; n++) await clock.measure()
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is not considered wrong because of a response that takes 40 s', async () => {
+    it('is not considered wrong when a response takes 40 s', async () => {
       const state = { passed: 0 }
       const slow = {
         ...db,
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.deepEqual([notices, clock.isUsable()], [[], true])
     })
 
-    it('reports a change once, and the return; a flapping clock at most once a minute', async () => {
+    it('reports a drift once, and its end; a flapping clock at most once a minute', async () => {
       const state = node(40_000)
       const tick = async (off: number) => {
         state.off = off
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       assert.ok(told >= 1 && told <= 11, `${told} notices in ten minutes`)
     })
 
-    it('detects that it was set, in both directions, but not the normal passage of time', async () => {
+    it('detects that the system clock was set forwards or backwards, but not the normal passage of time', async () => {
       const state = node(0)
       await state.clock.measure()
       state.off = -20 * minuteMs
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
 
   describe('sweepClock', () => {
     const start = Date.parse('2026-03-01T12:00:00.000Z')
-    /** The database's clock is a row that the test writes. */
+    /** A database whose clock is a row that the test writes. */
     const shown = sql`(select cast(value as double precision) from settings where name = 'clock')` as RawBuilder<number>
     let passed = 0
     let jumps: ClockJumped[]
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
           .values({ name: 'clock', value: String(at) })
           .execute()
       })
-    /** What it returns after `ms`, when the database's clock shows `at`. */
+    /** Returns the time after `ms`, when the database's clock is at `at`. */
     const after = async (ms: number, at: number) => {
       passed += ms
       await set(at)
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it("follows the database's clock as time passes, and when it is set back", async () => {
+    it("follows the database's clock, also when that is set back", async () => {
       assert.equal(await after(0, start), 0)
       assert.equal(await after(minuteMs, start + minuteMs), minuteMs)
       assert.equal(await after(minuteMs, start + minuteMs + 64_000), minuteMs + 64_000)
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual(jumps, [])
     })
 
-    it("advances only by real time when the database's clock jumps 20 minutes ahead, and follows it again when it returns", async () => {
+    it("advances only by real time while the database's clock is 20 minutes ahead after a jump", async () => {
       await after(0, start)
       for (let n = 1; n <= 3; n++) assert.equal(await after(minuteMs, start + (20 + n) * minuteMs), n * minuteMs)
       assert.deepEqual([jumps.length, jumps[0] instanceof ClockJumped], [1, true])
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.equal(jumps.length, 2)
     })
 
-    it('trusts a clock that stays ahead for longer than the lifetime of any token', async () => {
+    it('trusts a clock that stays ahead for longer than any token lives', async () => {
       await after(0, start)
       const ahead = start + 20 * minuteMs
       for (let n = 1; n <= 25; n++) assert.equal(await after(hourMs, ahead + n * hourMs), n * hourMs)

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.equal((await db.read.selectFrom('products').select('name').execute()).length, 1)
     })
 
-    it('500 concurrent units all complete', async () => {
+    it('completes, as one of 500 concurrent units', async () => {
       await Promise.all(Array.from({ length: 500 }, (_, at) => add(`P${at}`)))
       const count = db.read.selectFrom('products').select((products) => products.fn.countAll<number>().as('count'))
       assert.equal(Number((await count.executeTakeFirstOrThrow()).count), 500)
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await all(prepared, ["' or 1=1 --"]), [])
     })
 
-    it('does not mix up several statements that run concurrently', async () => {
+    it('keeps concurrent statements apart', async () => {
       await add('a', 'b')
       const byPrice = db.prepare<Product>(db.read.selectFrom('products').select('name').where('price', '>=', 0))
       const prepared = byName()
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('changes rows in a unit, returns their number, and is rolled back with it', async () => {
+    it('changes rows in a unit, returns their number, and is rolled back with the unit', async () => {
       await add('a', 'b', 'c')
       const reprice = db.prepare(db.read.updateTable('products').set({ price: 0 }).where('price', '>=', 0))
       const returning = db.prepare<Product>(db.read.deleteFrom('products').where('name', '=', '').returning('name'))
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
   })
 
   describe('values', () => {
-    it('numbers, text and null read back unchanged', async () => {
+    it('are read back unchanged: numbers, text and null', async () => {
       for (const price of [0, 0.1, 0.29, 999_999_999.99, 1e-7]) {
         await db.write((tx) => tx.insertInto('products').values(row('n', price)).execute())
         const found = await db.read.selectFrom('products').select('price').where('price', '=', price).executeTakeFirst()
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...found }, { title: '🖋 "\\\u0001', genre: null })
     })
 
-    it('a count is a number', async () => {
+    it('are numbers for counts', async () => {
       const { rows } = await sql<{ count: number }>`select count(*) as count from products`.execute(db.read)
       assert.equal(rows[0]?.count, 0)
     })

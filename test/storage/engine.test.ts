@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  /** Neither a conflict nor an outage, but a fault of the service (500). */
+  /** Neither a conflict nor an outage, but an internal error (500). */
   const isFault = (error: unknown) => !db.engine.isDuplicate(error) && !db.engine.isUnavailable(error)
   const setting = (tx: Queryable, name: string, value: string | null = 'x') =>
     tx
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('both are false for values that are not database errors', () => {
+  it('isDuplicate and isUnavailable are false for values that are not database errors', () => {
     for (const error of [
       undefined,
       null,
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       await place.remove()
     })
 
-    it('goes by the primary code of an extended one: false for constraints and misuse', () => {
+    it('uses the primary result code: false for constraints and misuse', () => {
       const of = (errcode: number) => sqlite.isUnavailable(Object.assign(new Error(), { errcode }))
       // BUSY_SNAPSHOT, IOERR_READ, IOERR_FSYNC, CANTOPEN_FULLPATH, FULL, READONLY_DBMOVED
       for (const code of [517, 266, 1_034, 782, 13, 1_032]) assert.equal(of(code), true, String(code))
@@ -108,7 +108,7 @@ onSqlite((engine) => {
   })
 
   it('rejects an instant given as Date, because SQLite would store NULL', () => {
-    assert.throws(() => sqliteValues([new Date()]), /ISO text/)
+    assert.throws(() => sqliteValues([new Date()]), /ISO 8601 text/)
     assert.deepEqual(sqliteValues([undefined, null, true, false, 7, 'x']), [null, null, 1, 0, 7, 'x'])
   })
 
@@ -144,7 +144,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('is true when the server does not respond in time to a hasty connection', async () => {
+    it('is true when the server does not respond in time on a connection with short timeouts', async () => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
@@ -190,7 +190,7 @@ onPostgres((engine) => {
       assert.ok(postgres.isUnavailable(failed[0]?.reason), String(failed[0]?.reason))
     })
 
-    /** Terminates a connection and waits until it is gone. */
+    /** Terminates a connection and waits until the server has closed it. */
     const end = async (pid: unknown) => {
       await sql`select pg_terminate_backend(${pid})`.execute(db.read)
       const isAlive = async () =>
@@ -198,7 +198,7 @@ onPostgres((engine) => {
       while ((await isAlive()) > 0);
       await db.ping()
     }
-    /** Runs work in which connections break; an error without a listener would end the process. */
+    /** Runs work during which connections break; an error event without a listener would end the process. */
     const survives = async (work: () => Promise<void>) => {
       const uncaught: unknown[] = []
       const note = (error: unknown) => void uncaught.push(error)
@@ -209,7 +209,7 @@ onPostgres((engine) => {
     }
     const ownPid = 'select pg_backend_pid() as pid'
 
-    it('is true when the connection is cut between two statements, and the process survives (F-PG-02)', () =>
+    it('is true when the connection breaks between two statements; the process continues (F-PG-02)', () =>
       survives(async () => {
         const errors: unknown[] = []
         for (let time = 0; time < 12; time++) {
@@ -225,7 +225,7 @@ onPostgres((engine) => {
     it('is true when the connection is refused', () =>
       unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
-    it('is true by class: connection, resources, shutdown; false for data and syntax', () => {
+    it('is true for the classes connection, resources and shutdown, false for data and syntax', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))
       for (const code of ['08006', '53100', '53300', '57P01', '57P03', '55P03', '57014', '25006', '40001', '40P01']) {
         assert.equal(of(code), true, code)

@@ -12,7 +12,7 @@ onSqlite((engine) => {
     })
 
     const post = (name: string) => service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })
-    /** Limits the writer's file to this many pages: SQLite reports the same error as for a full disk. */
+    /** Limits the database to this many pages; SQLite then reports the same error as for a full disk. */
     const allow = (pages: number) =>
       service.db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
     const fill = (name: string) =>
@@ -29,7 +29,7 @@ onSqlite((engine) => {
     const settings = async () =>
       (await service.db.read.selectFrom('settings').select('name').execute()).map(({ name }) => name)
 
-    it('rejects all writes that shared the commit as unavailable, and stores none', async () => {
+    it('rejects all writes of the commit as unavailable, and stores none', async () => {
       const before = await settings()
       await allow(1)
       const small = service.db.write((tx) => tx.insertInto('settings').values({ name: 'small', value: 'x' }).execute())
@@ -48,7 +48,7 @@ onSqlite((engine) => {
       const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))
       const refused = answers.filter(({ statusCode }) => statusCode !== 201)
       assert.ok(refused.length > 0)
-      // Each is also reported as a fault.
+      // Each is also logged as an error.
       assert.equal(service.faults.splice(0).length, refused.length)
       for (const answer of refused) {
         assert.equal(answer.statusCode, 503)

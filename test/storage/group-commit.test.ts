@@ -15,7 +15,7 @@ onSqlite((engine) => {
   describe('group commit', () => {
     let place: Place
     let db: Database
-    /** Acts as another process for SQLite. */
+    /** A second connection, which SQLite treats like another process. */
     let other: DatabaseSync
     beforeEach(async () => {
       place = await engine.place()
@@ -39,7 +39,7 @@ onSqlite((engine) => {
     const outcomes = async (writes: Promise<unknown>[]) =>
       (await Promise.allSettled(writes)).map(({ status }) => status)
 
-    it('a failing unit undoes only itself, and completely', async () => {
+    it('rolls back a failed unit completely, and no other', async () => {
       const failing = db.write(async (tx) => {
         await insert(tx, 'b1')
         await insert(tx, 'b2')
@@ -50,7 +50,7 @@ onSqlite((engine) => {
       await assert.rejects(failing, /^Error: no$/)
     })
 
-    it('a unit that violates a constraint undoes only itself and receives the error', async () => {
+    it('rolls back only the unit that violates a constraint, and rejects with the error', async () => {
       const first = add('a')
       const twice = db.write(async (tx) => {
         await insert(tx, 'b')
@@ -61,7 +61,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a', 'c'])
     })
 
-    it('a unit may catch a failed statement and continue', async () => {
+    it('lets a unit catch the error of a statement and continue', async () => {
       await add('a')
       await db.write(async (tx) => {
         await assert.rejects(insert(tx, 'a'))
@@ -70,7 +70,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a', 'b'])
     })
 
-    it('a unit resolves only after its commit', async () => {
+    it('resolves a unit only after its commit', async () => {
       const answered: string[] = []
       const note = (name: string) => () => void answered.push(name)
       let behind: { answered: string[]; seen: unknown[]; own: number } | undefined
@@ -87,7 +87,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a'])
     })
 
-    it('a unit sees the changes of earlier units in the same commit, others do not', async () => {
+    it('shows a unit the changes of earlier units in the same commit, but not to other readers', async () => {
       let inside: number | undefined
       let outside: unknown[] | undefined
       await Promise.all([
@@ -101,13 +101,13 @@ onSqlite((engine) => {
       assert.deepEqual(outside, [])
     })
 
-    it('a write resolves with the result of its unit', async () => {
+    it('resolves a write with the result of its unit', async () => {
       assert.deepEqual(await db.write(async () => ({ seven: 7 })), { seven: 7 })
       assert.equal(await db.write(async () => undefined), undefined)
     })
 
     for (const count of [500, 1_200]) {
-      it(`${count} concurrent writes are all stored when they resolve, in order of arrival`, async () => {
+      it(`stores ${count} concurrent writes in order of arrival before they resolve`, async () => {
         const ids = await Promise.all(
           Array.from({ length: count }, (_, at) =>
             db.write(async (tx) => {
@@ -124,7 +124,7 @@ onSqlite((engine) => {
       })
     }
 
-    it('every third of 500 concurrent writes fails, the others are stored', async () => {
+    it('stores the other writes when every third of 500 concurrent ones fails', async () => {
       const writes = Array.from({ length: 500 }, (_, at) =>
         db.write(async (tx) => {
           await insert(tx, `n${at}`)
@@ -136,7 +136,7 @@ onSqlite((engine) => {
       assert.equal(seen().length, 333)
     })
 
-    it('a write waits for the lock of another process, and reads continue meanwhile', async () => {
+    it('waits for the lock of another process while reads continue', async () => {
       other.exec('begin immediate')
       other.exec("insert into settings (name, value) values ('theirs', 'x')")
       let answered = false
@@ -153,7 +153,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['ours', 'theirs'])
     })
 
-    it('rejects a write as unavailable when the lock is never released, and tries the next one again', async (t) => {
+    it('rejects a write as unavailable when the lock is never released, and tries again for the next write', async (t) => {
       t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
       let locked = true
       const begin = () => {
@@ -183,7 +183,7 @@ onSqlite((engine) => {
       assert.equal(await write(async () => 'done'), 'done')
     })
 
-    it('writes that arrive while waiting for the lock are stored too', async () => {
+    it('stores writes that arrive while waiting for the lock', async () => {
       other.exec('begin immediate')
       const first = add('first')
       await turn()
@@ -194,7 +194,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a', 'b', 'c', 'first'])
     })
 
-    it('a write is synced before it resolves: WAL with synchronous=FULL (P1)', async () => {
+    it('syncs a write before it resolves: WAL with synchronous=FULL (P1)', async () => {
       const setting = async (pragma: string) => {
         const { rows } = await db.write((tx) => sql<Record<string, unknown>>`pragma ${sql.raw(pragma)}`.execute(tx))
         return Object.values(rows[0] ?? {})[0]

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
         ({ name }) => name,
       )
 
-    it('brings an empty database up to date and returns what was run', async () => {
+    it('migrates an empty database and returns what was run', async () => {
       const db = await open()
       const run = await migrate(db)
       assert.ok(run.length > 0)
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(db), run)
     })
 
-    it('runs each migration once: none at the next start, and the rows remain', async () => {
+    it('runs no migration again at the next start, and preserves the rows', async () => {
       const db = await open()
       await migrate(db)
       await db.write((tx) => tx.insertInto('settings').values({ name: 'kept', value: 'x' }).execute())
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('settings').select('name').execute(), [{ name: 'kept' }])
     })
 
-    it('runs each migration once when several nodes start together', async () => {
+    it('runs each migration once when several nodes start at the same time', async () => {
       const nodes = await Promise.all([open(), open(), open()])
       const runs = await Promise.all(nodes.map((node) => migrate(node)))
       const all = runs.flat()
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       const last = all.at(-1) as string
       const before = await names(db)
       await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
-      // Its tables already exist, so it fails; the test is about which migration runs.
+      // It fails because its tables already exist; the test only asserts which migration runs.
       await assert.rejects(migrate(db), /already exists|duplicate column/)
       assert.deepEqual(
         await names(db),
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gives existing deliveries the owner of their webhook, else of their own event', async () => {
+    it('gives existing deliveries the owner of their webhook, or else of their event', async () => {
       const db = await open()
       await migrate(db)
       const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('records for existing rows whether their first revision is of the same second', async () => {
+    it('records for existing rows whether their first revision has the same second', async () => {
       const db = await open()
       const column = {
         kind: 'text',
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('rejects a schema made by a newer release and changes nothing', async () => {
+    it('rejects a schema of a newer release without changing it', async () => {
       const db = await open()
       await db.write(async (tx) => {
         await sql`create table migrations (name text primary key)`.execute(tx)
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       await assert.rejects(db.read.selectFrom('users').selectAll().execute())
     })
 
-    it('leaves nothing behind when it fails midway', async () => {
+    it('changes nothing when a migration fails', async () => {
       const db = await open()
       await db.write((tx) => sql`create table tasks (id integer)`.execute(tx))
       await assert.rejects(migrate(db), /already exists|duplicate column/)

@@ -21,7 +21,7 @@ import { judge, noteStatements, type Statement } from '../support/statements.ts'
 const rows = 20_000
 const owner = 'cli_large'
 
-/** Statements that sort or scan rows whose number is bounded otherwise. */
+/** Statements that may sort or scan, because something else bounds the number of rows. */
 const bounded: [text: RegExp, reason: string][] = [
   [/from "attempts".* order by "attempt"/, 'the tries of one page of deliveries'],
   [
@@ -32,7 +32,7 @@ const bounded: [text: RegExp, reason: string][] = [
 ]
 
 forEachEngine((engine) => {
-  describe('the statements of all routes', () => {
+  describe('statements of all routes', () => {
     let db: Database
     let service: TestApp
     let webhookId: string
@@ -203,7 +203,7 @@ async function fill(db: Database): Promise<string> {
   return webhook.id
 }
 
-/** Adds webhooks of other owners, and clients and keys, the majority of them revoked. */
+/** Adds webhooks of other owners, and clients and keys, most of them revoked. */
 async function addOthers(db: Database): Promise<void> {
   const instant = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()
   const revised = (n: number) => ({ revision: 1, sharesSecond: 0, createdAt: instant(n), updatedAt: instant(n) })

@@ -38,7 +38,7 @@ describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
       return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, told }
     }
 
-    it('waits at most 50 ms for Redis, not at all once it is known to be down, and retries after 500 ms', async () => {
+    it('waits at most 50 ms for Redis, not at all once it is down, and retries after 500 ms', async () => {
       const timers = drivenTimers()
       const told: string[] = []
       const usual = await openRedis({
@@ -61,7 +61,7 @@ describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
       usual.close()
     })
 
-    it('reports what cannot be saved, retries each second, and gives up when the service stops', async () => {
+    it('reports counters that cannot be saved, retries every second, and gives up when the service stops', async () => {
       const saves: string[] = []
       const raise = async () => {
         saves.push('tried')
@@ -78,7 +78,7 @@ describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 
-    it('each call stores only its own key in the database, once', async () => {
+    it('store only the key of each call in the database, once', async () => {
       const raised: string[][] = []
       const { quotas, close } = counting((uses) => ({
         raise: (all) => {

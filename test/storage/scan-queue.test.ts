@@ -5,7 +5,7 @@ import { ScanRefused } from '../../src/storage/scans/scan.ts'
 import { scanQueue } from '../../src/storage/scans/scan-queue.ts'
 import { drivenTimers } from '../support/timers.ts'
 
-/** A queue whose work ends when the test decides. */
+/** A queue whose work ends when the test says so. */
 function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
   const timers = drivenTimers()
   const options = { running: 2, runningPerAccount: 1, waiting: 100, waitingPerAccount: 50, limitMs: 5_000 }
@@ -40,7 +40,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all(answers), ['a1', 'a2', 'b1', 'c1'])
   })
 
-  it('schedules accounts round-robin: fifty scans of one delay those of another by one each', async () => {
+  it('schedules accounts round-robin: fifty scans of one account delay each scan of another by one', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const many = Array.from({ length: 50 }, (_, at) => run('a', `a${at}`))
     const few = [run('b', 'b0'), run('b', 'b1'), run('c', 'c0')]
@@ -52,7 +52,7 @@ describe('scanQueue', () => {
   it('rejects scans beyond the limit of an account, and beyond the total limit', async () => {
     const { run, endNext } = queueOf({ running: 1, waitingPerAccount: 2, waiting: 4 })
     const a = [run('a'), run('a'), run('a'), run('a')]
-    assert.match(await (a[3] as Promise<string>), /^refused: The account has too many/)
+    assert.match(await (a[3] as Promise<string>), /^refused: This account already has too many/)
     const others = [run('b'), run('c'), run('d')]
     assert.match(await (others[2] as Promise<string>), /^refused: Too many reads are already waiting/)
     for (let left = 5; left > 0; left--) await endNext()
@@ -78,7 +78,7 @@ describe('scanQueue', () => {
     assert.deepEqual(timers.pending(), [])
   })
 
-  it('does not run a scan whose client is gone', async () => {
+  it('does not run a scan whose client has disconnected', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const closed = new AbortController()
     const answers = [run('a'), run('b', 'b', closed.signal), run('c')]
@@ -91,7 +91,7 @@ describe('scanQueue', () => {
     assert.deepEqual(started, ['a', 'c'])
   })
 
-  it('rejects everything when it is closed, and waits for running scans', async () => {
+  it('rejects all scans when it is closed, and waits for running ones', async () => {
     const { queue, run, running } = queueOf({ running: 1 })
     const answers = [run('a'), run('b')]
     let isClosed = false

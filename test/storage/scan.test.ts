@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    /** A read of some seconds or minutes: every pair, or every triple, of the rows. */
+    /** A read that takes seconds or minutes: every pair, or every triple, of the rows. */
     const long = (factor: 'pairs' | 'triples', to = db) => {
       const names = factor === 'pairs' ? ['one', 'two'] : ['one', 'two', 'three']
       const tables = names.map((name) => sql`products as ${sql.ref(name)}`)
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.scan(query, { account: 'a' }), [{ nameKey: 'n7', createdAt: '2026-01-01' }])
     })
 
-    it('sees every write acknowledged before', async () => {
+    it('sees every write acknowledged before it', async () => {
       const named = product().where('name', 'like', 'Fresh%')
       for (let count = 1; count <= 20; count++) {
         const row = { name: `Fresh ${count}`, nameKey: `fresh ${count}`, price: 1, revision: 1 }
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('products').where('name', 'like', 'Fresh%').execute())
     })
 
-    it("rejects with the engine's error, and continues to work", async () => {
+    it("rejects with the engine's error, and runs the next scan", async () => {
       const wrong = sql`select * from nowhere`.compile(db.read)
       await assert.rejects(scan(wrong as ReturnType<typeof long>, 'a'), /nowhere/)
       assert.equal((await db.scan(product().where('name', '=', 'N8'), { account: 'a' })).length, 1)
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
         answered++
       }
       assert.ok(Number((await scanned)[0]?.lengths) > 0)
-      // On the serving thread it would have blocked all later reads.
+      // On the serving thread it would block all later reads.
       assert.ok(answered > 20, `${answered} reads were answered meanwhile`)
     })
 
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       timers.pass(5_000)
       await Promise.all(refused)
       assert.ok(db.engine.isUnavailable(await scans[0]?.catch((error) => error)))
-      // The timer of this one does not advance.
+      // The timer of this scan does not fire.
       assert.equal((await other.scan(one, { account: 'b' })).length, 1)
       await other.close()
     })
@@ -114,7 +114,7 @@ onPostgres((engine) => {
     const sleep = (seconds: number) => sql`select pg_sleep(${sql.lit(seconds)})`.compile(db.read)
     const alive = sql<{ alive: number }>`select 1 as alive`
 
-    it('reserved ones are free while all others are in use, and the others are free while scans use theirs', async () => {
+    it('are reserved for admission checks, and scans use their own', async () => {
       const order: string[] = []
       const slow = [
         ...Array.from({ length: 30 }, () => db.read.executeQuery(sleep(0.5))),
@@ -137,7 +137,7 @@ onPostgres((engine) => {
       await Promise.all(scans)
     })
 
-    it('one account uses at most two for its scans', async () => {
+    it('are limited to two for the scans of one account', async () => {
       const scans = Array.from({ length: 6 }, () => db.scan({ compile: () => sleep(0.2) }, { account: 'a' }))
       const most = sql<{ count: number }>`select count(*) as count from pg_stat_activity
         where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`
@@ -149,7 +149,7 @@ onPostgres((engine) => {
       await all
     })
 
-    it('end a statement of a scan after five seconds on the server: the database is unavailable', async () => {
+    it('stop a statement of a scan on the server after five seconds, as unavailable', async () => {
       const error = await db.scan({ compile: () => sleep(60) }, { account: 'a' }).catch((caught) => caught)
       assert.equal(error.code, '57014')
       assert.ok(db.engine.isUnavailable(error))

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       return rows
     }
 
-    it('yields no page without rows', async () => {
+    it('yields no page if there are no rows', async () => {
       const snapshot = await snapshotOf()
       assert.equal(await snapshot.count(products()), 0)
       assert.deepEqual(await rowsOf(snapshot, products()), [])
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('shows one point in time, whatever is written meanwhile', async () => {
+    it('shows a single point in time while others write', async () => {
       await add(Array.from({ length: 2_500 }, (_, n) => [`p${n}`, n]))
       const snapshot = await snapshotOf()
       assert.equal(await snapshot.count(products()), 2_500)
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf(await snapshotOf(), { ...books, keyAt: [1] }), [[null]])
     })
 
-    it('treats values as values, never as SQL (T-API-05)', async () => {
+    it('never treats values as SQL (T-API-05)', async () => {
       const hostile = "x' or 1=1 --"
       await add([
         ['a', 1],
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf(snapshot, named), [[2, hostile, 2]])
     })
 
-    it('sorts by several terms, in mixed directions too, beyond one page', async () => {
+    it('sorts by several terms, also in mixed directions, across pages', async () => {
       await add(Array.from({ length: 2_300 }, (_, n) => [`p${n}`, n % 7]))
       const mixed = products({
         order: [
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.equal((await db.read.selectFrom('products').select('id').execute()).length, 1_520)
     })
 
-    it('can be closed in the middle of its pages', async () => {
+    it('can be closed between two pages', async () => {
       await add(Array.from({ length: 5_000 }, (_, n) => [`p${n}`, n]))
       const snapshot = await openSnapshot(db.url)
       for await (const page of snapshot.pages(products())) {
@@ -177,8 +177,8 @@ forEachEngine((engine) => {
 })
 
 onPostgres((engine) => {
-  describe('a snapshot whose connection is cut', () => {
-    it('rejects, and the process survives (F-PG-02)', async () => {
+  describe('a snapshot whose connection breaks', () => {
+    it('rejects; the process continues (F-PG-02)', async () => {
       const db = await engine.database()
       const snapshot = await openSnapshot(db.url)
       const endless = longRead(db, {

@@ -17,7 +17,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that allows CSV records, and text that makes a page come as rows. */
+/** Text that SQLite can write as CSV, and text for which a page is read as rows. */
 const sure = [
   '',
   ' ',
@@ -143,7 +143,7 @@ describe('CSV written by SQLite page by page', () => {
     return text
   }
 
-  /** Asserts that the file equals the format's own; returns how many pages came as records, and how many as rows. */
+  /** Asserts that the file equals that of the format; returns the number of pages read as records and as rows. */
   async function samePages(of = columns, descending?: boolean) {
     const snapshot = await openSnapshot(url)
     const pages = { records: 0, rows: 0 }
@@ -180,7 +180,7 @@ describe('CSV written by SQLite page by page', () => {
     })
   }
 
-  it('has the same bytes for each text and each number alone, whatever SQLite makes of it', async () => {
+  it('has the same bytes as the format for each text and each number', async () => {
     for (const text of [...sure, ...unsure, ...strange, null]) {
       file.exec('delete from cells')
       fill([[text, 1]])
@@ -194,7 +194,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('reads pages as rows where the records might be wrong, and rarely tries records where they often are', async () => {
+  it('reads pages as rows if the records might be wrong, and then tries records less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')
@@ -202,14 +202,14 @@ describe('CSV written by SQLite page by page', () => {
     assert.deepEqual(await samePages(), { records: 0, rows: 40 })
   })
 
-  it('leaves JSON, and an order of several terms, to the format', async () => {
+  it('is not used for JSON or an order of several terms', async () => {
     assert.equal(readOf({ json: 'json' }).csvPages, undefined)
     const order = ['number', 'n'].map((column) => ({ term: sql.raw(column), descending: false }))
     const cells = [{ term: sql.raw('n'), type: 'integer' as const }]
     assert.equal(longRead(db, { cells, from: sql.raw('cells'), where: [], order }).csvPages, undefined)
   })
 
-  it(`has the same bytes as the format for everything that can be stored (SEED=${seed})`, async () => {
+  it(`has the same bytes as the format for random rows (SEED=${seed})`, async () => {
     const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
     const plain = fc.constantFrom(..."=+-@\t,'\\NAé€ 0")
     const text = fc.oneof(

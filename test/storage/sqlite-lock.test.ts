@@ -22,7 +22,7 @@ describe('the lock of a served SQLite file', () => {
     return true
   }
 
-  it('rejects a second owner, naming process and start time, by every path to the file, until it is unlocked', async () => {
+  it('rejects a second owner on every path to the file, naming process and start time, until unlocked', async () => {
     const db = await openDatabase(url)
     await migrate(db)
     symlinkSync(folder, `${folder}-link`)
@@ -32,7 +32,7 @@ describe('the lock of a served SQLite file', () => {
     for (const same of [url, join(folder, 'plinth.db'), `file:${folder}-link/plinth.db`, join(folder, 'other.db')]) {
       assert.throws(() => lockSqlite(same, now), inUse)
     }
-    // The rejections have not weakened the lock, and the database itself is not locked.
+    // The rejected attempts did not release the lock, and the database itself is not locked.
     assert.throws(() => lockSqlite(url, now), inUse)
     await db.write((tx) => tx.deleteFrom('products').execute())
     await db.close()
@@ -40,7 +40,7 @@ describe('the lock of a served SQLite file', () => {
     lockSqlite(url, now)?.()
   })
 
-  it('locks one file, and not others in the folder', () => {
+  it('locks one file but not others in the folder', () => {
     const [one, other] = [lockSqlite(join(folder, 'one.db'), now), lockSqlite(join(folder, 'two.db'), now)]
     one?.()
     other?.()
@@ -54,7 +54,7 @@ describe('the lock of a served SQLite file', () => {
     unlock?.()
   })
 
-  it('is null for a server, which many processes share', () => {
+  it('is null for a PostgreSQL server, which many processes share', () => {
     assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
   })
 })

@@ -16,7 +16,7 @@ const rows = maxSwept * 2 + 100
 const old = '2020-01-01T00:00:00.000Z'
 const now = () => Date.parse('2026-03-01T12:00:00.000Z')
 
-/** Expired and current rows by table: the columns of a row, in SQL, with `n` as its number. */
+/** Expired and current rows by table: SQL for the columns of a row, where `n` is its number. */
 const cases: [
   table: string,
   columns: string,

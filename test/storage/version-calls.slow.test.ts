@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return (await call(url, { scopes: 'admin' })).json()
     }
 
-    it('are counted by client, whatever the response, and anonymous ones together', async () => {
+    it('are counted by client, whatever the status; anonymous ones are counted together', async () => {
       await call('/v1/products', { token: tokenOf('alpha') })
       await call('/users/99', { token: tokenOf('alpha') })
       await call('/v1/nothing', { token: tokenOf('alpha'), method: 'DELETE' })
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('of several nodes are added up, and the latest time is kept', async () => {
+    it('are added up over all nodes, with the latest time', async () => {
       const other = counterOn(db)
       now = start + dayMs
       counter.count('v1', 'a node')
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are retained until the database stores them', async () => {
+    it('are kept in memory until the database has stored them', async () => {
       errors = []
       let isDown = true
       const write: Database['write'] = (unit) => (isDown ? Promise.reject(new Error('down')) : db.write(unit))
