@@ -186,7 +186,7 @@ describe('service', () => {
   const notes = collection(declared)
   const named = Type.Object({ name: Name })
   const wrong: [what: string, options: unknown, message: RegExp][] = [
-    ['nothing', undefined, /resources must be a list of what collection\(\) returns/],
+    ['nothing', undefined, /resources must be a non-empty array of collection\(\) results/],
     ['no resource', { resources: [] }, /a non-empty array/],
     [
       'a value that is not a resource',

@@ -34,13 +34,13 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
 /** Lets the server plan the statements in exactly the form in which they will run. */
 async function explain(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
   // Without a savepoint an invalid statement would abort the transaction.
-  await client.query('savepoint explain')
+  await client.query('savepoint explained')
   try {
     await client.query(`explain ${count.sql}`, [...count.values])
     for (const statement of csv ? [whole, csv] : [whole])
       await client.query(`explain ${await withSettings(client, statement)}`)
   } finally {
-    await client.query('rollback to savepoint explain')
+    await client.query('rollback to savepoint explained')
   }
 }
 

@@ -6,7 +6,7 @@ export interface Codec {
   decode: (stored: unknown) => unknown
 }
 
-/** Encodes into a copy, decodes in place. Null stays null; does nothing when no field has a codec. */
+/** Encodes into a copy, decodes in place. Null stays null; without codecs rows are returned unchanged. */
 export function rowCodec(codecs: Readonly<Record<string, Codec>>) {
   const entries = Object.entries(codecs)
   const encode = (values: Values): Values => {
@@ -19,7 +19,7 @@ export function rowCodec(codecs: Readonly<Record<string, Codec>>) {
   const decode = <R extends Values | undefined>(row: R): R => {
     for (const [field, codec] of row === undefined ? [] : entries) {
       const stored = (row as Values)[field]
-      // Pages of a list do not contain every field.
+      // List pages may omit fields.
       if (stored !== null && stored !== undefined) (row as Values)[field] = codec.decode(stored)
     }
     return row
