@@ -11,7 +11,7 @@ import { type Sealer, sealer } from './storage/encryption.ts'
 import { migrate } from './storage/migrate.ts'
 import { openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
-import { sqlitePath } from './storage/sqlite/driver.ts'
+import { sqlitePath } from './storage/sqlite/path.ts'
 
 /** The open database with an up-to-date schema, its encryption and the data folder. */
 export interface Stores {

@@ -1,9 +1,11 @@
 import type { Compilable, InsertQueryBuilder, InsertResult, Kysely, RawBuilder } from 'kysely'
 import type { Engine } from './engine.ts'
-import type { Write } from './group-commit.ts'
 import type { Scan } from './scans/scan.ts'
 import type { Tables } from './tables/tables.ts'
 import type { TextIndex } from './text-index/text-index.ts'
+
+/** Runs a unit of work; resolves only after its transaction has been synced to disk. */
+export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** The query builder: `database.read` outside transactions, or the connection of a write unit inside it. */
 export type Queryable = Kysely<Tables>

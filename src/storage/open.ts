@@ -1,29 +1,8 @@
-import { randomUUID } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { CamelCasePlugin, Kysely } from 'kysely'
-import type { Database, Queryable } from './database.ts'
-import { createPrivateFile } from './files/private-file.ts'
-import { groupCommit } from './group-commit.ts'
+import type { Database } from './database.ts'
 import type { SetTimer } from './scans/scan.ts'
-import { scanThreads } from './scans/scan-threads.ts'
-import { type ScannerOptions, scanner } from './scans/scanner.ts'
-import {
-  openSqliteFile,
-  rowsOfStatement,
-  type SharedReads,
-  type SqliteHandle,
-  sharedReads,
-  sqliteDialect,
-  sqlitePath,
-  sqliteValues,
-} from './sqlite/driver.ts'
-import { sqlite } from './sqlite/engine.ts'
-import { sqliteTextIndex, unindexedAtMost } from './sqlite/text-index.ts'
-import type { Tables } from './tables/tables.ts'
+import type { Snapshot } from './snapshots/snapshot.ts'
+import { sqlitePath } from './sqlite/path.ts'
 import type { Unindexed } from './text-index/builder.ts'
-
-const camelCase = () => [new CamelCasePlugin()]
 
 export interface OpenOptions {
   /** Maximum number of connections; default 10. */
@@ -48,83 +27,14 @@ const realTimer: SetTimer = (ms, run) => {
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   const { poolSize = 10, isHasty = false, setTimer = realTimer } = options
   const path = sqlitePath(url)
-  if (path !== null) return openSqlite(url, path, { ...options, setTimer })
-  // Imported on demand, so that a service on SQLite does not load the PostgreSQL client.
-  const { openPostgres } = await import('./postgres/driver.ts')
-  return openPostgres(url, { poolSize, isHasty, setTimer })
+  // Imported on demand, so that a service loads the client of one engine only.
+  if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
+  return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, setTimer })
 }
 
-function openSqlite(url: string, path: string, options: OpenOptions & { setTimer: SetTimer }): Database {
-  const { setTimer, onError = () => {}, unindexed = unindexedAtMost } = options
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  // SQLite creates the -wal and -shm files with the permissions of the database.
-  createPrivateFile(path)
-  const writer = openSqliteFile(path)
-  // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
-  writer.db.exec('pragma busy_timeout = 0')
-  const reader = openSqliteFile(path, { readOnly: true })
-  const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
-  const tx = kysely(writer)
-  const reads = sharedReads(reader)
-  const threads = scanThreads(path, setTimer)
-  const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
-    threads.run({ sql, values: sqliteValues(parameters) }, signal)
-  const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
-  const access = { read: kysely(reader), write: groupCommit(writer, tx, reads.end), scan: scans.scan }
-  const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
-  const database: Database = {
-    ...access,
-    engine: sqlite,
-    url,
-    textIndex,
-    prepare: preparer(reader, writer, reads),
-    prepareInsert: insertPreparer(writer, tx),
-    get reserved() {
-      return database
-    },
-    generation: reads.generation,
-    ping: async () => void reader.statement('select 1').run.get(),
-    close: async () => {
-      await Promise.all([textIndex.close(), scans.close()])
-      await threads.close()
-      reader.db.close()
-      writer.db.close()
-    },
-  }
-  return database
-}
-
-const preparer =
-  (reader: SqliteHandle, writer: SqliteHandle, reads: SharedReads): Database['prepare'] =>
-  (query) => {
-    const text = query.compile().sql
-    return {
-      all: (values) => {
-        reads.begin()
-        return rowsOfStatement(reader.statement(text), values) as never
-      },
-      in: (_tx, values) => runPrepared(writer, text, values) as never,
-    }
-  }
-
-const insertPreparer =
-  (writer: SqliteHandle, tx: Queryable): Database['prepareInsert'] =>
-  (query, expression) => {
-    const insert = query.compile().sql
-    const evaluate = tx.selectNoFrom(expression.as('result')).compile().sql
-    // Does not use RETURNING, which takes longer than the insert itself.
-    return async (_tx, values) => {
-      const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
-      const [result] = writer.statement(evaluate).run.get() as unknown as [number]
-      return { id: Number(lastInsertRowid), result: result === 1 }
-    }
-  }
-
-async function runPrepared(handle: SqliteHandle, text: string, values: readonly unknown[]) {
-  const statement = handle.statement(text)
-  if (statement.toRow === null) {
-    return { rows: [], changed: Number(statement.run.run(...sqliteValues(values)).changes) }
-  }
-  const rows = rowsOfStatement(statement, values)
-  return { rows, changed: rows.length }
+/** Opens a snapshot of the same URLs, for reports. */
+export async function openSnapshot(url: string): Promise<Snapshot> {
+  const path = sqlitePath(url)
+  if (path !== null) return (await import('./sqlite/snapshot.ts')).sqliteSnapshot(path)
+  return (await import('./postgres/snapshot.ts')).postgresSnapshot(url)
 }

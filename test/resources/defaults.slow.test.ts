@@ -8,7 +8,7 @@ import { collection } from '../../src/resources/collection.ts'
 import { Instant, Title } from '../../src/resources/field-types.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
-import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
+import { openSnapshot } from '../../src/storage/open.ts'
 import { appOn, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

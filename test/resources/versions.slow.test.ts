@@ -6,7 +6,7 @@ import { service } from '../../src/definition/service.ts'
 import { type ReportKind, readOf } from '../../src/reports/report-types.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Title } from '../../src/resources/field-types.ts'
-import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
+import { openSnapshot } from '../../src/storage/open.ts'
 import { appOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 

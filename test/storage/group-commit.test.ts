@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../src/storage/database.ts'
-import { groupCommit } from '../../src/storage/group-commit.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import type { SqliteHandle } from '../../src/storage/sqlite/driver.ts'
 import { sqlite } from '../../src/storage/sqlite/engine.ts'
+import { groupCommit } from '../../src/storage/sqlite/group-commit.ts'
 import { onSqlite, type Place } from '../support/engines.ts'
 
 onSqlite((engine) => {

@@ -10,9 +10,8 @@ import { folderResults } from '../../src/reports/files/folder.ts'
 import { renderReport } from '../../src/reports/generate/render.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { CellType } from '../../src/storage/engine.ts'
-import { openDatabase } from '../../src/storage/open.ts'
+import { openDatabase, openSnapshot } from '../../src/storage/open.ts'
 import { longRead } from '../../src/storage/snapshots/long-read.ts'
-import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
 import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)

@@ -2,7 +2,7 @@ import type { ResultStore } from '../../src/reports/files/store.ts'
 import { renderReport } from '../../src/reports/generate/render.ts'
 import type { Produce } from '../../src/reports/generate/worker-thread.ts'
 import type { ReportKind } from '../../src/reports/report-types.ts'
-import { openSnapshot } from '../../src/storage/snapshots/open-snapshot.ts'
+import { openSnapshot } from '../../src/storage/open.ts'
 import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 /** A report type with one numeric column; the test supplies the rows. */

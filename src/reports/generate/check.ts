@@ -1,6 +1,6 @@
 import { DefinitionError } from '../../startup-errors.ts'
 import type { Database } from '../../storage/database.ts'
-import { openSnapshot } from '../../storage/snapshots/open-snapshot.ts'
+import { openSnapshot } from '../../storage/open.ts'
 import { type FilterValue, type ReportFilter, type ReportKind, type ReportQuery, readOf } from '../report-types.ts'
 
 /** One part of a report type: its name in messages, its SQL, and the smallest report that contains it. */

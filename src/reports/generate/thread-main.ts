@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { Problem } from '../../http/problems/problem.ts'
-import { openSnapshot } from '../../storage/snapshots/open-snapshot.ts'
+import { openSnapshot } from '../../storage/open.ts'
 import { openResults } from '../files/open.ts'
 import { renderReport } from './render.ts'
 import type { FromThread, ThreadData } from './worker-thread.ts'

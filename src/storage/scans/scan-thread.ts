@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
-import { indexPathOf } from '../text-index/path.ts'
+import { indexPathOf } from '../sqlite/path.ts'
 import type { ScanRequest, ScanResult } from './scan-threads.ts'
 
 /** The program of a scan thread: it runs one statement at a time on its own read-only connection. */

@@ -23,10 +23,6 @@ export interface SqliteHandle {
 
 const maxStatements = 400
 
-/** The path of a SQLite file given as a `file:` URL or a path; null for a PostgreSQL URL. */
-export const sqlitePath = (url: string): string | null =>
-  /^postgres(ql)?:/.test(url) ? null : url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
-
 /**
  * Opens a file: WAL, `synchronous=FULL` (an acknowledged write survives power loss), foreign keys on. Waits at most 100 ms
  * for another process's lock, because waiting blocks this thread.

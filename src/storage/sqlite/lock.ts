@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSyn
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files/private-file.ts'
-import { sqlitePath } from './driver.ts'
+import { sqlitePath } from './path.ts'
 
 /** Another process serves the same SQLite file. */
 export class DatabaseInUse extends Error {

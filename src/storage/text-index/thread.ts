@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { indexPathOf } from '../sqlite/path.ts'
 import type { FromIndexThread, IndexStep, ToIndexThread } from './builder.ts'
-import { indexPathOf } from './path.ts'
 
 /** The thread that maintains the text index of a SQLite file, in a separate file that can be rebuilt at any time. */
 const { path } = workerData as { path: string }

@@ -1,7 +1,5 @@
-import type { SqliteHandle } from './sqlite/driver.ts'
-
-/** Runs a unit of work; resolves only after its transaction has been synced to disk. */
-export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
+import type { Write } from '../database.ts'
+import type { SqliteHandle } from './driver.ts'
 
 interface Waiting<Tx> {
   unit: (tx: Tx) => Promise<unknown>
