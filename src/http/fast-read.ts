@@ -12,14 +12,14 @@ export interface Representation {
   lastModified: string
 }
 
-/** Serializes a row with `serialize` for `answerPlainRead`. */
+/** Serializes a row and computes its validators, for `answerPlainRead`. */
 export const representationOf = (resource: Revised, serialize: (resource: Revised) => string): Representation => ({
   text: serialize(resource),
   etag: strongTag(resource),
   lastModified: httpDate(resource.updatedAt),
 })
 
-/** True for a GET of the whole representation whose only effective condition is If-None-Match. */
+/** True for a GET of the whole representation that has no effective condition other than If-None-Match. */
 export function isUnconditionalRead(request: FastifyRequest): boolean {
   const { headers, method } = request
   if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
@@ -27,7 +27,9 @@ export function isUnconditionalRead(request: FastifyRequest): boolean {
   return (headers['if-modified-since'] === undefined || headers['if-none-match'] !== undefined) && !isNarrowed(request)
 }
 
-/** Shortcut for the `conditional` policy on such a GET: 304 when the client holds the representation, otherwise 200. */
+/**
+ * A shortcut past the `conditional` policy for such a GET: 304 if the client already has the representation, otherwise 200.
+ */
 export function answerPlainRead(
   request: FastifyRequest,
   reply: FastifyReply,

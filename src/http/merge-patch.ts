@@ -1,7 +1,10 @@
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** JSON Merge Patch (RFC 7396 §2): members replace, null removes, objects merge. Neither input is modified. */
+/**
+ * JSON Merge Patch (RFC 7396 §2): a member replaces the old value, null removes it, and objects are merged. Neither input is
+ * modified.
+ */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
   const merged: Record<string, unknown> = isObject(target) ? { ...target } : {}

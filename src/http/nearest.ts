@@ -1,4 +1,4 @@
-/** The known name with the fewest edits from a misspelt one; undefined when every distance is too large to be a typo. */
+/** The known name closest to a misspelt one by edit distance; undefined if none is close enough for a typo. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const wanted = name.slice(0, maxLength).toLowerCase()
   const maxEdits = Math.max(1, Math.floor(wanted.length / 3))
@@ -9,10 +9,10 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best?.candidate
 }
 
-/** Longer names are compared by their first 60 characters: the work grows with the square of the length. */
+/** Longer names are compared by their first 60 characters: the cost grows with the square of the length. */
 const maxLength = 60
 
-/** Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment distance). */
+/** Counts insertions, deletions, substitutions and swaps of adjacent characters (optimal string alignment distance). */
 function editsBetween(from: string, to: string): number {
   let before: number[] = []
   let row = Array.from({ length: to.length + 1 }, (_, column) => column)

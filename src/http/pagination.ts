@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import { malformedQuery } from './problems/problem.ts'
 
-/** Position of a page: the sort values of the row it starts after, and the direction. */
+/** The position of a page: the sort values of the row it starts after, and its direction. */
 export interface Cursor {
   after: (string | number)[]
   backwards: boolean
@@ -16,7 +16,7 @@ export const PageLimit = Type.Optional(
   Type.Integer({
     minimum: 1,
     description: `Items to return, ${pageSize.most} at most`,
-    // Documented only: the Link header repeats the query as it was sent, so the validator must not add the default.
+    // Only documented: the Link header repeats the query as sent, so the validator must not fill in the default.
     ...documentedRules({ default: pageSize.default }),
   }),
 )
@@ -31,16 +31,16 @@ export const Fields = Type.Optional(
   Type.String({ description: 'Names of the members to return, between commas; all without it', examples: ['id'] }),
 )
 
-/** The page size of a `limit` parameter: capped at the maximum, the default when absent. */
+/** The page size for a `limit` parameter: capped at the maximum; the default if absent. */
 export const pageSizeOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
 
-/** A short hash of the filter and sort a cursor belongs to. */
+/** A short hash of the filter and sort that a cursor belongs to. */
 export const listMark = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
 
 export const encodeCursor = (mark: string, { after, backwards }: Cursor): string =>
   Buffer.from(JSON.stringify([mark, backwards ? 1 : 0, ...after])).toString('base64url')
 
-/** Decodes a cursor made by `encodeCursor`. Throws INVALID_INPUT when it was altered or belongs to another list. */
+/** Decodes a cursor from `encodeCursor`. Throws INVALID_INPUT if it was altered or belongs to another list. */
 export function decodeCursor(text: string, mark: string, length: number): Cursor {
   const refuse = (message: string) => malformedQuery('cursor', message)
   let parts: unknown
@@ -57,7 +57,7 @@ export function decodeCursor(text: string, mark: string, length: number): Cursor
   return { after, backwards: direction === 1 }
 }
 
-/** The Link header of a page (RFC 8288): always `first`, `next` and `prev` when those pages exist. */
+/** The Link header of a page (RFC 8288): `first` always, `next` and `prev` if those pages exist. */
 export function linkHeader(path: string, query: object, cursors: { next?: string; prev?: string }): string {
   const kept = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
   const href = (cursor?: string) => {
@@ -78,15 +78,21 @@ export interface PageQuery {
 }
 
 interface PageRules<Row> {
-  /** The filters; a cursor is valid only for the list with the same filters. */
+  /** The filters; a cursor is valid only for a list with the same filters. */
   of: unknown
-  /** The values by which the list is sorted; unique in combination. */
+  /** The sort values of a row; unique in combination. */
   keyOf: (row: Row) => Cursor['after']
-  /** Up to `count` rows after the given position, or from the start; backwards, the nearest row comes first. */
+  /**
+   * Reads up to `count` rows after the given position, or from the start; when reading backwards, the nearest row comes
+   * first.
+   */
   rowsAfter: (after: Cursor['after'] | null, backwards: boolean, count: number) => Promise<Row[]>
 }
 
-/** One page of a list with the cursors of its neighbours; no row is skipped or repeated while others are inserted. */
+/**
+ * Reads one page of a list, with cursors for the pages before and after it; no row is skipped or repeated while others are
+ * inserted.
+ */
 export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
   const limit = pageSizeOf(query.limit)
   const mark = listMark(of)

@@ -2,11 +2,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from './headers/client-address.ts'
 import type { Caller } from './policies/authenticate.ts'
 
-/** On whose behalf work runs that is limited per account. */
+/** The account on whose behalf work that is limited per account runs. */
 export interface Requester {
-  /** The same for all requests of a client and subject; without a token, for all of a network. */
+  /** Identical for all requests of a client and subject; without a token, for all requests from a network. */
   account: string
-  /** Aborted when the connection closes before the response was sent. */
+  /** Aborted if the connection closes before the response is sent. */
   signal: AbortSignal
 }
 
@@ -14,7 +14,6 @@ export interface Requester {
 export const accountOf = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   `client:${JSON.stringify([clientId, subject])}`
 
-/** The requester of a request. */
 export function requesterOf({ caller, ip }: FastifyRequest, { raw }: FastifyReply): Requester {
   const abort = new AbortController()
   raw.once('close', () => abort.abort())

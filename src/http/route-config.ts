@@ -4,8 +4,8 @@ const known = Symbol('facts')
 const nowhere: FastifyContextConfig = Object.freeze({})
 
 /**
- * The `config` of the matched route, cached per request: Fastify builds `routeOptions` anew on each access, and it is read
- * about ten times.
+ * The `config` of the matched route, cached per request: Fastify rebuilds `routeOptions` on each access, and the policies
+ * read it about ten times.
  */
 export function routeConfig(request: FastifyRequest): FastifyContextConfig {
   const asked = request as { [known]?: FastifyContextConfig }
@@ -13,10 +13,10 @@ export function routeConfig(request: FastifyRequest): FastifyContextConfig {
   return asked[known]
 }
 
-/** True when no route matches the path. */
+/** True if no route matches the path. */
 export const isUnrouted = (request: FastifyRequest): boolean => routeConfig(request) === nowhere
 
-/** The router also matches an empty parameter; a resource without an id does not exist. */
+/** The router also matches empty parameters, but no resource has an empty id. */
 function hasRoute({ is404, params }: FastifyRequest): boolean {
   if (is404) return false
   const values = params as Record<string, string>

@@ -5,20 +5,22 @@ import { callbackify } from 'node:util'
 import ipaddr from 'ipaddr.js'
 import { buildConnector } from 'undici'
 
-/** Allowed targets: `allowCidrs` permits ranges beyond the public internet; without `ports` every port is allowed. */
+/** Allowed targets: `allowCidrs` permits ranges beyond the public internet; without `ports`, every port is allowed. */
 export interface AddressPolicy {
   allowHttp: boolean
   allowCidrs: readonly string[]
   ports?: readonly number[]
 }
 
-/** The parsed URL, or a reason for the refusal that reveals no address. */
+/** The parsed URL, or a reason for rejecting it that reveals no address. */
 export type Verdict = { ok: true; url: URL } | { ok: false; reason: string }
 
 /** Resolves a host name to all its addresses, in one lookup. */
 export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>
 
-/** Connection options: `connectTimeoutMs` (default 5 s) covers DNS, TCP and TLS; `ca` adds trusted authorities. */
+/**
+ * Connection options: `connectTimeoutMs` (default 5 s) covers DNS, TCP and TLS; `ca` adds trusted certificate authorities.
+ */
 export interface ConnectOptions {
   policy: AddressPolicy
   connectTimeoutMs?: number
@@ -26,21 +28,21 @@ export interface ConnectOptions {
   ca?: string | string[]
 }
 
-/** The operating system's resolver, hosts file included. */
+/** The resolver of the operating system, including the hosts file. */
 export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: true })
 
-/** The code of the error for a blocked connection. */
+/** The `code` of the error for a blocked connection. */
 export const BLOCKED = 'CALLBACK_URL_BLOCKED'
 
 const LONGEST_URL = 2048
-// RFC 1035 section 2.3.4. OpenSSL accepts at most 255 bytes as a server name, and the error it leaves behind for a longer
-// one ends other connections of this process.
+// RFC 1035 section 2.3.4. OpenSSL accepts a server name of at most 255 bytes; for a longer one it leaves an error in its
+// queue that breaks other connections of this process.
 const LONGEST_NAME = 253
 const LOOKUP_LIMIT_MS = 3000
 const NOT_PUBLIC = 'must not point to a private or reserved address'
 const FORBIDDEN_TEXT = /[\s\\\p{Cc}]|%00/u
 
-// IANA special-purpose address registries; 168.63.129.16 is a cloud's metadata service behind a public address.
+// IANA special-purpose address registries; 168.63.129.16 is a cloud provider's metadata service on a public address.
 const DENIED = ranges(
   `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.31.196.0/24
   192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4
@@ -48,12 +50,15 @@ const DENIED = ranges(
 )
 const GLOBAL = ranges(['0.0.0.0/0', '2000::/3'])
 
-/** The error for a target the policy blocks, identified by its `code`. */
+/** The error for a target that the policy blocks, identified by its `code`. */
 export function blocked(): Error {
   return Object.assign(new Error(BLOCKED), { code: BLOCKED })
 }
 
-/** Validates the syntax of a URL and, for a literal address or localhost, the address. Resolves no name and never throws. */
+/**
+ * Validates the syntax of a URL and, if the host is a literal address or localhost, the address. Resolves no names and never
+ * throws.
+ */
 export function judgeUrl(policy: AddressPolicy, text: string): Verdict {
   const url = URL.parse(text)
   if (url === null) return { ok: false, reason: 'is not a valid URL' }
@@ -61,14 +66,14 @@ export function judgeUrl(policy: AddressPolicy, text: string): Verdict {
   return reason === null ? { ok: true, url } : { ok: false, reason }
 }
 
-/** True when connecting to the address is allowed: globally routable unicast, or within `allowCidrs`. */
+/** True if connecting to the address is allowed: it is globally routable unicast or within `allowCidrs`. */
 export function addressAllowed(policy: AddressPolicy, address: string): boolean {
   if (isIP(address) === 0 || address.includes('%')) return false
   if (within(ranges(policy.allowCidrs), address)) return true
   return within(GLOBAL, address) && !within(DENIED, address)
 }
 
-/** Validates a URL and every address of its host; an unresolvable host passes, because delivery checks again. */
+/** Validates a URL and every address of its host. A host that cannot be resolved passes, because delivery checks again. */
 export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
   const verdict = judgeUrl(policy, text)
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
@@ -76,7 +81,10 @@ export async function checkTarget(policy: AddressPolicy, text: string, lookup = 
   return found.every(({ address }) => addressAllowed(policy, address)) ? verdict : { ok: false, reason: NOT_PUBLIC }
 }
 
-/** A connector for an undici Agent: resolves once, connects only to allowed addresses and checks the peer address too. */
+/**
+ * A connector for an undici Agent: resolves the name once, connects only to allowed addresses and also checks the address of
+ * the peer.
+ */
 export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connector {
   const { policy, lookup = lookupAll, connectTimeoutMs = 5000, ca } = options
   const connect = buildConnector({
@@ -89,11 +97,11 @@ export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connect
     ...(ca && { secureContext: createSecureContext({ ca: [...getCACertificates(), ...[ca].flat()] }) }),
   })
   return (target, done) => {
-    // Literal addresses skip the lookup.
+    // Connections to literal addresses skip the lookup.
     if (isIP(target.hostname) !== 0 && !addressAllowed(policy, target.hostname)) return done(blocked(), null)
     connect(target, (...[error, socket]) => {
       if (error !== null) return done(error, null)
-      // A peer that has already disconnected has no address, and nothing can be sent to it.
+      // If the peer has already disconnected, its address is unknown and nothing can be sent to it.
       if (socket.remoteAddress === undefined || addressAllowed(policy, socket.remoteAddress)) return done(null, socket)
       socket.destroy()
       done(blocked(), null)
@@ -108,7 +116,7 @@ function vettedLookup(policy: AddressPolicy, lookup: LookupAll): LookupFunction 
     if (!found.every(({ address }) => addressAllowed(policy, address))) throw blocked()
     return found.map(({ address }) => ({ address, family: isIP(address) }))
   })
-  // Always all addresses, because autoSelectFamily expects them.
+  // Always returns all addresses, as autoSelectFamily expects.
   return (hostname, _, done) => vetted(hostname, done)
 }
 
@@ -128,7 +136,7 @@ function unwantedTarget(policy: AddressPolicy, url: URL): string | null {
   return knownAddresses(url.hostname).every((address) => addressAllowed(policy, address)) ? null : NOT_PUBLIC
 }
 
-/** The addresses of a parsed host that need no lookup; empty for an ordinary name (RFC 6761 section 6.3). */
+/** The addresses of a host that need no lookup; empty for an ordinary name (RFC 6761 section 6.3). */
 function knownAddresses(hostname: string): string[] {
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '')
   if (isIP(host) !== 0) return [host]
@@ -143,7 +151,7 @@ async function resolved(lookup: LookupAll, hostname: string): Promise<readonly {
     .finally(() => clearTimeout(timer))
 }
 
-/** Skips invalid ranges, so that they allow nothing. */
+/** Parses CIDRs, skipping invalid ones, so that they allow nothing. */
 function ranges(cidrs: readonly string[]) {
   return cidrs.filter((cidr) => ipaddr.isValidCIDR(cidr)).map((cidr) => ipaddr.parseCIDR(cidr))
 }

@@ -4,7 +4,7 @@ import { type FieldError, Problem } from './problems/problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Allowed body members, for routes whose schema does not list them: a patch may have any member of the resource. */
+    /** Allowed body members of a route whose schema does not list them: a patch may contain any member of the resource. */
     members?: readonly string[]
   }
 }
@@ -16,7 +16,7 @@ interface Schema {
 
 /**
  * `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT naming every body member and query parameter that would otherwise
- * be ignored, because it is unknown or read-only.
+ * be ignored because it is unknown or read-only.
  */
 export function rejectUnknownMembers(request: FastifyRequest): void {
   const { body, routeOptions } = request
@@ -37,12 +37,12 @@ const membersOnly = (names: readonly string[]): Schema => ({
   properties: Object.fromEntries(names.map((name) => [name, {}])),
 })
 
-/** Members of a successful response; one that a body may not set is read-only. */
+/** The members of the responses; one that is not in the body schema is read-only. */
 function membersShown(response: Record<string, Schema> = {}): Set<string> {
   return new Set(Object.values(response).flatMap(({ properties = {} }) => Object.keys(properties)))
 }
 
-/** Paths of the members a schema does not declare; a schema without named members, such as a map, allows any. */
+/** Paths of the members that a schema does not declare; a schema without named properties, such as a map, allows any. */
 function unknownIn(value: unknown, schema: Schema | undefined, path = ''): string[] {
   if (typeof value !== 'object' || value === null || schema === undefined) return []
   if (Array.isArray(value)) return value.flatMap((item, at) => unknownIn(item, schema.items, `${path}${at}.`))

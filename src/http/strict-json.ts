@@ -7,8 +7,8 @@ const refused = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT'
 
 /**
  * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), namely duplicate names in an
- * object and numbers a double cannot hold; for names that reach into prototypes; and for more than 32 levels or 1,000
- * members, which is checked before any value is built. A leading byte order mark is skipped (RFC 8259 §8.1).
+ * object and numbers that a double cannot represent; for names that could modify prototypes; and for more than 32 levels or
+ * 1,000 members, both checked before any value is built. A leading byte order mark is skipped (RFC 8259 §8.1).
  */
 export function readJson(text: string): unknown {
   const start = text.charCodeAt(0) === 0xfeff ? 1 : 0
@@ -19,7 +19,7 @@ export function readJson(text: string): unknown {
   } catch (cause) {
     throw refused(text.trim() === '' ? 'The body is empty, JSON was expected' : 'The body is not valid JSON', cause)
   }
-  // A later member replaces an earlier one of the same name, escaped or not, so duplicates reduce the count.
+  // A later member replaces an earlier one of the same name, escaped or not, so duplicates lower the count.
   if (members > 0 && membersOf(value) < members) throw refused('The body has a name twice in one object')
   return value
 }
@@ -28,7 +28,7 @@ const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 const [minus, nought, nine] = [0x2d, 0x30, 0x39]
 
-/** Scans the text once: checks depth and numbers, and counts the members of all objects. */
+/** Scans the text once: checks depth and numbers and counts the members of all objects. */
 function scan(text: string, start: number): number {
   let depth = 0
   let members = 0
@@ -45,7 +45,7 @@ function scan(text: string, start: number): number {
   return members
 }
 
-/** Index of the closing quote of a string; the length of the text when there is none, which JSON.parse rejects. */
+/** Index of the closing quote of a string; the length of the text if there is none, which JSON.parse rejects. */
 function endOfString(text: string, start: number): number {
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -57,7 +57,7 @@ function endOfString(text: string, start: number): number {
 
 const digitsAlwaysKept = 15
 
-/** Index after a number. Throws when a double cannot hold it. */
+/** Index after a number. Throws if a double cannot represent it. */
 function endOfNumber(text: string, start: number): number {
   let end = start + 1
   let hasExponent = false
@@ -72,14 +72,14 @@ function endOfNumber(text: string, start: number): number {
   return end
 }
 
-/** A digit, or one of `+` `-` `.` */
+/** True for a digit, `+`, `-` or `.`. */
 const isNumeric = (code: number) => (code >= nought && code <= nine) || code === minus || code === 0x2b || code === 0x2e
 
 const digitsOfDouble = 17
-/** No serializer of doubles writes more; this also bounds the input of the expressions below. */
+/** No serializer writes a double with more characters; this also bounds the input of the expressions below. */
 const charactersAllowed = 64
 
-/** Whether a double holds the number: integers exactly, fractions up to the 17 digits that identify a double. */
+/** Whether a double represents the number: integers exactly, fractions up to the 17 digits that identify a double. */
 function isKept(number: string): boolean {
   if (number.length > charactersAllowed) return false
   const value = Number(number)
@@ -90,7 +90,7 @@ function isKept(number: string): boolean {
   return /^-?\d+$/.test(number) ? Number.isSafeInteger(value) : digits <= digitsOfDouble
 }
 
-/** Counts the members of a value at all depths. Throws on names that reach into prototypes. */
+/** Counts the members of a value at all depths. Throws for names that could modify prototypes. */
 function membersOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   let members = 0

@@ -1,14 +1,14 @@
-/** One entry of a weighted list such as Accept: lower-case name and quality value (RFC 9110 §12.4.2). */
+/** An element of a weighted list such as Accept: its name in lower case and its quality value (RFC 9110 §12.4.2). */
 export interface Weighted {
   name: string
   q: number
 }
 
-// Commas inside quotes do not separate entries; an unclosed quote extends to the end.
+// A comma inside a quoted string does not separate elements; an unclosed quote extends to the end.
 const entries = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
 const parts = /(?:[^;"]|"(?:[^"\\]|\\.)*"?)+/g
 
-/** Parses a weighted list. An invalid weight counts as 0, one above 1 as 1; parameters are dropped. */
+/** Parses a weighted list, ignoring all parameters but the weight. An invalid weight counts as 0, one above 1 as 1. */
 export const weightedList = (header: string): Weighted[] =>
   (header.match(entries) ?? []).map((entry) => {
     const [name = '', ...parameters] = (entry.match(parts) ?? []).map((part) => part.trim().toLowerCase())
@@ -16,7 +16,7 @@ export const weightedList = (header: string): Weighted[] =>
     return { name, q: weight === undefined ? 1 : Math.min(Math.max(Number(weight.slice(2)) || 0, 0), 1) }
   })
 
-/** The quality an Accept header gives a media type: the most specific matching range wins, 0 when none matches. */
+/** Returns the quality value that Accept gives a media type: the most specific matching range wins; 0 if none matches. */
 export function quality(accept: string, mediaType: string): number {
   const ranges = weightedList(accept)
   for (const type of [mediaType, `${mediaType.slice(0, mediaType.indexOf('/'))}/*`, '*/*']) {
@@ -26,10 +26,10 @@ export function quality(accept: string, mediaType: string): number {
   return 0
 }
 
-/** True when Accept lists this exact type with a weight above 0; wildcards do not count. */
+/** True if Accept names this exact type with a weight above 0; wildcards do not count. */
 export const parseAccept = (accept: string, mediaType: string): boolean =>
   weightedList(accept).some(({ name, q }) => name === mediaType && q > 0)
 
-/** Whether Accept allows a response of this media type, passed without parameters (RFC 9110 §12.5.1). */
+/** Whether Accept allows this media type, given without parameters (RFC 9110 §12.5.1). */
 export const accepts = (accept: string | undefined, mediaType: string): boolean =>
   accept === undefined || accept === '*/*' || accept.trim() === '' || quality(accept, mediaType) > 0

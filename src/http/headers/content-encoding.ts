@@ -3,13 +3,13 @@ import { weightedList } from './accept.ts'
 /** A content coding supported for responses (RFC 9110 §8.4.1). */
 export type ContentCoding = 'br' | 'gzip'
 
-/** The result of parsing Accept-Encoding: the coding to use, if any, and whether uncompressed content is acceptable. */
+/** The result of negotiating Accept-Encoding: the coding to use, if any, and whether uncompressed content is acceptable. */
 export interface Choice {
   coding: ContentCoding | null
   identity: boolean
 }
 
-/** The preferred coding of an Accept-Encoding header; null when it prefers uncompressed content (RFC 9110 §12.5.3). */
+/** Selects the preferred coding of an Accept-Encoding header; null if it prefers uncompressed content (RFC 9110 §12.5.3). */
 export function codingOf(acceptEncoding: string): Choice {
   const weights = weightsOf(acceptEncoding)
   const any = weights.get('*')
@@ -21,7 +21,7 @@ export function codingOf(acceptEncoding: string): Choice {
   return { coding: isTaken ? best : null, identity: (plain ?? any ?? 1) > 0 }
 }
 
-/** Whether Accept-Encoding allows a coding; false without the header. */
+/** Whether Accept-Encoding allows a coding; false if the header is absent. */
 export function takesCoding(acceptEncoding: string | undefined, coding: string): boolean {
   if (acceptEncoding === undefined) return false
   const weights = weightsOf(acceptEncoding)
@@ -32,15 +32,15 @@ const weightsOf = (acceptEncoding: string) =>
   new Map(weightedList(acceptEncoding).map(({ name, q }) => [name === 'x-gzip' ? 'gzip' : name, q]))
 
 /**
- * `"3"` → `"3-gzip"`: a coding changes the bytes and so needs its own strong tag. A weak tag is valid for every coding (RFC
- * 9110 §8.8.3.3).
+ * `"3"` → `"3-gzip"`: compression changes the bytes, so the result needs a strong tag of its own. A weak tag is valid for
+ * every coding (RFC 9110 §8.8.3.3).
  */
 export const codedTag = (etag: string, coding: ContentCoding): string =>
   etag.startsWith('W/') ? etag : `${etag.slice(0, -1)}-${coding}"`
 
 const suffix = /-(br|gzip)"$/
 
-/** `"3-gzip"` → `"3"` and gzip; a tag without a coding is returned unchanged. */
+/** `"3-gzip"` → `"3"` and `gzip`; a tag without a coding is returned unchanged. */
 export function plainTag(etag: string): [tag: string, coding: string | undefined] {
   const coding = suffix.exec(etag)?.[1]
   return coding === undefined ? [etag, undefined] : [`${etag.slice(0, -coding.length - 2)}"`, coding]

@@ -1,4 +1,4 @@
-/** One entity tag of a header: its opaque part with the quotes, and whether it is weak (RFC 9110 §8.8.3). */
+/** An entity tag from a header: its opaque part including the quotes, and whether it is weak (RFC 9110 §8.8.3). */
 export interface EntityTag {
   opaque: string
   isWeak: boolean
@@ -9,8 +9,8 @@ const listForm = new RegExp(String.raw`^[\t ]*(?:${form}[\t ]*)?(?:,[\t ]*(?:${f
 const entityTag = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /**
- * Parses If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): `any` for `*`, otherwise its tags. Returns null for any
- * other value: a half-parsed condition is not what the client meant, so it matches no tag.
+ * Parses If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): returns `any` for `*`, otherwise the list of tags. Returns
+ * null for a malformed value: evaluating only the part that parses would not be what the client meant.
  */
 export function tagsOf(value: string): 'any' | EntityTag[] | null {
   if (value.trim() === '*') return 'any'
@@ -18,7 +18,7 @@ export function tagsOf(value: string): 'any' | EntityTag[] | null {
   return [...value.matchAll(entityTag)].map(([, weak, opaque]) => ({ opaque: opaque as string, isWeak: Boolean(weak) }))
 }
 
-/** True when the value is `*` or lists the tag; strong comparison ignores weak tags on either side (§8.8.3.2). */
+/** True if the value is `*` or contains the tag; strong comparison ignores weak tags on either side (§8.8.3.2). */
 export function namesTag(value: string, etag: string, comparison: 'weak' | 'strong'): boolean {
   const tags = tagsOf(value)
   if (tags === 'any') return true

@@ -12,7 +12,10 @@ const forms = [
   new RegExp(String.raw`^${day} ${month} (?<date>[ \d]\d) ${time} (?<year>\d{4})$`),
 ]
 
-/** Parses an HTTP date in any of its three forms to epoch ms; NaN for anything else, including 30 February. */
+/**
+ * Parses an HTTP date in any of its three forms and returns epoch milliseconds; NaN for anything else, including 30
+ * February.
+ */
 export function parseHttpDate(text: string): number {
   for (const form of forms) {
     const groups = form.exec(text)?.groups
@@ -30,9 +33,9 @@ function toMs(groups: Record<string, string>): number {
   return isReal && Number(hour) < 24 && Number(minute) < 60 && Number(second) <= 60 ? ms : Number.NaN
 }
 
-/** Expands a two-digit year to 1970–2069: nothing on the web is older, and no validator lies far in the future. */
+/** Expands a two-digit year to 1970–2069: no resource is older, and no validator is that far in the future. */
 const fullYear = (digits: string): number =>
   digits.length === 4 ? Number(digits) : Number(digits) + (Number(digits) < 70 ? 2_000 : 1_900)
 
-/** Fixed-width ISO text → HTTP date (RFC 9110 §5.6.7). */
+/** Converts a fixed-width ISO timestamp to an HTTP date (RFC 9110 §5.6.7). */
 export const httpDate = (iso: string) => new Date(iso).toUTCString()

@@ -1,21 +1,22 @@
 import { malformedQuery } from '../problems/problem.ts'
 
-/** A day, or a time with its offset (RFC 3339 §5.6); seconds are optional. */
+/** A date, or a date-time with its offset (RFC 3339 §5.6); seconds are optional. */
 const form = /^\d{4}-\d\d-\d\d(T([01]\d|2[0-3]):\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i
 const widthOfIso = 24
 
 /**
- * Normalizes an RFC 3339 instant or day to fixed-width ISO text in UTC (a day means its start); undefined for anything else.
+ * Normalizes an RFC 3339 date-time or date to a fixed-width ISO timestamp in UTC (a date means its first instant); undefined
+ * for anything else.
  */
 export function instantOf(text: string): string | undefined {
   if (!form.test(text) || !isDay(text.slice(0, 10))) return undefined
   const ms = Date.parse(text)
   const instant = Number.isNaN(ms) ? '' : new Date(ms).toISOString()
-  // An offset can push the year out of four digits, and texts of different widths do not sort as instants.
+  // An offset can push the year beyond four digits, and strings of different widths do not sort chronologically.
   return instant.length === widthOfIso ? instant : undefined
 }
 
-/** `instantOf` for a query parameter. Throws INVALID_INPUT when it cannot be parsed. */
+/** `instantOf` for a query parameter. Throws INVALID_INPUT if the value cannot be parsed. */
 export function instantFrom(field: string, text: string): string {
   const instant = instantOf(text)
   if (instant !== undefined) return instant
@@ -26,9 +27,9 @@ export function instantFrom(field: string, text: string): string {
 export const instantParameter = (field: string, text: string | undefined): string | undefined =>
   text === undefined ? undefined : instantFrom(field, text)
 
-/** True for a calendar day such as 2026-01-31. */
+/** True for an existing calendar date such as 2026-01-31. */
 export function isDay(text: string): boolean {
   const ms = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN
-  // Date.parse turns 30 February into a day in March.
+  // Date.parse rolls 30 February over into March.
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text)
 }

@@ -1,6 +1,6 @@
-/** The supported preferences of a request (RFC 7240 §4; `count` is an extension). */
+/** The preferences this service supports (RFC 7240 §4; `count` is an extension). */
 export interface Preferences {
-  /** Seconds the client is ready to wait, at most 30. */
+  /** Seconds the client is willing to wait, at most 30. */
   wait?: number
   return?: 'minimal' | 'representation'
   handling?: 'strict' | 'lenient'
@@ -14,7 +14,7 @@ const element = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const word = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[^"\\]|\\.)*")?/
 
-/** The lower-case name and the value of one element; undefined when it is malformed. */
+/** The lower-case name and the value of an element; undefined if it is malformed. */
 function preferenceOf(text: string): [name: string, value: string] | undefined {
   const end = text.search(/[=;]/)
   const name = (end < 0 ? text : text.slice(0, end)).trim().toLowerCase()
@@ -28,8 +28,8 @@ function preferenceOf(text: string): [name: string, value: string] | undefined {
 const unquoted = (value: string) => (value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value)
 
 /**
- * Parses a Prefer header (RFC 7240 §2). The first occurrence of a repeated preference counts. Unknown or malformed
- * preferences, invalid values and all parameters are ignored; no supported preference has parameters.
+ * Parses a Prefer header (RFC 7240 §2). If a preference is repeated, the first one counts. Unknown or malformed preferences,
+ * invalid values and all parameters are ignored; no supported preference takes parameters.
  */
 export function parsePrefer(header: string): Preferences {
   const stated = new Map<string, string>()
@@ -46,6 +46,6 @@ export function parsePrefer(header: string): Preferences {
   return preferences
 }
 
-/** Literals in a grammar are case-insensitive (RFC 5234 §2.3). */
+/** Literal strings in ABNF are case-insensitive (RFC 5234 §2.3). */
 const oneOf = <W extends string>(value: string | undefined, words: readonly W[]): W | undefined =>
   words.find((known) => known === value?.toLowerCase())

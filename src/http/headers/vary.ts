@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 
-/** Adds request header names to Vary without duplicates, so that caches store the variants separately (RFC 9110 §12.5.5). */
+/** Adds request header names to Vary without duplicates, so that caches store each variant separately (RFC 9110 §12.5.5). */
 export function addVary(reply: FastifyReply, names: string): void {
   if (!reply.hasHeader('vary')) {
     reply.header('vary', names)
@@ -16,6 +16,6 @@ export function addLink(reply: FastifyReply, links: string): FastifyReply {
   return reply.header('link', present === undefined ? links : `${present}, ${links}`)
 }
 
-/** The target of a relation in a Link header that this service wrote; null when absent. */
+/** The target of a relation in a Link header written by this service; null if the relation is absent. */
 export const targetOf = (links: string, rel: string): string | null =>
   new RegExp(`<([^>]*)>; rel="${rel}"`).exec(links)?.[1] ?? null

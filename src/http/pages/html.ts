@@ -1,6 +1,6 @@
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-/** Text that is already HTML; every other value is escaped when it is inserted into a page. */
+/** Text that is already HTML; any other value is escaped when it is inserted into a page. */
 export interface Markup {
   readonly markup: string
 }
@@ -12,7 +12,7 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] as string)
 }
 
-/** HTML template tag: escapes each value unless it is markup; `undefined` and `false` insert nothing. */
+/** HTML template tag: escapes each value unless it is `Markup`; `undefined` and `false` insert nothing. */
 export function html(texts: TemplateStringsArray, ...parts: Part[]): Markup {
   return { markup: texts.map((text, at) => text + written(parts[at])).join('') }
 }

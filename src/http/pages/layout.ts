@@ -2,30 +2,30 @@ import { hash } from 'node:crypto'
 import { html, type Markup } from './html.ts'
 import { styleSheet } from './style.ts'
 
-/** The look of the pages, as the operator configured it. */
+/** The look of the pages, as configured by the operator. */
 export interface Branding {
   productName: string
   /** `#rrggbb`. */
   accentColor: string
 }
 
-/** A whole page with its Content-Security-Policy. */
+/** A complete page with its Content-Security-Policy. */
 export interface Page {
   html: string
   policy: string
 }
 
 export interface FrameOptions {
-  /** URLs other than this service that its forms may lead to. */
+  /** URLs outside this service that forms on the page may lead to. */
   targets?: readonly string[]
-  /** Leaves room for examples and tables; forms need little. */
+  /** Makes the page wide enough for examples and tables; forms need less. */
   isWide?: boolean
 }
 
 /** Renders a page. */
 export type Frame = (title: string, body: Markup, options?: FrameOptions) => Page
 
-/** Makes the layout of all pages: it loads nothing, runs no script and forbids framing by anyone (S-09). */
+/** Builds the layout of all pages: they load nothing, run no script and cannot be framed (S-09). */
 export function pageFrame({ productName, accentColor }: Branding): Frame {
   const style = styleSheet(accentColor)
   const styleSource = `'sha256-${hash('sha256', style, 'base64')}'`
@@ -56,8 +56,8 @@ ${body}
 }
 
 /**
- * The `form-action` source of a URL. Chromium applies `form-action` to the redirects after a form submission too, so the
- * client's URL must be allowed or the user never gets back. Falls back to the scheme alone when the host cannot be
+ * The `form-action` source for a URL. Chromium also applies `form-action` to redirects after a form submission, so the
+ * client's URL must be allowed or the user would never get back. Falls back to the scheme alone if the host cannot be
  * expressed. No URL can produce a source that ends the directive.
  */
 export function formSource(address: string): string {

@@ -1,20 +1,20 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 
-/** The caller: the client that holds the token and the subject it acts for (the client itself, or a user). */
+/** The caller: the client that presented the token and the subject it acts for (the client itself or a user). */
 export interface Caller {
   clientId: string
   subject: string
   scopes: ReadonlySet<string>
 }
 
-/** Result of checking a bearer token. */
+/** The result of verifying a bearer token. */
 export type Verification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID' }
 
-/** Verifies a bearer token; synchronous for a cached token. */
+/** Verifies a bearer token; synchronous if the result is cached. */
 export type Verify = (token: string) => Verification | Promise<Verification>
 
-/** The API key of a request: it selects the rate limits to count against and grants no access. */
+/** The API key of a request: it selects which rate limits apply and grants no access. */
 export interface ApiKeyIdentity {
   id: string
   /** `calls/seconds`; null for the service default. */
@@ -23,33 +23,36 @@ export interface ApiKeyIdentity {
   quota: number | null
 }
 
-/** Looks a key up by its text; null for an unknown one. Synchronous for a cached key. */
+/** Looks up an API key by its text; null if it is unknown. Synchronous if the key is cached. */
 export type ReadApiKey = (text: string) => ApiKeyIdentity | null | Promise<ApiKeyIdentity | null>
 
 export interface IdentifyOptions {
   verify: Verify
-  /** Reads `X-API-Key`; without it API keys are disabled. */
+  /** Looks up `X-API-Key`; without it, API keys are disabled. */
   readApiKey?: ReadApiKey
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `identify` when a valid `X-API-Key` was sent. */
+    /** Set by `identify` if a valid `X-API-Key` was sent. */
     apiKey: ApiKeyIdentity | null
-    /** Set by `identify`: the caller, the reason the token was rejected, or null when no token was sent. */
+    /** Set by `identify`: the caller, the reason why the token was rejected, or null if no token was sent. */
     caller: Verification | null
   }
 }
 
 const scheme = 'Bearer '
 
-/** Scheme names are case-insensitive (RFC 9110 §11.1), but nearly all clients use the spelling of RFC 6750. */
+/**
+ * Scheme names are case-insensitive (RFC 9110 §11.1), but nearly all clients use the spelling of RFC 6750, which is checked
+ * first.
+ */
 const isBearer = (header: string) =>
   header.startsWith(scheme) || header.slice(0, scheme.length).toLowerCase() === scheme.toLowerCase()
 
 /**
- * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a request with a bad token
- * must still be counted by address.
+ * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a request with an invalid
+ * token must still count towards the limit of its address.
  */
 export const identify = fastifyPlugin<IdentifyOptions>(
   async (app, { verify, readApiKey }) => {
@@ -84,14 +87,14 @@ function remember(request: FastifyRequest, result: Verification, done: Done): vo
   done()
 }
 
-/** The caller of a request that passed `authorize`. Throws when there is none, which is a programming error. */
+/** The caller of a request that passed `authorize`. Throws if there is none, which is a programming error. */
 export function callerOf(request: FastifyRequest): Caller {
   const { caller } = request
   if (caller && 'caller' in caller) return caller.caller
   throw new Error('The route reads its caller but does not require one')
 }
 
-/** The sender of a request for the audit log; without client and subject when no token was accepted. */
+/** Who sent a request, for the audit log; client and subject are null unless a token was accepted. */
 export function auditActor({ caller, id, ip }: FastifyRequest) {
   const known = caller && 'caller' in caller ? caller.caller : undefined
   return { clientId: known?.clientId ?? null, subject: known?.subject ?? null, address: ip, requestId: id }

@@ -5,7 +5,10 @@ import { isUnrouted, routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Who may call: a scope name, `any` for any valid token, `public` for everyone, `own` when the route decides itself. */
+    /**
+     * Who may call the route: a scope name, `any` for any valid token, `public` for everyone, `own` if the route authorizes
+     * requests itself.
+     */
     scope?: string
     /** An alternative scope that also grants access. */
     orScope?: string
@@ -13,15 +16,16 @@ declare module 'fastify' {
 }
 
 export interface AuthorizeOptions {
-  /** Called for each request refused here, before the response is sent. */
+  /** Called for each request rejected here, before the response is sent. */
   onRefused?: (request: FastifyRequest, reply: FastifyReply) => void
 }
 
 const realm = 'Bearer realm="plinth"'
 
 /**
- * Checks the route's scope against the caller: 401 or 403 with `WWW-Authenticate` (RFC 6750 §3), or continues. A bad token
- * is rejected on public paths too, so that the client notices. A route without a scope makes the start fail.
+ * Checks that the caller has the scope of the route; otherwise 401 or 403 with `WWW-Authenticate` (RFC 6750 §3). An invalid
+ * token is rejected on public paths too, so that the client notices. Registering a route without a scope throws, so startup
+ * fails.
  */
 export const authorize = fastifyPlugin<AuthorizeOptions>(
   async (app, { onRefused }) => {
@@ -52,7 +56,7 @@ function judge(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** For a public document whose route does its own authorization: a bad token is rejected there too. */
+/** For a public document whose route authorizes requests itself: rejects an invalid token there too. */
 export function refuseWrongToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,
@@ -62,7 +66,7 @@ export function refuseWrongToken(
 }
 
 /**
- * A token in the query is never used; together with one in the header it makes the request ambiguous (RFC 6750 §2, §3.1).
+ * A token in the query is never used; combined with one in the header it makes the request ambiguous (RFC 6750 §2, §3.1).
  */
 const hasTokenInQuery = (url: string) => url.includes('access_token=')
 

@@ -8,7 +8,7 @@ import { readJson } from '../strict-json.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Media types the body may have besides application/json. */
+    /** Media types accepted for the body besides application/json. */
     accepts?: readonly string[]
   }
 }
@@ -17,10 +17,10 @@ export const mergePatch = 'application/merge-patch+json'
 const json = 'application/json'
 
 /**
- * Parses bodies and validates input: only uncompressed JSON in UTF-8 (otherwise 415), parsed by `readJson`; no type
- * coercion; integers in path and query are canonical decimals, numbers use JSON syntax; text in bodies is trimmed before
- * validation. An optional body that is absent becomes an empty object. Where a route takes no body, its content is ignored
- * (RFC 9110 §9.3).
+ * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by `readJson`.
+ * Types are not coerced: integers in path and query must be canonical decimals, numbers must use JSON syntax. Strings in
+ * bodies are trimmed before validation. An absent optional body becomes an empty object. If a route takes no body, any
+ * content is ignored (RFC 9110 §9.3).
  */
 export const bodies = fastifyPlugin(
   async (app) => {
@@ -44,7 +44,6 @@ export const bodies = fastifyPlugin(
   { name: 'bodies', dependencies: ['errors', 'authorize'] },
 )
 
-/** An absent optional body becomes an empty object. */
 function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): void {
   if (request.body === undefined) request.body = {}
   done()
@@ -52,7 +51,7 @@ function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): voi
 
 const takesBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
-/** Parses a JSON body. Throws 415 for another coding or charset, INVALID_INPUT for invalid UTF-8. */
+/** Parses a JSON body. Throws 415 for any content coding or a charset other than UTF-8, INVALID_INPUT for invalid UTF-8. */
 function read({ headers }: FastifyRequest, body: Buffer): unknown {
   const coding = headers['content-encoding']
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
@@ -79,7 +78,7 @@ function otherType({ method, routeOptions: { config } }: FastifyRequest): Proble
 const parameter = /\s*;\s*(?:([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))?/gy
 const usual = /^application\/json; ?charset=utf-8$/i
 
-/** Whether the parameters of a media type are well-formed and name no charset other than UTF-8 (RFC 9110 §8.3.1). */
+/** True if the parameters of a media type are well-formed and name no charset other than UTF-8 (RFC 9110 §8.3.1). */
 function isUtf8Type(type: string): boolean {
   if (usual.test(type)) return true
   const parameters = type.slice(type.search(/;|$/)).trimEnd()
@@ -93,7 +92,10 @@ function isUtf8Type(type: string): boolean {
 
 type Properties = Record<string, { type?: string | string[] }>
 
-/** Validates one part of a request in place and reports all failing fields at once. Compiled on first use. */
+/**
+ * Validates one part of a request, converting its values in place, and reports all failing fields at once. The schema is
+ * compiled on first use.
+ */
 export function inputValidator(schema: TSchema, part: string) {
   let check: Validator | undefined
   const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
@@ -111,10 +113,7 @@ export function inputValidator(schema: TSchema, part: string) {
   }
 }
 
-/**
- * For a route with body rules that no schema can express: they run once the types are valid, and all violations are reported
- * at once.
- */
+/** For body rules that no schema can express: they run once all types are valid, and every violation is reported at once. */
 export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>
   ({ schema, httpPart = 'body' }: { schema: unknown; httpPart?: string | undefined }) => {
@@ -134,18 +133,18 @@ const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError
   return { instancePath, message, keyword: 'rule', params: {}, schemaPath: '' }
 }
 
-/** Names of the properties of a type, nullable ones included. */
+/** Names of the properties of a type, including nullable ones. */
 const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
   properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
 
 const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53
 
-/** Parses an integer of any length; one beyond the safe range becomes the first integer outside it. */
+/** Parses an integer of any length; one outside the safe range is clamped to the first unsafe integer. */
 const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
-/** Number syntax of RFC 8259 §6, bounded so that the value fits into a double. */
+/** Number syntax of RFC 8259 §6, bounded so that the value fits in a double. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
 const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 

@@ -5,16 +5,16 @@ import { type Choice, type ContentCoding, codedTag, codingOf } from '../headers/
 
 type Compressed = (error: Error | null, content: Buffer) => void
 
-/** Smaller responses fit into a packet or two anyway. */
+/** Smaller responses fit into one or two packets anyway. */
 const minBytes = 1_024
-/** Up to this size, compressing synchronously is cheaper than handing the work to another thread. */
+/** Up to this size, synchronous compression is cheaper than handing the work to another thread. */
 const maxBytesAtOnce = 16_384
 const choicesKept = 100
 
 /**
- * Compresses cacheable text of 1 KiB or more with the coding Accept-Encoding prefers (RFC 9110 §12.5.3), under its own
- * strong tag. Uncacheable responses stay plain: they hold secrets that the compressed length could reveal (BREACH). So do
- * partial content, which consists of ranges of the plain content, and streams.
+ * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3) and gives it a
+ * strong tag of its own. Uncacheable responses stay uncompressed because they may contain secrets that the compressed length
+ * could reveal (BREACH). So do streams and partial content, whose ranges refer to the uncompressed bytes.
  */
 export const compression = fastifyPlugin(
   async (app) => {
@@ -36,7 +36,7 @@ export const compression = fastifyPlugin(
   { name: 'compression', dependencies: ['conditional', 'caching'] },
 )
 
-/** Caches the choice for each Accept-Encoding: clients send few different values. */
+/** Caches the result for each Accept-Encoding value: clients send only a few different ones. */
 function choices(): (acceptEncoding: string) => Choice {
   const known = new Map<string, Choice>()
   return (acceptEncoding) => {

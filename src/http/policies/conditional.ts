@@ -9,32 +9,32 @@ import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 import { isNarrowed } from './partial-response.ts'
 
-/** Metadata that handlers put on a single resource for this policy; response schemas keep it out of the body. */
+/** Metadata that handlers set on a single resource for this policy; response schemas keep it out of the body. */
 export interface Revised {
   revision: number
   updatedAt: string
-  /** 1 when an earlier revision was made in the same second. */
+  /** 1 if an earlier revision was created in the same second. */
   sharesSecond?: number
-  /** Names a representation other than the whole one of the same revision. */
+  /** Set for a representation that omits fields the caller may not read: it needs a tag of its own. */
   view?: 'reduced'
 }
 
-/** The preconditions of a write on its row (RFC 9110 §13.1), in a form that fits into the UPDATE. */
+/** The preconditions of a write (RFC 9110 §13.1), in a form that can be part of the UPDATE statement. */
 export interface Precondition {
   /** If-Match: one of these revisions, or any row. */
   matches?: 'any' | readonly number[]
   /** If-None-Match: none of these revisions, or no row. */
   differs?: 'any' | readonly number[]
-  /** If-Unmodified-Since: not changed after this second; fixed-width ISO text of the start of that second. */
+  /** If-Unmodified-Since: not modified after this second; fixed-width ISO timestamp of the start of that second. */
   unmodifiedSince?: string
 }
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD'
 
 /**
- * Conditional reads: a strong ETag from the revision (a weak one from the content when there is no revision or only some
- * fields are sent), Last-Modified, 412 for If-Match or If-Unmodified-Since, and 304 for If-None-Match or If-Modified-Since,
- * in the order of RFC 9110 §13.2.2.
+ * Conditional reads: sends a strong ETag derived from the revision (a weak one derived from the content if there is no
+ * revision or only some fields are sent) and Last-Modified; 412 for If-Match or If-Unmodified-Since, 304 for If-None-Match
+ * or If-Modified-Since, in the order of RFC 9110 §13.2.2.
  */
 export const conditional = fastifyPlugin(
   async (app) => {
@@ -53,7 +53,7 @@ export const conditional = fastifyPlugin(
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
-      // A 304 without a payload has no headers that describe content.
+      // A 304 without a payload has no headers describing content.
       if (reply.statusCode === 304) return done(null, payload === undefined ? payload : withoutContent(request, reply))
       if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
       const known = reply.getHeader('etag') as string | undefined
@@ -72,20 +72,20 @@ export const conditional = fastifyPlugin(
   { name: 'conditional', dependencies: ['fields', 'caching'] },
 )
 
-/** A 304 carries validators and caching headers but none that describe content (RFC 9110 §15.4.5). */
+/** A 304 carries validators and caching headers but no headers describing content (RFC 9110 §15.4.5). */
 function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
   reply.removeHeader('content-type').removeHeader('content-length')
-  // Fastify's hook for HEAD routes runs later: it fails on null and sends the length of anything but a stream.
+  // Fastify's hook for HEAD routes runs later: it fails on null and sets Content-Length for anything but a stream.
   return method === 'HEAD' ? Readable.from([]) : null
 }
 
 /** The strong entity tag of a row. */
 export const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
 
-/** The tag of a response without a revision: a hash of its content. */
+/** The weak tag of a response without a revision: a hash of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
 
-/** `httpDate` with the last result cached: many rows share an instant. */
+/** `httpDate` that caches its last result: many rows share a timestamp. */
 function httpDates(): (iso: string) => string {
   let last = ''
   let date = ''
@@ -106,7 +106,7 @@ function isAsDemanded({ headers }: FastifyRequest, etag: string, resource: Revis
   return since === undefined || !(modifiedMs(resource) > parseHttpDate(since))
 }
 
-/** Whether the client holds the representation with this tag, or this resource unchanged. */
+/** Whether the client already has the representation with this tag, or this resource unmodified. */
 export function isUnchanged(request: FastifyRequest, etag: string, resource: Revised | undefined): boolean {
   const { headers } = request
   const noneMatch = headers['if-none-match']
@@ -116,7 +116,7 @@ export function isUnchanged(request: FastifyRequest, etag: string, resource: Rev
   return since !== undefined && resource !== undefined && modifiedMs(resource) <= parseHttpDate(since)
 }
 
-/** If-Match by strong comparison; the tag of any coding identifies the revision. */
+/** Evaluates If-Match by strong comparison; the tag of any content coding identifies the revision. */
 function namesRevision(match: string, etag: string): boolean {
   const tags = tagsOf(match)
   if (tags === 'any') return true
@@ -124,8 +124,8 @@ function namesRevision(match: string, etag: string): boolean {
 }
 
 /**
- * The tag the client sent in If-None-Match, when it names the current representation: plain, or in a coding this request
- * accepts. The server may choose which of these it selects (RFC 9110 §12.1), so it selects the one the client holds.
+ * The tag in If-None-Match that identifies the current representation, either uncompressed or in a coding that this request
+ * accepts. The server may choose which of these to select (RFC 9110 §12.1), so it selects the one the client has.
  */
 export function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
   const sent = headers['if-none-match'] ?? ''
@@ -142,13 +142,13 @@ export function heldTag({ headers }: FastifyRequest, etag: string): string | und
 const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
 
 /**
- * Modification time for date conditions, NaN without a date. One second is added when an earlier revision has the same date,
- * because a client that holds that revision sends it too (RFC 9110 §8.8.2.2).
+ * Modification time for date conditions; NaN without a date. One second is added if an earlier revision has the same date,
+ * because a client that has that revision sends the same date (RFC 9110 §8.8.2.2).
  */
 const modifiedMs = ({ updatedAt, sharesSecond }: Revised): number =>
   wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)
 
-/** Whether a row meets a precondition. Unless the row is locked, repeat the check in the UPDATE statement. */
+/** Whether a row meets a precondition. Unless the row is locked, the UPDATE statement must check it again. */
 export function meets(resource: Revised, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
   const { revision } = resource
   if (matches !== 'any' && !matches.includes(revision)) return false
@@ -156,12 +156,12 @@ export function meets(resource: Revised, { matches = 'any', differs = [], unmodi
   return unmodifiedSince === undefined || modifiedMs(resource) <= Date.parse(unmodifiedSince)
 }
 
-/** The revision inside one of this service's tags; -1, which no row has, for any other tag. */
+/** The revision in a tag issued by this service; -1, which no row has, for any other tag. */
 const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
 
 /**
- * The preconditions of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only without
- * If-Match. Throws 428 when `required` and neither is present.
+ * The preconditions of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since only counts without
+ * If-Match. Throws 428 if `required` is set and neither is present.
  */
 export function preconditionOf({ headers }: FastifyRequest, required: boolean): Precondition {
   const match = headers['if-match']
@@ -173,12 +173,12 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
   const demands: Precondition = {}
   if (match !== undefined) demands.matches = revisionsOf(match, true) ?? []
   else if (!Number.isNaN(since)) demands.unmodifiedSince = new Date(since).toISOString()
-  // A condition that cannot be parsed is not met.
+  // A malformed condition is never met.
   if (noneMatch !== undefined) demands.differs = revisionsOf(noneMatch, false) ?? 'any'
   return demands
 }
 
-/** The revisions a list names; strong comparison skips weak tags, which match no write. */
+/** The revisions in a list of tags; strong comparison skips weak tags, which never match for a write. */
 function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
   const tags = tagsOf(list)
   if (tags === 'any' || tags === null) return tags
@@ -187,7 +187,7 @@ function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
 
 /**
  * Evaluates the preconditions of a POST against its collection, which exists and has no date: `If-None-Match: *` fails, and
- * so does every If-Match other than `*`, because lists have weak tags. Throws PRECONDITION_FAILED.
+ * so does any If-Match other than `*`, because lists have weak tags. Throws PRECONDITION_FAILED.
  */
 export function checkAddition({ headers }: FastifyRequest): void {
   const match = headers['if-match']

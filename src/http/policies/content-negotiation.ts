@@ -8,8 +8,8 @@ import { routeConfig } from '../route-config.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Media types of the responses, without parameters; empty for a route that ignores Accept. Defaults to those of the
-     * declared responses, which are JSON unless they name a type.
+     * Media types of the responses, without parameters; empty for a route that ignores Accept. Defaults to the types of the
+     * declared responses: JSON unless they name a type.
      */
     produces?: readonly string[]
   }
@@ -18,15 +18,15 @@ declare module 'fastify' {
 const json = 'application/json'
 
 /**
- * 406 when no response of the route would satisfy the request, before the handler runs: by Accept, and for reads by an
- * Accept-Encoding that rejects plain content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Errors are sent
+ * 406 before the handler runs if the route has no response the client accepts: by Accept and, for reads, by an
+ * Accept-Encoding that excludes uncompressed content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Errors are sent
  * regardless of these headers. 417 for an Expect other than 100-continue (§10.1.1).
  */
 export const acceptable = fastifyPlugin(
   async (app) => {
     app.addHook('onRoute', (route) => {
       const produces = route.config?.produces ?? declaredTypes(route)
-      // Nearly every route sends only JSON; leaving `produces` unset for those keeps the check short.
+      // Nearly all routes send only JSON; leaving `produces` unset for them keeps the check short.
       if (produces.join() !== json) route.config = { ...route.config, produces }
     })
     app.addHook('onRequest', (request, _reply, done) => {
@@ -48,7 +48,7 @@ export const acceptable = fastifyPlugin(
   { name: 'acceptable', dependencies: ['authorize', 'methods'] },
 )
 
-/** HTTP/1.0 has no expectations; the field is ignored there. */
+/** HTTP/1.0 has no Expect header; it is ignored there. */
 const isUnmet = (expectation: string, version: string) =>
   version !== '1.0' && !/(^|\W)100-continue(\W|$)/i.test(expectation)
 
@@ -57,10 +57,10 @@ function judge(accept: string, produces: readonly string[] = [json]): Problem | 
   return new Problem('NOT_ACCEPTABLE', `The answer can be had as ${produces.join(' or ')}`)
 }
 
-/** A cheap first check, as hardly any client rejects plain content. */
+/** A cheap pre-check: hardly any client excludes uncompressed content. */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
-/** Uncacheable responses are never compressed, so they are sent plain or not at all. */
+/** Uncacheable responses are never compressed, so they can only be sent as they are. */
 function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encoding: string): boolean {
   if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own' || config.produces?.length === 0) return false
   const { coding, identity } = codingOf(encoding)
@@ -69,7 +69,7 @@ function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encod
 
 type Answers = Record<string, { content?: Record<string, unknown> }>
 
-/** The media types of the declared successes; none for DELETE, which sends no content. */
+/** The media types of the declared success responses; none for DELETE, which sends no content. */
 function declaredTypes({ schema, method }: RouteOptions): string[] {
   const answers = Object.entries((schema?.response ?? {}) as Answers).filter(([status]) => status.startsWith('2'))
   if (answers.length === 0) return [method].flat().includes('DELETE') ? [] : [json]

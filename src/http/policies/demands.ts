@@ -2,7 +2,8 @@ import { Problem } from '../problems/problem.ts'
 import { meets, type Precondition, type Revised } from './conditional.ts'
 
 /**
- * Throws PRECONDITION_FAILED when a row that its transaction holds locked does not meet the precondition (RFC 9110 §13.1).
+ * Throws PRECONDITION_FAILED if a row does not meet the precondition (RFC 9110 §13.1). The transaction must hold a lock on
+ * the row.
  */
 export function assertPrecondition(row: Revised, demands: Precondition): void {
   if (!meets(row, demands)) throw new Problem('PRECONDITION_FAILED', "It does not meet the request's conditions")

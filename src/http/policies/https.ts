@@ -8,29 +8,29 @@ import { setRawHeaderLines } from '../server/raw-headers.ts'
 
 export interface HttpsOptions {
   /**
-   * Public origin of the service, without a path: redirects use it, never the Host of the request. With `http:`, meant for
-   * clients on this machine, plain HTTP is served and nothing is redirected.
+   * Public origin of the service, without a path: redirects use it, never the Host of the request. With `http:`, intended
+   * for clients on the same machine, the service accepts plain HTTP and does not redirect.
    */
   baseUrl: string
   /** CIDRs of the proxies whose `X-Forwarded-Proto` is trusted. */
   trustedProxies: readonly string[]
-  /** Called for each credential sent over plain HTTP, where anyone on the network path could have read it. */
+  /** Called for each credential sent over plain HTTP, which anyone on the network path could have read. */
   onPlaintext?: (peer: Plaintext) => void
 }
 
-/** Sender of a credential over plain HTTP; never holds the credential. */
+/** The sender of a credential over plain HTTP; never includes the credential itself. */
 export interface Plaintext {
   address: string | null
   /** The header that carried it. */
   header: string
 }
 
-/** The request header that carries a credential, if any. */
+/** The name of the request header that contains a credential, if any. */
 export function credentialHeader(headers: IncomingHttpHeaders): string | undefined {
   return ['authorization', 'x-api-key', 'cookie'].find((name) => headers[name] !== undefined)
 }
 
-/** Headers of every response sent over HTTPS (RFC 6797); pages add their own content security policy. */
+/** Headers of every response over HTTPS (RFC 6797); pages add a content security policy. */
 export const securityHeaders = {
   'strict-transport-security': 'max-age=31536000; includeSubDomains',
   'x-content-type-options': 'nosniff',
@@ -44,8 +44,8 @@ const securityLines = linesOf(securityHeaders)
 const plainLines = linesOf(plainHeaders)
 
 /**
- * Sets the security headers and the request id. Redirects plain HTTP with 301, except health checks and when plain HTTP is
- * what the service serves.
+ * Sets the security headers and the request id. Redirects plain HTTP with 301, except for health checks and when `baseUrl`
+ * is plain HTTP.
  */
 export const https = fastifyPlugin<HttpsOptions>(
   async (app, options) => {
@@ -62,12 +62,12 @@ export const https = fastifyPlugin<HttpsOptions>(
   { name: 'https' },
 )
 
-/** The transport of a request, for this policy and for requests the router rejects before any policy runs. */
+/** Transport security for a request; also used for requests that the router rejects before any policy runs. */
 export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   const isTrusted = trustedPeers(proxyList(trustedProxies))
   const isPlain = baseUrl.startsWith('http:')
   return {
-    /** Sets the headers of every response and those of its transport; false when the request must use HTTPS. */
+    /** Sets the request id and the security headers; returns false if the request must use HTTPS. */
     secures: (request: FastifyRequest, reply: FastifyReply): boolean => {
       const isOverHttps = isSecure(request, isTrusted)
       const lines = isOverHttps ? securityLines : isPlain ? plainLines : '\r\n'
@@ -84,7 +84,7 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   }
 }
 
-/** Path and query of a request target; appending an absolute URL would change the host name (RFC 9112 §3.2.2). */
+/** Path and query of a request target; appending an absolute URL would change the host (RFC 9112 §3.2.2). */
 const pathOf = (target: string) => (target.startsWith('/') ? target : '/')
 
 function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolean): boolean {
@@ -92,7 +92,7 @@ function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolea
   return raw.headers['x-forwarded-proto'] === 'https' && isTrusted(raw.socket)
 }
 
-/** Whether the peer of a connection is a trusted proxy; checked once per connection. */
+/** Returns a function that tests whether the peer of a connection is a trusted proxy; checked once per connection. */
 export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   const known = new WeakMap<Socket, boolean>()
   return (socket) => {
@@ -105,7 +105,7 @@ export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   }
 }
 
-/** A BlockList of addresses and CIDRs. Throws on anything else. */
+/** Builds a BlockList from addresses and CIDRs. Throws a TypeError for anything else. */
 export function proxyList(entries: readonly string[]): BlockList {
   const list = new BlockList()
   for (const entry of entries) {

@@ -4,27 +4,27 @@ import { targetOf } from '../headers/vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Set by `listEnvelope`: the response wraps the list that the route declares in an object. */
+    /** Set by `listEnvelope`: the response wraps the list declared by the route in an object. */
     enclosed?: boolean
   }
 }
 
-/** A list as an object that also holds the page links of its Link header. */
+/** A list wrapped in an object together with the page links of its Link header. */
 interface Enclosed {
   items: unknown
-  /** Paths of the neighbouring pages; null when there is none. */
+  /** Paths of the next and previous pages; null if there is none. */
   next: string | null
   prev: string | null
 }
 
 export interface EncloseOptions {
-  /** Prefixes of the versions that return lists as objects. */
+  /** Path prefixes of the versions that return lists as objects. */
   prefixes: readonly string[]
 }
 
 /**
- * Wraps the lists of some versions as `{ items, next, prev }`: routes declare and return arrays in every version. `fields`
- * has already narrowed the items.
+ * Wraps the lists of some versions as `{ items, next, prev }`; in every version, routes declare and return arrays. `fields`
+ * has already been applied to the items.
  */
 export const listEnvelope = fastifyPlugin<EncloseOptions>(
   async (app, { prefixes }) => {
@@ -60,7 +60,7 @@ const enclosed = (items: unknown, links: string): Enclosed => ({
 
 type Declared = { type?: string; items?: object; properties?: Record<string, unknown> }
 
-/** The list that a route declares, if it returns one. */
+/** The list schema that a route declares, if it returns a list. */
 function listOf({ schema }: RouteOptions): Declared | undefined {
   const answer = (schema?.response as Record<string, Declared> | undefined)?.['200']
   return answer?.type === 'array' ? answer : undefined

@@ -4,13 +4,13 @@ import fastifyPlugin from 'fastify-plugin'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 
-/** Shedding order, first to last. Routes marked `never`, such as health checks, are not shed. */
+/** The order in which routes are shed. Routes marked `never`, such as health checks, are not shed. */
 const order = ['list', 'write', 'read', 'token'] as const
 type Shed = (typeof order)[number] | 'never'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** When the route is shed under overload; derived from its method and schema by default. */
+    /** At which point the route is shed under overload; by default derived from its method and schema. */
     shed?: Shed
   }
   interface FastifyRequest {
@@ -23,9 +23,9 @@ declare module 'fastify' {
 export interface Strain {
   /** Mean delay in ms. */
   delayMs: number
-  /** Share of the time in which it was busy. */
+  /** Fraction of the time in which the loop was busy. */
   utilization: number
-  /** Share of the time in which it had a processor. */
+  /** Fraction of the time in which the thread ran on a CPU. */
   cpuShare: number
 }
 
@@ -34,22 +34,25 @@ export interface OverloadOptions {
   measure?: () => Strain
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Maximum number of requests in flight; those that wait for an event do not count. */
+  /** Maximum number of requests in flight, not counting those that wait for a change. */
   maxUnderWay?: number
   random: () => number
 }
 
 const lookEveryMs = 200
 const busy = 0.9
-/** Loop delays in ms, caused by the service itself, from which each class is shed: lists, writes, reads, tokens. */
+/**
+ * Event-loop delays in ms, counting only delay caused by this process, at which lists, writes, reads and token requests are
+ * shed.
+ */
 const delaysMs = [100, 150, 225, 350]
-/** The same as shares of `maxUnderWay`. */
+/** The fractions of `maxUnderWay` at which they are shed. */
 const shares = [0.6, 0.75, 0.9, 1]
 
 /**
- * Overload level of a measurement: 0 is none, 4 sheds everything but `never`. Only the share of the delay in which the
- * service itself computed counts; it grows with the requests it has accepted. While it waits for a processor that other
- * processes use, shedding would not help.
+ * Overload level of a measurement: 0 means none, 4 sheds everything but `never`. Only the part of the delay during which
+ * this process itself ran counts; it grows with the number of requests it has accepted. While the process waits for a CPU
+ * that others use, shedding would not help.
  */
 export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
   if (utilization < busy) return 0
@@ -58,8 +61,8 @@ export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
 }
 
 /**
- * 503 with Retry-After before the service is overwhelmed: lists first, then writes, reads and tokens; never health. Signals
- * are the delay of a busy event loop and the number of requests in flight.
+ * Sends 503 with Retry-After before the service is overwhelmed: lists first, then writes, reads and token requests; never
+ * health checks. The signals are the delay of a busy event loop and the number of requests in flight.
  */
 export const overload = fastifyPlugin<OverloadOptions>(
   async (app, { measure = measuring(), later, maxUnderWay = 1_000, random }) => {
@@ -94,7 +97,8 @@ export const overload = fastifyPlugin<OverloadOptions>(
     let wasStrained = false
     const look = () => {
       const found = levelOf(measure())
-      // One level per measurement; rising from 0 takes two strained measurements in a row, so a single pause sheds nothing.
+      // One level per measurement; leaving level 0 takes two overloaded measurements in a row, so a single pause sheds
+      // nothing.
       if (level > 0 || wasStrained) level += Math.sign(found - level)
       wasStrained = found > 0
       cancel = later(lookEveryMs, look)
@@ -108,7 +112,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
 const rankOf = (request: FastifyRequest): number => ranks[routeConfig(request).shed ?? 'read']
 
-/** A paginated GET is a list; anything but a read is a write. */
+/** A paginated GET is a list; any method other than GET and HEAD is a write. */
 function shedOf({ method, schema, config }: RouteOptions): Shed {
   if (config?.scope === 'own') return 'token'
   const isRead = [method].flat().every((name) => name === 'GET' || name === 'HEAD')
@@ -119,13 +123,13 @@ function shedOf({ method, schema, config }: RouteOptions): Shed {
 
 const overloaded = (random: () => number) =>
   new Problem('SERVICE_UNAVAILABLE', 'The service has too much to do now, try again', {
-    // Jittered, so that clients do not all retry at once.
+    // Jitter, so that clients do not all retry at once.
     headers: { 'retry-after': String(1 + Math.floor(random() * 5)) },
   })
 
 const resolutionMs = 10
 
-/** Mean delay of the loop, its utilization and its processor share since the previous call. */
+/** Mean event-loop delay, utilization and CPU share since the previous call. */
 function measuring(): () => Strain {
   const delay = monitorEventLoopDelay({ resolution: resolutionMs })
   delay.enable()

@@ -12,10 +12,10 @@ declare module 'fastify' {
 
 const namesAllowed = 50
 
-/** Maps each name to the names selected below it, or to null for the whole member. */
+/** Maps each member name to the names selected inside it, or to null for the whole member. */
 type Tree = Map<string, Tree | null>
 
-/** Partial responses: sends only the requested fields that exist; dotted paths reach into objects. */
+/** Partial responses: sends only the requested fields that exist; dotted paths select members of nested objects. */
 export const fields = fastifyPlugin(
   async (app) => {
     app.addHook('preSerialization', (request, reply, payload, done) => {
@@ -26,11 +26,11 @@ export const fields = fastifyPlugin(
   { name: 'fields', dependencies: ['bodies'] },
 )
 
-/** True when the response will hold only some of its fields. */
+/** True if the response will contain only some of its fields. */
 export const isNarrowed = (request: FastifyRequest): boolean =>
   Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
 
-/** Parses a `fields` parameter; throws INVALID_INPUT when it is repeated or has too many names. */
+/** Parses a `fields` parameter. Throws INVALID_INPUT if it is repeated or has too many names. */
 export function wanted(asked: unknown): Tree {
   const names = typeof asked === 'string' ? asked.split(',').filter((name) => name !== '') : []
   if (typeof asked !== 'string' || names.length > namesAllowed) {
@@ -41,7 +41,7 @@ export function wanted(asked: unknown): Tree {
   return tree
 }
 
-/** Adds a path; a member selected as a whole makes its parts redundant. */
+/** Adds a path; selecting a whole member makes paths below it redundant. */
 function want(tree: Tree, path: string[]): void {
   let at = tree
   for (const name of path.slice(0, -1)) {
@@ -54,22 +54,19 @@ function want(tree: Tree, path: string[]): void {
   at.set(path.at(-1) as string, null)
 }
 
-/**
- * The part of a response that a tree of names selects; an empty object when nothing matches. Lists are narrowed item by
- * item.
- */
+/** Selects the named part of a response; an empty object if nothing matches. Lists are narrowed item by item. */
 export function pick(value: unknown, tree: Tree | null): unknown {
   if (tree === null || tree.size === 0) return value
   return Array.isArray(value) ? value.map((item) => partOf(item, tree) ?? {}) : (partOf(value, tree) ?? {})
 }
 
-/** The selected part of a value; undefined when none of the names exists in it. */
+/** The selected part of a value; undefined if it has none of the names. */
 function partOf(value: unknown, tree: Tree | null): unknown {
   if (tree === null) return value
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) {
     const parts = value.map((item) => partOf(item, tree))
-    // Items without a match become empty objects, so positions are preserved.
+    // Items without a match become empty objects, so that positions are preserved.
     return parts.some((part) => part !== undefined) ? parts.map((part) => part ?? {}) : undefined
   }
   const picked: Record<string, unknown> = {}

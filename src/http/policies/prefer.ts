@@ -5,21 +5,24 @@ import { rejectUnknownMembers } from '../strict-handling.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `return=minimal` may omit the representation of this write: the client can read the resource at its URL. */
+    /**
+     * `return=minimal` may omit the representation from the response to this write: the client can read the resource at its
+     * URL.
+     */
     minimal?: boolean
     /** The handler waits for a change, up to `request.preferences.wait` seconds. */
     waits?: boolean
   }
   interface FastifyRequest {
-    /** Set by `prefer`: the parsed Prefer header, or null without one. */
+    /** Set by `prefer`: the parsed Prefer header, or null if there is none. */
     preferences: Preferences | null
   }
 }
 
 /**
  * Prefer (RFC 7240): parses the header, rejects unknown members under `handling=strict`, and omits the representation under
- * `return=minimal`: 204 for a change, otherwise an empty 201 or 202, with all other headers. Handlers implement `wait` and
- * `count`. `Preference-Applied` lists what was honored.
+ * `return=minimal`: 204 for a change, otherwise an empty 201 or 202, with all other headers unchanged. Handlers implement
+ * `wait` and `count`. `Preference-Applied` lists the honored preferences.
  */
 export const prefer = fastifyPlugin(
   async (app) => {
@@ -40,7 +43,7 @@ export const prefer = fastifyPlugin(
   { name: 'prefer', dependencies: ['bodies', 'conditional'] },
 )
 
-/** The authorization server has its own rules and ignores Prefer. */
+/** The authorization server follows its own specifications and ignores Prefer. */
 export const heedsPrefer = ({ config }: Pick<RouteOptions, 'config'>): boolean => config?.scope !== 'own'
 
 /** Adds an honored preference to `Preference-Applied` (RFC 7240 §3). */
@@ -49,7 +52,7 @@ export function applied(reply: FastifyReply, preference: string): void {
   reply.header('preference-applied', others === undefined ? preference : `${others}, ${preference}`)
 }
 
-/** Runs after `conditional`, which makes the validators of the omitted content; errors are never omitted. */
+/** Runs after `conditional`, which derives validators from the omitted content; errors are never omitted. */
 function leaveOut(
   request: FastifyRequest,
   reply: FastifyReply,

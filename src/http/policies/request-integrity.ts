@@ -6,7 +6,7 @@ import { Problem, type ProblemCode } from '../problems/problem.ts'
 const urlLimitCharacters = 8_192
 const fieldsAllowed = 100
 
-/** Headers a request may carry only once: with two, a proxy and this service could each use a different one. */
+/** Headers that may occur only once: with two of them, a proxy and this service could each use a different one. */
 const single = new Set([
   'host',
   'authorization',
@@ -22,19 +22,19 @@ const single = new Set([
 
 /**
  * Guards against request smuggling by rejecting ambiguous requests before anything else runs: 400 for a target that is not a
- * path of this service, an absent or invalid Host (RFC 9112 §3.2), chunked coding in HTTP/1.0 (§6.1), a repeated
- * single-value header and a query that does not decode; 414 and 431 for too long input; 501 for unknown transfer codings. A
- * target in absolute form is reduced to its path (§3.2.2).
+ * path of this service, a missing or invalid Host (RFC 9112 §3.2), chunked coding in HTTP/1.0 (§6.1), a repeated
+ * single-value header, or a query that cannot be decoded; 414 and 431 for input that is too long; 501 for unknown transfer
+ * codings. A target in absolute form is reduced to its path (§3.2.2).
  */
 export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
     const isHost = hostJudge()
-    // The end of a malformed request is unknown, so later bytes on its connection are not treated as requests.
+    // It is unknown where a malformed request ends, so later bytes on its connection are not treated as requests.
     const lost = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
       const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin, isHost)
-      // HTTP/2 frames separate requests, and one connection carries those of many clients.
+      // HTTP/2 separates requests by frames, and one connection may carry requests of many clients.
       if (flaw?.headers?.connection && raw.httpVersionMajor === 1) lost.add(raw.socket)
       done(flaw)
     })
@@ -44,7 +44,7 @@ export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
 
 const behindFlaw = () => closing('INVALID_INPUT', 'The connection is lost to an earlier request')
 
-/** A problem after which the connection is closed. */
+/** A problem whose response closes the connection. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
 
 function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Problem | undefined {
@@ -65,7 +65,7 @@ function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Proble
   return isReadable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
 }
 
-/** Whether the octets of the query decode (RFC 3986 §2.1, §2.5); the router checks the path. */
+/** Whether the query is percent-encoded UTF-8 (RFC 3986 §2.1, §2.5); the router checks the path. */
 function isReadable(url: string): boolean {
   const at = url.indexOf('?')
   if (at < 0 || !url.includes('%', at)) return true
@@ -77,7 +77,9 @@ function isReadable(url: string): boolean {
   }
 }
 
-/** `https://our.host/path` → `/path`. Returns true for a path and for `OPTIONS *`, false for any other target. */
+/**
+ * Reduces `https://our.host/path` to `/path`. Returns true for such a URL and for `OPTIONS *`, false for any other target.
+ */
 function takePath(raw: IncomingMessage, origin: string): boolean {
   const url = raw.url as string
   if (url === '*') return raw.method === 'OPTIONS'
@@ -87,7 +89,7 @@ function takePath(raw: IncomingMessage, origin: string): boolean {
   return true
 }
 
-/** The parser also accepts 0.9 and 2.0; a request that really arrived over HTTP/2 has a stream. */
+/** The parser also accepts HTTP/0.9 and 2.0 in the request line; a real HTTP/2 request has a stream. */
 function versionFlaw(raw: IncomingMessage): Problem | undefined {
   if (raw.httpVersion === '1.1' || raw.httpVersion === '1.0' || 'stream' in raw) return undefined
   return closing('INVALID_INPUT', 'The service speaks HTTP/1.1')
@@ -95,7 +97,7 @@ function versionFlaw(raw: IncomingMessage): Problem | undefined {
 
 type HostJudge = (host: string) => boolean
 
-/** Caches the last valid host: clients send few different ones. */
+/** Caches the last valid host: clients send only a few different ones. */
 function hostJudge(): HostJudge {
   let good: string | undefined
   return (host) => {
@@ -121,7 +123,7 @@ function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undef
 }
 
 function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
-  // As many names as lines means nothing was sent twice; this is the usual case.
+  // As many names as lines means that no header is repeated, which is the usual case.
   if (Object.keys(headers).length * 2 === raw.length) return undefined
   const seen = new Set<string>()
   for (let at = 0; at < raw.length; at += 2) {

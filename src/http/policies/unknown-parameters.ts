@@ -3,8 +3,8 @@ import { nearest } from '../nearest.ts'
 import { type FieldError, Problem } from '../problems/problem.ts'
 
 /**
- * Makes the routes of this context reject query parameters they do not declare: INVALID_INPUT, which suggests the nearest
- * known name. A misspelt filter would otherwise return every row.
+ * Makes the routes of this context reject undeclared query parameters with INVALID_INPUT, suggesting the nearest known name.
+ * Otherwise a misspelt filter would return every row.
  */
 export function refuseUnknownParameters(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _reply, done) => {
@@ -14,7 +14,7 @@ export function refuseUnknownParameters(app: FastifyInstance): void {
   })
 }
 
-/** An error for each query parameter that the route of a request does not declare. */
+/** Returns an error for each query parameter that the route does not declare. */
 export function unknownParameters({ query, routeOptions }: FastifyRequest): FieldError[] {
   const { querystring } = (routeOptions.schema ?? {}) as { querystring?: { properties?: object } }
   const declared = querystring?.properties ?? {}

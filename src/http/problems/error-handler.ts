@@ -9,7 +9,7 @@ import { Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 
 export interface ErrorsOptions {
   baseUrl: string
-  /** True when the store is temporarily unavailable: 503 instead of 500. */
+  /** True if the store is temporarily unavailable: 503 instead of 500. */
   isUnavailable: (error: unknown) => boolean
   /** Receives errors that must not be exposed to clients. */
   onFault: (error: unknown, requestId: string) => void
@@ -21,7 +21,7 @@ export interface ErrorsOptions {
 const retrySeconds = '2'
 const denials: ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED']
 
-/** Turns any thrown error, unknown path or method into one of the three error bodies, chosen by Accept. */
+/** Turns every thrown error, unknown path or unsupported method into one of the three error bodies, chosen by Accept. */
 export const errors = fastifyPlugin<ErrorsOptions>(
   async (app, options) => {
     app.setErrorHandler((error, request, reply) => {
@@ -50,7 +50,7 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
   )
 }
 
-/** True when the client prefers the code form: Accept lists application/json with a higher weight than problem+json. */
+/** True if the client prefers the code form: Accept lists application/json with a higher weight than problem+json. */
 export function prefersCodeForm(accept: string | undefined): boolean {
   if (accept === undefined || !parseAccept(accept, 'application/json')) return false
   return quality(accept, 'application/problem+json') < quality(accept, 'application/json')
@@ -67,7 +67,7 @@ export function render(
   const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
   leaveConnection(request.raw, reply)
-  // Drops the caching headers of the response that this error replaces.
+  // Removes the caching headers of the response that this error replaces.
   setRawHeaderLines(reply, 'caching', '')
   reply
     .code(problem.status)
@@ -76,7 +76,7 @@ export function render(
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
-  // Rate limits and quotas have one body in either form.
+  // Rate-limit and quota errors have the same one-field body in either form.
   if (isLimit) return reply.send({ error: problem.message })
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
@@ -84,9 +84,9 @@ export function render(
 const maxBytesLeft = 1_048_576
 
 /**
- * Drains an unread body so that the next request can follow; closes the connection when that could take long (RFC 9112
- * §9.6). Fastify would close it after every body that cannot be parsed. A connection that ends anyway is left alone, since
- * Node.js already sends `Connection: close`.
+ * Keeps the connection open so that the next request can follow, unless the rest of an unread body could take long: then the
+ * connection closes (RFC 9112 §9.6). Fastify would close it after every body that cannot be parsed. Connections that Node.js
+ * closes anyway are left alone: it already sends `Connection: close`.
  */
 function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply

@@ -1,7 +1,7 @@
 import type { FastifySchemaValidationError } from 'fastify'
 import { type FieldError, Problem, type ProblemCode } from './problem.ts'
 
-/** Fastify's error codes mapped to the codes of this service. */
+/** Fastify's error codes, mapped to the codes of this service. */
 const codes: Record<string, [ProblemCode, string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json'],
   FST_ERR_CTP_BODY_TOO_LARGE: ['PAYLOAD_TOO_LARGE', 'The body is larger than the service accepts'],
@@ -20,7 +20,7 @@ interface FrameworkError {
   validationContext?: string
 }
 
-/** A framework or parser error as a `Problem`; undefined for any other error, which must not be explained. */
+/** Converts a framework or parser error to a `Problem`; undefined for any other error, whose details must not be exposed. */
 export function fromFramework(error: unknown): Problem | undefined {
   if (typeof error !== 'object' || error === null) return undefined
   const { code = '', statusCode, validation, validationContext } = error as FrameworkError
@@ -33,8 +33,9 @@ export function fromFramework(error: unknown): Problem | undefined {
 }
 
 /**
- * Classifies validation failures: an absent field or a wrong JSON type is malformed (400), a value of the right type that
- * breaks a rule is 422; outside the body everything is 400. Reports all fields of the chosen class at once.
+ * Classifies validation failures: in a body, a missing field or a wrong JSON type is malformed input (400), and a value of
+ * the right type that breaks a rule is 422; outside the body everything is 400. Reports all fields of the chosen class at
+ * once.
  */
 export function fromValidation(failures: FastifySchemaValidationError[], context: string): Problem {
   const missing = failures.filter(({ keyword }) => keyword === 'required').flatMap(missingFields)

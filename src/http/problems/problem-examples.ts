@@ -1,7 +1,7 @@
 import { problemBody } from './error-handler.ts'
 import { type FieldError, Problem, type ProblemCode } from './problem.ts'
 
-/** The parts of an example response. */
+/** The parts of an example response that depend on its code. */
 interface Example {
   detail: string
   errors?: FieldError[]
@@ -10,7 +10,7 @@ interface Example {
 
 const bearer = 'Bearer realm="plinth"'
 
-/** One response for each code, with the texts that the service uses. */
+/** An example for each code, with the texts that the service uses. */
 const examples: Record<ProblemCode, Example> = {
   INVALID_INPUT: {
     detail: 'The query is malformed',
@@ -95,7 +95,7 @@ const examples: Record<ProblemCode, Example> = {
 
 const common = { requestId: '5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11', timestamp: '2026-03-01T12:00:00.000Z' }
 
-/** The lines of a response with this code: status, the headers that belong to the code, and body. */
+/** An example HTTP response with this code: status, the headers specific to the code, and the body. */
 export function exampleResponse(baseUrl: string, code: ProblemCode): string {
   const { detail, errors, headers = {} } = examples[code]
   const isLimit = code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED'

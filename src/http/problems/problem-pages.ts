@@ -60,7 +60,7 @@ const answer = (description: string, schema: object) => ({
   200: { description, content: { 'text/html': { schema: Type.String() }, 'application/json': { schema } } },
 })
 
-/** HTML unless JSON has the higher weight: error bodies link here, and developers open the link in a browser. */
+/** HTML unless JSON has the higher weight: error bodies link here, and developers open these links in a browser. */
 const prefersJson = (accept = '*/*') => quality(accept, 'application/json') > quality(accept, 'text/html')
 
 const path = (code: ProblemCode) => `/problems/${kebabOf(code)}`

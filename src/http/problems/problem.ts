@@ -1,4 +1,4 @@
-/** The single registry of error codes: it drives the responses, the problem pages and the OpenAPI document. */
+/** The registry of error codes, from which the responses, the problem pages and the OpenAPI document are built. */
 export const problems = {
   INVALID_INPUT: [400, 'The request is malformed'],
   MISSING_REQUIRED_FIELD: [400, 'A required field is missing'],
@@ -42,13 +42,13 @@ export const problems = {
 
 export type ProblemCode = keyof typeof problems
 
-/** A code in the form used in URLs: `AUTH_REQUIRED` → `auth-required`. */
+/** Converts a code to the form used in URLs: `AUTH_REQUIRED` → `auth-required`. */
 export const kebabOf = (code: string): string => code.toLowerCase().replaceAll('_', '-')
 
-/** URL that explains a code: the `type` of its problems. */
+/** The URL of the page that explains a code; used as the `type` of its problems. */
 export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${kebabOf(code)}`
 
-/** One violation: `field` names the member, query parameter or path parameter, `message` what was expected. */
+/** A violation: `field` names the body member, query parameter or path parameter, `message` says what was expected. */
 export interface FieldError {
   field: string
   message: string
@@ -62,7 +62,7 @@ export interface ProblemOptions {
   cause?: unknown
 }
 
-/** An error that a client can cause or must know about: thrown anywhere, rendered by the error handler (RFC 9457). */
+/** An error to report to the client: thrown anywhere, rendered by the error handler (RFC 9457). */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly status: number

@@ -9,7 +9,7 @@ declare module 'fastify' {
   }
 }
 
-/** One line per response; never the query string, a header or a body, which may hold secrets. */
+/** The fields of a log line, one per response; never the query string, a header or a body, which may contain secrets. */
 export interface AccessLine {
   requestId: string
   method: string
@@ -37,14 +37,14 @@ export interface Answered {
 
 export type Access = (line: AccessLine) => void
 
-/** Text that JSON needs no escapes for (RFC 8259 §7). */
+/** Text that needs no escapes in JSON (RFC 8259 §7). */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringify(text))
 
 /**
- * Serializes access lines in the format of the logger's lines at level info, about four times as fast as the logger. The id
- * has only safe characters and the method is a token; only other client input may need escapes. The start of a line is
- * cached per millisecond, the end per client.
+ * Serializes access log lines like the logger does at level info, but about four times as fast. The request id has only safe
+ * characters and the method is a token; only other client input may need escapes. The start of a line is cached per
+ * millisecond, the end per sender.
  */
 export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let start = ''
@@ -74,7 +74,7 @@ export function accessTexts(): (line: AccessLine, timeMs: number) => string {
 
 type Sender = Pick<AccessLine, 'address' | 'client' | 'subject'>
 
-/** The sender fields; joined into one flat string, so that it is not flattened again on every write. */
+/** The fields that identify the sender, joined into one flat string, so that it is not flattened again on every write. */
 const endOf = ({ address, client, subject }: Sender) =>
   [member('address', address), member('client', client), member('subject', subject), '}\n'].join('')
 
@@ -93,8 +93,8 @@ export const arrival = fastifyPlugin(
 )
 
 /**
- * The last policy: writes one line per response, when it is ready to be sent. An `onResponse` hook would cost a fifth of a
- * whole request.
+ * The last policy: writes one line per response just before it is sent. An `onResponse` hook would cost a fifth of the time
+ * of a whole request.
  */
 export const accessLog = fastifyPlugin<{ write: Access }>(
   async (app, { write }) => {
@@ -116,10 +116,9 @@ function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
   return lengthOf(reply.getHeader('content-length'))
 }
 
-/** A Content-Length as a number. */
 export const lengthOf = (header: unknown): number | undefined => (header === undefined ? undefined : Number(header))
 
-/** The access line of a completed request. */
+/** The access log line of a request. */
 export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: Answered): AccessLine {
   const { id, method, caller, url, arrivedAt, ip } = request
   const query = url.indexOf('?')

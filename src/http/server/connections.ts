@@ -3,11 +3,11 @@ import type { Socket } from 'node:net'
 import { networkOf } from '../headers/client-address.ts'
 import { proxyList, trustedPeers } from '../policies/https.ts'
 
-/** Connections that were refused since the last report. */
+/** Connections refused since the last report. */
 export interface Refusals {
   /** Number of refused connections. */
   refused: number
-  /** Network of the last one, as rate limits count it. */
+  /** Network of the last one, grouped as for rate limits. */
   network: string
   /** The bound the last one would have exceeded. */
   bound: 'process' | 'address'
@@ -17,9 +17,9 @@ export interface ConnectionLimits {
   maxConnections: number
   /** Per IPv4 address, or per /64 of IPv6. */
   maxPerAddress: number
-  /** CIDRs of peers that only `maxConnections` bounds, because the requests of all clients come from them. */
+  /** CIDRs of proxies, which only `maxConnections` bounds, because the requests of all clients come from them. */
   trustedProxies: readonly string[]
-  /** Called at the first refusal, then at most every ten seconds. */
+  /** Called on the first refusal, then at most every ten seconds. */
   onRefused: (refusals: Refusals) => void
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
@@ -28,8 +28,8 @@ export interface ConnectionLimits {
 const reportEveryMs = 10_000
 
 /**
- * Bounds the number of open connections over all servers together. Returns a function that applies the bounds to a server:
- * excess connections are reset before a TLS handshake or any other work.
+ * Bounds the number of open connections across all servers. Returns a function that applies the bounds to a server: excess
+ * connections are reset before the TLS handshake or any other work.
  */
 export function connectionLimits(limits: ConnectionLimits): (server: Server) => void {
   const { maxConnections, maxPerAddress, trustedProxies } = limits
@@ -56,7 +56,7 @@ export function connectionLimits(limits: ConnectionLimits): (server: Server) => 
     return true
   }
   return (server) => {
-    // Node.js starts the handshake in its own listener, which must not see refused connections.
+    // Node.js starts the TLS handshake in its own listener, which must not see refused connections.
     const listeners = server.listeners('connection')
     server.removeAllListeners('connection').on('connection', (socket) => {
       if (admit(socket)) for (const listener of listeners) listener.call(server, socket)
@@ -65,7 +65,7 @@ export function connectionLimits(limits: ConnectionLimits): (server: Server) => 
   }
 }
 
-/** Counts refusals and reports them in intervals, so that a connection flood does not become a log flood. */
+/** Counts refusals and reports them at intervals, so that a flood of connections does not flood the log. */
 function reporting({ onRefused, later }: Pick<ConnectionLimits, 'onRefused' | 'later'>) {
   let waiting: Refusals | null = null
   let quiet = false

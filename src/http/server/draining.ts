@@ -3,33 +3,36 @@ import { type AddressInfo, connect, Server as NetServer, type Socket } from 'nod
 import { Server as TlsServer } from 'node:tls'
 import { type LingerOptions, linger } from './lingering-close.ts'
 
-/** Stops a server without losing a request. */
+/** Stops a server without losing requests. */
 export interface Drain {
-  /** From now on each response closes its connection and says so with `Connection: close` (RFC 9112 §9.6). */
+  /** From now on, each response announces `Connection: close` (RFC 9112 §9.6) and then closes its connection. */
   begin: () => void
-  /** Stops listening; from then on each connection closes as soon as it has no request in flight. */
+  /** Stops listening; after that, each connection closes as soon as it has no request in flight. */
   finish: () => Promise<void>
   /** Destroys the remaining connections. */
   cut: () => void
 }
 
-/** A socket with the response that Node.js is sending on it. */
+/** A socket and the response that Node.js is currently sending on it. */
 type Answering = Socket & { _httpMessage?: ServerResponse | null }
 
-/** A server with its listening socket: Node.js has no public way to shorten the accept queue (listen(2)). */
+/** A server and its listening socket: Node.js has no public API to shorten the accept queue (listen(2)). */
 type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
 
-/** A client socket: Node.js has no public way to see whether it is connected before the next tick. */
+/** A client socket: Node.js has no public API to check before the next tick whether it is connected. */
 type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
 
 const lookEveryMs = 50
-/** After the server stops listening: time for the first byte on an idle connection, and for a request head. */
+/** Timeouts after the server stops listening: for the first byte on an idle connection, and for a request head. */
 const firstByteMs = 1_000
 const headMs = 10_000
-/** How long to wait for an empty accept queue; when the process cannot connect to itself, the listener closes after it. */
+/**
+ * How long to wait for the accept queue to empty; if the process cannot connect to itself, the listener closes after this
+ * time.
+ */
 const patienceMs = 2_000
 
-/** Makes a server, before it listens, able to stop in stages. */
+/** Prepares a server, before it listens, to stop in stages. */
 export function drainable(server: Server, options: LingerOptions): Drain {
   const { all, speaking } = connectionsOf(server)
   const end = endingOnce(options)
@@ -47,7 +50,7 @@ export function drainable(server: Server, options: LingerOptions): Drain {
       answerLast(server)
     },
     finish: async () => {
-      // When a server closes, Node.js resets idle connections, on which a request may be arriving.
+      // When a server closes, Node.js resets idle connections, even if a request is arriving on one.
       server.closeIdleConnections = () => {}
       await stopListening(server)
       await look(0)
@@ -59,12 +62,12 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   }
 }
 
-/** Resolves right after the event loop has polled, when data that had arrived on open connections is read. */
+/** Resolves right after the event loop has polled for I/O, so data that had arrived on open connections has been read. */
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
- * Stops listening once no connection waits to be accepted, because closing a listener resets those. The accept queue is
- * shortened to one slot. Once a connection of this process holds the slot, the kernel accepts no other: it ignores new
+ * Stops listening once no connection is waiting to be accepted, because closing a listener resets those. The accept queue is
+ * shortened to one slot. Once a connection from this process occupies it, the kernel accepts no others: it ignores new
  * connections until the listener is closed in the same tick, and refuses them afterwards.
  */
 async function stopListening(server: Listening): Promise<void> {
@@ -74,8 +77,7 @@ async function stopListening(server: Listening): Promise<void> {
   for (let isClosed = false; !isClosed; ) {
     await polled()
     const own: Connecting = connect(address?.port ?? 0, address?.address).on('error', () => {})
-    // Node.js connects in the next tick, and on a loopback address the kernel completes the connection before the call
-    // returns.
+    // Node.js connects in the next tick; on a loopback address, the kernel completes the connection before the call returns.
     await new Promise<void>((resolve) => process.nextTick(resolve))
     isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > patienceMs
     if (isClosed) NetServer.prototype.close.call(server)
@@ -85,7 +87,7 @@ async function stopListening(server: Listening): Promise<void> {
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** The open connections of a server, and those of them that speak HTTP (with TLS, after the handshake). */
+/** The open connections of a server, and those on which HTTP can be spoken (with TLS, after the handshake). */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<Answering>()
@@ -115,8 +117,8 @@ function endGently(socket: Socket, end: End): void {
 }
 
 /**
- * Makes each response to a request that arrives from now on close its connection. A pipelined request after that response is
- * not handled: its client knows this and sends it again.
+ * Makes each response to a request that arrives from now on close its connection. Requests pipelined after it are not
+ * handled; the client knows this from the header and sends them again.
  */
 function answerLast(server: Server): void {
   const latest = new WeakMap<Socket, ServerResponse>()
@@ -124,7 +126,7 @@ function answerLast(server: Server): void {
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     const before = latest.get(request.socket)
     if (before?.headersSent) return
-    // The response to the previous request goes first and must not announce the close.
+    // The response to the previous request is sent first and must not announce the close.
     if (before) before.shouldKeepAlive = true
     response.shouldKeepAlive = false
     latest.set(request.socket, response)
@@ -137,16 +139,16 @@ interface Resting {
   /** Milliseconds since the server stopped listening. */
   sinceMs: number
   end: End
-  /** Destroys the connections that are between two requests. */
+  /** Destroys the connections that are idle between two requests. */
   destroyIdle: () => void
 }
 
-/** Closes the connections without a request in flight. */
+/** Closes the connections that have no request in flight. */
 function endResting({ speaking, sinceMs, end, destroyIdle }: Resting): void {
   for (const socket of speaking) {
     const isUnused = socket.bytesRead === 0 && sinceMs >= firstByteMs
     if (isUnused || (!socket._httpMessage && sinceMs >= headMs)) end(socket)
-    // Only Node.js knows which connections are between two requests; replacing `destroy` intercepts its choice.
+    // Only Node.js knows which connections are between two requests; overriding `destroy` intercepts its choice.
     socket.destroy = () => {
       end(socket)
       return socket

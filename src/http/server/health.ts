@@ -3,19 +3,16 @@ import { Type } from 'typebox'
 import { Problem } from '../problems/problem.ts'
 
 export interface HealthRouteOptions {
-  /** Throws when the store is unavailable. */
+  /** Throws if the store is unavailable. */
   check: () => Promise<void>
-  /** Whether the clock of this node is close enough to the store's; always true when not given. */
+  /** Whether this node's clock is close enough to the store's; true if not given. */
   isClockUsable?: (() => boolean) | undefined
   now: () => number
-  /** Aborted when the service starts to stop. */
+  /** Aborted when the service starts to shut down. */
   stopping: AbortSignal
 }
 
-/**
- * Whether a request target is one of the two probe paths. They are answered over plain HTTP too, because a probe takes a 301
- * for healthy.
- */
+/** True for the paths of the two probes. They respond over plain HTTP too, because a probe takes a 301 for healthy. */
 export const isHealthPath = (target: string | undefined): boolean => /^\/(livez|readyz)(\?|$)/.test(target ?? '')
 
 const unready = (detail: string, cause?: unknown) =>
@@ -25,11 +22,11 @@ const rememberMs = 1_000
 const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
 /**
- * `/livez`: the process responds, without I/O. `/readyz`: the service is not stopping, its clock is right and the store
+ * `/livez`: the process responds; no I/O. `/readyz`: the service is not shutting down, its clock is right and the store
  * responds, which is checked at most once a second.
  */
 export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { check, isClockUsable, now, stopping }) => {
-  // A probe always gets a response: no authorization, negotiation, rate limit or shedding.
+  // Probes always get a response: no authorization, negotiation, rate limit or shedding.
   const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }
   const tags = ['meta']
@@ -43,7 +40,7 @@ export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { chec
     async () => {
       if (stopping.aborted) throw unready('The service is stopping')
       if (isClockUsable?.() === false) throw unready('The clock of this node is wrong')
-      // The absolute difference keeps the cached result from outliving a clock that was set back.
+      // The absolute difference prevents the cached result from being used for too long after the clock was set back.
       if (Math.abs(now() - asked.at) >= rememberMs) asked = { at: now(), answer: check() }
       await asked.answer.catch((cause) => {
         throw unready('The store does not answer', cause)

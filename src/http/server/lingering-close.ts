@@ -13,8 +13,8 @@ const maxLooks = 15
 const maxBytes = 67_108_864
 
 /**
- * Makes a server linger whenever it closes a connection on which a request is still arriving, whatever caused the refusal.
- * Node.js would destroy the socket as soon as the response is sent; it calls `destroySoon`, which this replaces.
+ * Makes a server linger whenever it closes a connection on which a request is still arriving, for whatever reason. Node.js
+ * would destroy the socket as soon as the response is sent; it does so through `destroySoon`, which this replaces.
  */
 export function lingerOnClose(server: Server, options: LingerOptions): void {
   const install = (socket: Parsed) => {
@@ -28,9 +28,9 @@ export function lingerOnClose(server: Server, options: LingerOptions): void {
 }
 
 /**
- * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards what the client still sends until it ends,
- * goes silent, or exceeds the time or byte limit. Closing at once would make TCP reset the connection, and a client that has
- * not read the response yet would lose it.
+ * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards incoming data until the client closes,
+ * goes silent, or exceeds the time or byte limit. Closing immediately would make TCP reset the connection, and a client that
+ * had not read the response yet would lose it.
  */
 export function linger(socket: Socket, { later }: LingerOptions): void {
   let bytes = 0
@@ -42,7 +42,7 @@ export function linger(socket: Socket, { later }: LingerOptions): void {
     })
   }
   socket.end()
-  // This detaches the parser too, so no more requests are read.
+  // This also detaches the parser, so no more requests are read.
   socket.removeAllListeners('data')
   socket.on('data', ({ length }: Buffer) => {
     bytes += length

@@ -21,16 +21,16 @@ const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunks have more
 
 type UnroutedOptions = ErrorsOptions & LingerOptions
 
-/** For a parser error: the last bytes passed to the parser, as a buffer, and how many of them it parsed. */
+/** An error of the HTTP parser: the last bytes passed to it, as a buffer, and how many of them it parsed. */
 type ParserError = Pick<ConnectionError, 'code'> & { rawPacket?: unknown; bytesParsed?: number }
 
-/** A socket with the response that is being sent on it, as Node.js stores it. */
+/** A socket and the response being sent on it, as Node.js stores it. */
 type Answering = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null }
 
 /**
- * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): one problem body, then the connection closes.
- * Responses to earlier requests go out first; when the error is in a body whose response has already started, the connection
- * is only closed.
+ * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends one problem body, then closes the
+ * connection. Responses to earlier requests are sent first; if the error is in a body whose response has already started,
+ * the connection is only closed.
  */
 export const answerParserError = (options: UnroutedOptions) => (error: ParserError, socket: Answering) => {
   const current = socket._httpMessage
@@ -39,8 +39,8 @@ export const answerParserError = (options: UnroutedOptions) => (error: ParserErr
 }
 
 /**
- * Handles what Node.js does not pass to routes: CONNECT gets 501 (RFC 9110 §9.3.6), and a request with an Expect other than
- * 100-continue is handled as a normal request, for `acceptable` to reject.
+ * Handles requests that Node.js does not pass to routes: CONNECT gets 501 (RFC 9110 §9.3.6); one with an Expect other than
+ * 100-continue is passed on as a normal request, which `acceptable` then rejects.
  */
 export function answerUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)
@@ -53,7 +53,7 @@ export function answerUnrouted(server: Server, options: UnroutedOptions): void {
 /** Errors after which the client is gone or TLS was never established, so no response is possible. */
 const unspoken = new Set<string | undefined>(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT'])
 
-/** Waits for the responses to earlier requests: on one connection they are sent in order (RFC 9112 §9.3.2). */
+/** Waits for the responses to earlier requests: responses on a connection are sent in order (RFC 9112 §9.3.2). */
 function inTurn(socket: Answering, act: () => void): void {
   const current = socket._httpMessage
   if (current?.req.complete) {
@@ -64,7 +64,7 @@ function inTurn(socket: Answering, act: () => void): void {
 
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
   const bytes = Buffer.isBuffer(rawPacket) ? rawPacket : Buffer.alloc(0)
-  // The line the parser had reached; other lines may come before it.
+  // The line that the parser had reached; other lines may precede it.
   const from = bytes.lastIndexOf('\n', Math.max(bytesParsed - 1, 0)) + 1
   const start = bytes.toString('latin1', from, from + 2 * urlLimitCharacters)
   if (code === 'HPE_HEADER_OVERFLOW') return longTarget.test(start) ? tooLong : tooLarge
@@ -74,7 +74,7 @@ function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
 }
 
 const longTarget = new RegExp(`^[A-Z]+ [^ \\r\\n]{${urlLimitCharacters + 1}}`)
-/** A request line with a plausible method, as opposed to data that is not HTTP. */
+/** Matches a request line with a plausible method, as opposed to data that is not HTTP. */
 const requestLine = /^[A-Za-z-]{1,40} \/[^ \r\n]* HTTP\/1\.[01]\r\n/
 
 /** A response built without Fastify. */
@@ -83,7 +83,7 @@ function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOpt
   const body = JSON.stringify(problemBody(problem, baseUrl, common))
   const { 'strict-transport-security': hsts, ...hardening } = securityHeaders
   const headers = {
-    // Sent over HTTPS only (RFC 6797 §7.2); a TLS proxy in front of the service sets its own.
+    // Only sent over HTTPS (RFC 6797 §7.2); a TLS proxy in front of the service sets its own.
     ...((socket as TLSSocket).encrypted && { 'strict-transport-security': hsts }),
     ...hardening,
     'content-type': 'application/problem+json; charset=utf-8',
@@ -96,7 +96,7 @@ function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOpt
   return { status: problem.status, headers, body }
 }
 
-/** Writes the last response of a connection and closes it, whether or not the client does. */
+/** Writes the last response of a connection and then closes it, even if the client does not. */
 function close(socket: Socket, { status, headers, body }: ReturnType<typeof rawAnswer>, options: LingerOptions): void {
   // A response was already sent and is still in transit.
   if (!socket.writable) {

@@ -2,18 +2,21 @@ import { IncomingMessage, type OutgoingHttpHeader, type OutgoingHttpHeaders, Ser
 import { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
-/** The private method of ServerResponse that writes the header section: the lines already rendered and the fields to add. */
+/**
+ * The private method of ServerResponse that writes the header section, given the lines rendered so far and the fields to
+ * add.
+ */
 interface Writer {
   _storeHeader: (lines: string, fields: object | undefined) => void
 }
 
-/** A field as it was last written. */
+/** The most recently written value of a field, and its rendered line. */
 interface Line {
   value: unknown
   text: string
 }
 
-/** Fields that Node.js acts upon or encodes itself. */
+/** Fields that Node.js interprets or encodes itself. */
 const acted = new Set([
   ...['connection', 'content-disposition', 'content-length', 'date', 'expect', 'keep-alive', 'set-cookie', 'trailer'],
   ...['transfer-encoding', 'upgrade'],
@@ -30,8 +33,8 @@ type Author = 'transport' | 'rate' | 'quota' | 'caching'
 const writer = ServerResponse.prototype as unknown as Writer
 
 /**
- * A response whose header section (RFC 9112 §5) is built as one string. Node.js validates and copies each field, which for
- * the twenty fields of a typical response takes a quarter of its time. Here a field with the same value as in the previous
+ * A response whose header section (RFC 9112 §5) is built as one string. Node.js validates and copies each field, which takes
+ * a quarter of its time for the twenty fields of a typical response. Here, a field with the same value as in the previous
  * response is neither validated nor concatenated again. Unusual fields are left to Node.js.
  */
 class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
@@ -42,7 +45,7 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
     const lines = statusLine + this.transport + this.rate + this.quota + this.caching
-    // Arrays of fields, and fields set earlier (which Node.js stores without a prototype), are left to Node.js.
+    // Arrays of fields, and fields set earlier (which Node.js stores in an object without a prototype), are left to Node.js.
     const isPlain = fields !== undefined && Object.getPrototypeOf(fields) === Object.prototype
     if (!isPlain) writer._storeHeader.call(this, lines, fields)
     else {
@@ -65,8 +68,9 @@ function isWriterKnown(): boolean {
 export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResponse : ServerResponse
 
 /**
- * Sets raw header lines that are sent unchanged: complete, well-formed, and of fields that nothing else sets. They replace
- * the lines the same policy set before. A typical response has a dozen of these, and each would cost more as a field.
+ * Sets raw header lines, which are sent unchanged: they must be complete, well-formed and of fields that nothing else sets.
+ * They replace the lines that the same policy set before. A typical response has a dozen of them, and each would cost more
+ * as a field.
  */
 export function setRawHeaderLines(reply: FastifyReply, author: Author, lines: string): void {
   const { raw } = reply
@@ -76,7 +80,7 @@ export function setRawHeaderLines(reply: FastifyReply, author: Author, lines: st
 
 const written = new WeakMap<object, Partial<Record<Author, string>>>()
 
-/** Sets the lines as fields on responses of another class, such as injected ones. */
+/** Sets the lines as header fields on responses of another class, such as those of injected requests. */
 function putFields(reply: FastifyReply, author: Author, lines: string): void {
   const before = written.get(reply.raw) ?? {}
   for (const [name] of fieldsIn(before[author] ?? '')) reply.removeHeader(name)
@@ -87,7 +91,7 @@ function putFields(reply: FastifyReply, author: Author, lines: string): void {
 const fieldsIn = (lines: string): [name: string, value: string][] =>
   Array.from(lines.matchAll(/^(.*?): (.*)\r$/gm), ([, name = '', value = '']) => [name, value])
 
-/** The lines of all plain fields; the rest is added to `others`. */
+/** Renders the lines of all plain fields; the rest are added to `others`. */
 function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): string {
   let text = ''
   for (const name in fields) {
@@ -103,7 +107,7 @@ function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): stri
   return text
 }
 
-/** Renders and caches the line of a field; null when Node.js must validate it or act on it. */
+/** Renders and caches the line of a field; null if Node.js must validate or interpret it. */
 function lineOf(name: string, value: OutgoingHttpHeader | undefined, line: Line | undefined): string | null {
   if (typeof value !== 'string' || !fieldValue.test(value)) return null
   const text = `${name}: ${value}\r\n`

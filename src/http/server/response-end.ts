@@ -1,15 +1,15 @@
 import type { FastifyReply } from 'fastify'
 
-/** Aborted when the response was sent completely or its connection closed before. */
+/** A signal that is aborted once the response has been sent completely or its connection has closed. */
 export function responseEnd({ raw }: FastifyReply): AbortSignal {
   const end = new AbortController()
-  // The connection may be closed before the handler gets here.
+  // The connection may already be closed when the handler gets here.
   if (raw.closed || raw.destroyed) end.abort()
   else raw.once('close', () => end.abort())
   return end.signal
 }
 
-/** Runs a callback when the signal is aborted, or at once if it already is. */
+/** Runs a callback when the signal is aborted; immediately if it already is. */
 export function whenAborted(signal: AbortSignal, run: () => void): void {
   if (signal.aborted) run()
   else signal.addEventListener('abort', run, { once: true })

@@ -13,8 +13,9 @@ const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
 
 /**
- * Timeouts for the TLS handshake, the request head and the whole request, how often they are checked, and the keep-alive
- * timeout. Load balancers must close idle connections first, or they would send requests on a connection being closed.
+ * Timeouts for the TLS handshake, the request head and the whole request, the interval at which they are checked, and the
+ * keep-alive timeout. Load balancers must close idle connections first, or they would send requests on a connection that is
+ * being closed.
  */
 const patience = {
   ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 },
@@ -24,16 +25,16 @@ const patience = {
 export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, LingerOptions {
   /** Null for plain HTTP, behind a proxy that terminates TLS. */
   tls: ServerOptions | null
-  /** Called before a request the router could not parse is rejected; may set headers and return another problem. */
+  /** Called before rejecting a request that the router could not parse; may set headers and return another problem. */
   beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
-  /** In milliseconds; overrides single defaults. */
+  /** In milliseconds; overrides individual defaults. */
   patience?: Partial<typeof patience>
 }
 
-/** Options of the server: its limits and timeouts, and the responses to requests that reach no route. */
+/** Server options: limits, timeouts, and the responses to requests that reach no route. */
 export function serverOptions(settings: ServerSettings) {
   const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = { ...patience, ...settings.patience }
-  // `requestIntegrity` checks that Host is present, so that a missing one gets the usual error body.
+  // `requestIntegrity` checks for Host instead, so that a missing one gets the usual error body.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
     ServerResponse: responseClass,
@@ -43,12 +44,12 @@ export function serverOptions(settings: ServerSettings) {
     ...(tls ? { https: { ...tls, ...server, handshakeTimeout, minVersion: 'TLSv1.2' as const } } : { http: server }),
     logger: false,
     genReqId: requestId as never,
-    // For `request.ip`; no other forwarded header is read through Fastify.
+    // Only for `request.ip`; no other forwarded header is read through Fastify.
     trustProxy: settings.trustedProxies.length > 0 && [...settings.trustedProxies],
     bodyLimit: bodyLimitBytes,
     requestTimeout,
     keepAliveTimeout,
-    // Requests that still arrive on an open connection are served.
+    // Requests that still arrive on open connections are served.
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
@@ -57,7 +58,7 @@ export function serverOptions(settings: ServerSettings) {
   }
 }
 
-/** Requests the router rejects before any policy runs. */
+/** Responds to requests that the router rejects before any policy runs. */
 function routerErrors(settings: ServerSettings) {
   const { secures, redirect } = transport(settings)
   const allowOrigin = corsHeaders(settings.corsOrigins)
@@ -69,5 +70,5 @@ function routerErrors(settings: ServerSettings) {
   }
 }
 
-/** A path and query valid in a URL, whatever its octets mean. */
+/** Matches a path and query that are valid in a URL, even if they do not decode as UTF-8. */
 const isTarget = /^\/([^%\s]|%[\da-f]{2})*$/i

@@ -6,12 +6,12 @@ export interface StalledOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Node's counters of a write: bytes handed to the kernel, and bytes it has not accepted yet. */
+/** Node's counters of a socket: bytes written in total, and bytes the kernel has not accepted yet. */
 type Writing = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } | null }
 
 interface Progress {
   taken: number
-  /** Number of checks since bytes were last accepted. */
+  /** Number of consecutive checks in which no byte was accepted. */
   looks: number
 }
 
@@ -19,9 +19,9 @@ const lookEveryMs = 5_000
 const stalledLooks = 6
 
 /**
- * Destroys connections whose client has accepted no byte of a response for 30 to 35 seconds, so that they do not hold files
- * and memory. Any accepted byte counts, of a stream or of one large buffer, also below TLS. A connection with nothing to
- * send, such as one that waits for an event, never counts as stalled.
+ * Destroys connections whose client has accepted no byte of a response for 30 to 35 seconds, so that they do not hold file
+ * descriptors and memory. Any accepted byte counts, whether of a stream or of one large buffer, with or without TLS. A
+ * connection with nothing to send, such as one that waits for an event, never counts as stalled.
  */
 export function cutStalled(server: Server, { later }: StalledOptions): void {
   const connections = new Map<Writing, Progress>()
@@ -30,7 +30,7 @@ export function cutStalled(server: Server, { later }: StalledOptions): void {
     for (const [socket, progress] of connections) if (isStalled(socket, progress)) socket.destroy()
     cancel = connections.size > 0 ? later(lookEveryMs, look) : null
   }
-  // With TLS this is the underlying TCP connection, which counts the encrypted bytes.
+  // With TLS, this is the underlying TCP connection, which counts encrypted bytes.
   server.on('connection', (socket: Writing) => {
     connections.set(socket, { taken: 0, looks: 0 })
     socket.once('close', () => {
