@@ -55,7 +55,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   /** The definition to serve. */
   definition: Definition
   verify: Verify
-  /** Revocation count used by `verify`. */
+  /** The revocation epoch used by `verify`. */
   endings?: RevocationEpoch
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
@@ -64,36 +64,36 @@ export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'
   docsClientId?: string | null
   /** Looks up X-API-Key. */
   readApiKey?: ReadApiKey
-  /** Audits rejected requests, and credentials sent over plain HTTP. */
+  /** The audit log for rejected requests and for credentials sent over plain HTTP. */
   audit?: Pick<Audit, 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
   api: boolean
   /** The service's public origin. */
   baseUrl: string
-  /** Key and certificate; null for plain HTTP behind a proxy that terminates TLS. */
+  /** Private key and certificate; null for plain HTTP behind a proxy that terminates TLS. */
   tls: ServerOptions | null
   clock?: Pick<SharedClock, 'isUsable'>
   trustedProxies: readonly string[]
   /** Allowed CORS origins. */
   corsOrigins: readonly string[]
-  /** Rate limits and their counters; without them nothing is limited. */
+  /** Rate limits and their counters; without them, nothing is limited. */
   limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
-  /** Without it no request is rejected under load. */
+  /** Overload detection; without it, no request is rejected under load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
-  /** Aborted when the service begins to stop. */
+  /** Aborted when the service starts to shut down. */
   stopping?: AbortSignal
   /** The release, for the OpenAPI document. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
-  /** Called for every response to a known client. */
+  /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
-  /** Called for every response of a deprecated version; `null` when the client is anonymous. */
+  /** Called for every response of a deprecated version; `null` if the client is anonymous. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
-/** The HTTP service on one page: policies in the order they apply to a request, then the routes. */
+/** The whole HTTP service: the policies in the order in which they apply to a request, then the routes. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
@@ -174,7 +174,7 @@ function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
   return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
-/** The access log, which also counts calls per client and calls to deprecated versions. */
+/** Writes the access log and counts calls per client and calls to deprecated versions. */
 function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {

@@ -7,8 +7,8 @@ import { TaskView } from './reports/schemas.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * The OpenAPI documents by path: one per version; the document of the whole service contains the first served version and
- * everything outside the versions.
+ * The OpenAPI documents by path: one per version, and the document of the whole service, which covers the first served
+ * version and everything outside the versions.
  */
 export function documentation(
   definition: Definition,
@@ -30,7 +30,7 @@ export function documentation(
 
 const documentPath = (version: string) => `/${version}/openapi.json`
 
-/** Parts of the documents that do not come from the route config. */
+/** The parts of the documents that do not come from the routes. */
 function commonFacts({ info, scopes, events, collections }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
@@ -44,7 +44,7 @@ function commonFacts({ info, scopes, events, collections }: Definition) {
   }
 }
 
-/** Added to every operation: the effects of the policies in `app.ts`. */
+/** What the policies in `app.ts` add to every operation. */
 export const everywhere: Everywhere = {
   headers: [
     'X-Request-Id',

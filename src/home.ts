@@ -6,13 +6,13 @@ import type { Frame } from './http/pages/layout.ts'
 
 export interface HomeOptions {
   frame: Frame
-  /** Paths of the served resources by name, without their collections' prefix. */
+  /** Paths of the served resource lists, by name. */
   resources: Readonly<Record<string, string>>
   /** The paths of the OpenAPI documents. */
   documents: readonly string[]
   /** Whether the authorization server runs here. */
   hasDiscovery: boolean
-  /** The release. */
+  /** The release of Plinth. */
   version: string
 }
 
@@ -28,7 +28,7 @@ const Index = Type.Object({
 
 const discoveryPath = '/.well-known/openid-configuration'
 
-/** GET /: what the service is and links to everything about it, as HTML or JSON by Accept. */
+/** GET /: what the service is, with links to its resources and documentation, as HTML or JSON by Accept. */
 export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   const about = { operationId: 'readIndex', summary: 'Where everything is', tags: ['meta'] }
   const content = { 'application/json': { schema: Index }, 'text/html': { schema: Type.String() } }
@@ -42,7 +42,7 @@ export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   })
 }
 
-/** JSON unless Accept prefers HTML, as browsers do. */
+/** True if Accept prefers HTML, as that of browsers does. */
 const prefersPage = (accept = '*/*') => quality(accept, 'text/html') > quality(accept, 'application/json')
 
 function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {

@@ -28,7 +28,7 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
 import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
-/** Options shared by all versions; the events come from the definition. */
+/** The options shared by all versions; the events come from the definition. */
 export type VersionOptions = CollectionOptions &
   ReportsOptions &
   InvitationRouteOptions &
@@ -38,7 +38,7 @@ export type VersionOptions = CollectionOptions &
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
-    /** Maximum event streams and waiting requests, and maximum downloads, per account in this process. */
+    /** Maximum number of event streams and waiting requests, and of downloads, per account in this process. */
     maxWaiters?: number
     maxDownloads?: number
   }
@@ -75,7 +75,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
-/** The paths of the lists in the first served version, by resource name. */
+/** The list paths of the first served version, by resource name. */
 export function resourcePaths({ versions }: Definition, lives: readonly VersionStatus[]): Record<string, string> {
   const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
   const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
@@ -84,17 +84,17 @@ export function resourcePaths({ versions }: Definition, lives: readonly VersionS
   )
 }
 
-/** The prefixes of the versions whose lists are objects. */
+/** The path prefixes of the versions that return lists as objects. */
 export const enclosingPrefixes = ({ versions }: Definition): string[] =>
   Object.values(versions)
     .filter(({ lists }) => lists === 'object')
     .flatMap(({ prefixes }) => prefixes)
 
-/** The list of each resource, and whether reading it is public. */
+/** The list path of each resource, and whether it can be read without a token. */
 export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
   collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
-/** The report types: one per resource, the declared ones, and two about the service itself. */
+/** The report types: one per resource, those of the definition, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
   const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
   return [...ofTables, ...declared, activity, deliveries]

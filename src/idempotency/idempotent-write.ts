@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem, type ProblemCode, type ProblemOptions } from '../http/problems/problem.ts'
 
-/** The response of a POST: made inside the transaction of its effect, sent after the commit. */
+/** The response to a POST: built inside the transaction that has the effect, sent after the commit. */
 export interface WriteResponse<Body extends object = object> {
   status: number
   headers: Record<string, string>
   body: Body
 }
 
-/** An error that is stored and replayed like a response. */
+/** An error response that is stored and replayed like a success. */
 interface Refusal {
   problem: [code: ProblemCode, detail: string, options: ProblemOptions]
 }
@@ -18,7 +18,7 @@ interface Kept {
   answer: unknown
 }
 
-/** Storage of responses and the transactions they are stored in; see `idempotency/store.ts` for the guarantees. */
+/** Stores responses and provides the transactions they are stored in; see `idempotency/store.ts` for the guarantees. */
 export interface AnswerStore {
   digest(value: unknown): string
   find(id: string): Promise<Kept | undefined>
@@ -27,9 +27,12 @@ export interface AnswerStore {
   write<T>(unit: (tx: unknown) => Promise<T>): Promise<T>
 }
 
-/** The right to be the first request to respond under a key. */
+/** The exclusive right to respond to the first request with a key. */
 export interface Claim {
-  /** Runs the unit and stores its response in the same transaction, or returns the response of another request. */
+  /**
+   * Runs the unit and stores its response in the same transaction; if another request already used the key, returns its
+   * response instead.
+   */
   run: <A extends WriteResponse | Refusal>(tx: unknown, unit: () => Promise<A>) => Promise<A | WriteResponse | Refusal>
   isUsed: boolean
 }
@@ -42,8 +45,8 @@ declare module 'fastify' {
 }
 
 /**
- * The single write of a POST: the unit produces the effect and the response in one transaction, and under an Idempotency-Key
- * stores the response in it too. The reply is not touched before the commit.
+ * Performs the write of a POST: the unit produces the effect and the response in one transaction; with an Idempotency-Key,
+ * the response is stored in that transaction too. The reply is not modified before the commit.
  */
 export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,
@@ -56,10 +59,10 @@ export async function idempotentWrite<Tx, Body extends object>(
   return send(reply, await write((tx) => claim.run(tx, () => unit(tx)) as Promise<WriteResponse<Body>>))
 }
 
-/** Runs a unit in one transaction; may translate the errors it throws. */
+/** Runs a unit in one transaction; may convert the errors it throws. */
 export type InTransaction<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
-/** A claim on a key id of the store for the request with this digest. */
+/** Creates a claim on a key for the request with this digest. */
 export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
   const claim: Claim = {
     isUsed: false,
@@ -76,12 +79,14 @@ export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
   return claim
 }
 
-/** A problem in the form that is stored. */
+/** Converts a problem to the form in which it is stored. */
 export const keyProblem = ({ code, message, errors, headers }: Problem): Refusal => ({
   problem: [code, message, { ...(errors && { errors }), ...(headers && { headers }) }],
 })
 
-/** The stored response, marked as replayed; throws IDEMPOTENCY_KEY_REUSED when it belongs to a different body. */
+/**
+ * The stored response, marked as replayed. Throws IDEMPOTENCY_KEY_REUSED if it belongs to a request with a different body.
+ */
 export function replayOf(kept: Kept, digest: string): WriteResponse | Refusal {
   if (kept.digest !== digest) {
     const errors = [{ field: 'Idempotency-Key', message: 'belongs to a request with another body' }]
@@ -94,13 +99,13 @@ export function replayOf(kept: Kept, digest: string): WriteResponse | Refusal {
   return { problem: [code, detail, { ...options, headers: { ...options.headers, ...replayed } }] }
 }
 
-/** The 409 for a request whose key is in use by a request in flight. */
+/** The 409 for a request whose key is used by another request in flight. */
 export const inProgress = () =>
   new Problem('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key is being answered', {
     headers: { 'retry-after': '1' },
   })
 
-/** Writes a response to the reply and returns its body; throws an error response. */
+/** Applies a response to the reply and returns its body; throws if the response is an error. */
 export function send<Body extends object>(
   reply: Pick<FastifyReply, 'code' | 'headers'>,
   answer: WriteResponse<Body> | Refusal,

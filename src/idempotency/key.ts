@@ -2,13 +2,13 @@ import type { FastifyRequest } from 'fastify'
 import { Problem } from '../http/problems/problem.ts'
 
 const printable = /^[\x20-\x7e]{1,255}$/
-/** A string of Structured Fields (RFC 9651 §3.3.3). */
+/** A Structured Fields string (RFC 9651 §3.3.3). */
 const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 /**
- * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, bare or as the structured string that
+ * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, either bare or as the Structured Fields string that
  * draft-ietf-httpapi-idempotency-key-header requires; both forms denote the same key. `requestIntegrity` has already
- * rejected repeated fields. Throws INVALID_INPUT.
+ * rejected repeated fields. Throws INVALID_INPUT for a malformed key.
  */
 export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const sent = headers['idempotency-key']

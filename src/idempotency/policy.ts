@@ -5,9 +5,10 @@ import { type AnswerStore, claimOf, inProgress, keyProblem, replayOf, send } fro
 import { idempotencyKeyOf, inOneOrder } from './key.ts'
 
 /**
- * Idempotency-Key on every POST of the API (draft-ietf-httpapi-idempotency-key-header): a completed request is replayed with
- * `Idempotent-Replayed`; 422 for another body under its key, 409 while it is in flight. Handlers respond through
- * `idempotentWrite`, which keeps the guarantee even when a process dies between an effect and its response.
+ * Idempotency-Key on every POST of the API (draft-ietf-httpapi-idempotency-key-header): the response to a completed request
+ * is replayed with `Idempotent-Replayed`; 422 for a different body with the same key, 409 while the first request is in
+ * flight. Handlers respond through `idempotentWrite`, which preserves the guarantee even if the process dies between an
+ * effect and its response.
  */
 export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
   async (app, { answers }) => {
@@ -15,7 +16,7 @@ export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
     app.decorateRequest('claim', null)
     app.addHook('onRoute', (route) => {
       if (!takesKeys(route)) return
-      // Before body validation (422): a malformed key is a malformed request (400).
+      // Before body validation (422): a malformed key makes the request malformed (400).
       route.preValidation = [checkKey, ...[route.preValidation ?? []].flat()]
       route.handler = underKey(route.handler, answers, running)
     })
@@ -23,7 +24,7 @@ export const idempotency = fastifyPlugin<{ answers: AnswerStore }>(
   { name: 'idempotency', dependencies: ['bodies'] },
 )
 
-/** Keys belong to callers: the authorization server and public paths ignore them. */
+/** A key is scoped to its caller, so the authorization server and public paths ignore keys. */
 export const takesKeys = ({ method, config }: Pick<RouteOptions, 'method' | 'config'>): boolean =>
   method === 'POST' && config?.scope !== 'own' && config?.scope !== 'public'
 
@@ -33,8 +34,8 @@ function checkKey(request: FastifyRequest, _reply: FastifyReply, done: () => voi
 }
 
 /**
- * Wraps a handler so that this process runs it at most once at a time per key; `idempotentWrite` detects requests in other
- * processes.
+ * Wraps a handler so that this process runs it only once at a time for each key; `idempotentWrite` detects requests handled
+ * by other processes.
  */
 function underKey(handler: RouteHandlerMethod, answers: AnswerStore, running: Set<string>): RouteHandlerMethod {
   return function run(request, reply) {
@@ -77,8 +78,8 @@ async function answerUnder(
 }
 
 /**
- * A conflict is the outcome of a valid request and is stored. Other errors, and those with Retry-After, leave the key free:
- * nothing was started, and the corrected request may reuse it.
+ * A conflict is the outcome of a valid request and is stored. Any other error, or one with Retry-After, leaves the key free:
+ * nothing was started, and the corrected request may use the same key.
  */
 const isFinal = (error: unknown): error is Problem =>
   error instanceof Problem && error.status === 409 && error.headers?.['retry-after'] === undefined

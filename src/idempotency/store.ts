@@ -8,15 +8,15 @@ export interface StoredResponse {
   answer: unknown
 }
 
-/** Responses for replay: each is stored if and only if the write it describes committed. */
+/** Stored responses for replay: each is stored if and only if the write it describes was committed. */
 export interface Answers {
   /** A keyed digest of any JSON value. */
   digest: (value: unknown) => string
   find: (id: string) => Promise<StoredResponse | undefined>
   /**
-   * Claims an id inside the transaction that will store its response: undefined when it was free, otherwise the stored
-   * response. Waits for a transaction that holds the id; returns `busy` when that takes too long, after which the
-   * transaction must be rolled back.
+   * Claims an id inside the transaction that will store its response: returns undefined if the id was free, otherwise the
+   * stored response. Waits for another transaction that has claimed the id; returns `busy` if that takes too long, after
+   * which the transaction must be rolled back.
    */
   claim: (tx: Queryable, id: string, digest: string) => Promise<StoredResponse | 'busy' | undefined>
   keep: (tx: Queryable, id: string, answer: unknown) => Promise<void>
@@ -26,8 +26,8 @@ const keptMs = 24 * 3_600_000
 const place = (id: string) => `answers:${id}`
 
 /**
- * The table of stored responses. They are encrypted, because some hold a secret that is shown once, and expire after 24
- * hours.
+ * The table of stored responses. They are encrypted, because some contain a secret that is returned only once, and expire
+ * after 24 hours.
  */
 export function storedResponses(db: Database, sealer: Sealer, now: () => number): Answers {
   const { select, take, fill } = statements(db)
@@ -52,7 +52,7 @@ export function storedResponses(db: Database, sealer: Sealer, now: () => number)
 
 type Row = { digest: string; sealed: string }
 
-/** Compiled once; parameters are bound in the order in which they appear here. */
+/** Prepared once; parameters are bound in the order in which they appear here. */
 const statements = (db: Database) => ({
   select: db.prepare<Row>(
     db.read.selectFrom('answers').select(['digest', 'sealed']).where('id', '=', '').where('createdAt', '>', ''),
@@ -69,7 +69,7 @@ const statements = (db: Database) => ({
             sealed: row.ref('excluded.sealed'),
             createdAt: row.ref('excluded.createdAt'),
           }))
-          // An expired row that was not deleted yet may be overwritten.
+          // An expired row that has not been deleted yet may be overwritten.
           .where('answers.createdAt', '<=', ''),
       )
       .returning('id'),
@@ -77,7 +77,7 @@ const statements = (db: Database) => ({
   fill: db.prepare(db.read.updateTable('answers').set({ sealed: '' }).where('id', '=', '')),
 })
 
-/** Deletes responses older than 24 hours; returns how many. */
+/** Deletes responses older than 24 hours and returns their number. */
 export async function sweepAnswers(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - keptMs).toISOString()
   return inSteps(db, async (tx) => {

@@ -1,15 +1,15 @@
 export interface DocsStart {
-  /** Titles of the documents on the page, by path; the first is shown initially. */
+  /** Titles of the documents on the page, by path; the first one is shown initially. */
   documents: Readonly<Record<string, { title: string }>>
   /** Public URL of the service. */
   baseUrl: string
-  /** The public client that users log in with from the page; null when login is unavailable. */
+  /** The public client with which users log in from the page; null if login is unavailable. */
   clientId: string | null
-  /** Lists a newcomer can read first, and whether they are public. */
+  /** Lists that a newcomer can read first, and whether they are public. */
   firstCalls: readonly { path: string; isPublic: boolean }[]
 }
 
-/** The script that starts the API reference: its documents, and login from the page. */
+/** The script that initializes the API reference: its documents, and login from the page. */
 export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: DocsStart): string {
   const sources = Object.entries(documents).map(([url, { title }]) => ({
     url,
@@ -24,7 +24,7 @@ export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: Docs
   return `const known = ${JSON.stringify(known, null, 2)}\n${script}`
 }
 
-/** Disables every feature that would contact another host; the page's CSP would block it anyway. */
+/** Disables every feature that would contact another host; the CSP of the page would block it anyway. */
 const configuration = {
   withDefaultFonts: false,
   telemetry: false,
@@ -36,7 +36,9 @@ const configuration = {
   authentication: { preferredSecurityScheme: 'oauth2' },
 }
 
-/** Markdown that explains how to get a token and make the first call; it precedes the document's own description. */
+/**
+ * Markdown that explains how to get a token and make the first call; it is placed before the description of the document.
+ */
 function startHere(baseUrl: string, clientId: string | null, calls: DocsStart['firstCalls']): string {
   const open = calls.find(({ isPublic }) => isPublic)
   const call = calls.find(({ isPublic }) => !isPublic) ?? calls[0]
@@ -60,7 +62,7 @@ whose address and password the first start has printed. Then press **Test Reques
 
 /**
  * Runs in the browser. Fetches the documents and prepends the introduction to their descriptions, without the link to this
- * page. Where login is available, *Authorize* offers it first.
+ * page. If login is available, *Authorize* offers it first.
  */
 const script = `
 const withLogin = ({ flows, ...scheme }) => {
@@ -78,7 +80,7 @@ const withLogin = ({ flows, ...scheme }) => {
   }
 }
 
-// The page sends the examples of parameters with each request: of those that may be left out they are filters nobody meant.
+// The page sends the example of every parameter with each request: for optional ones that would be an unwanted filter.
 const withoutExample = (parameter) => {
   if (parameter.required) return parameter
   const { example, ...rest } = parameter

@@ -30,10 +30,10 @@ export interface DocumentOptions extends Selection {
   /** Whether the documented API version is deprecated. */
   deprecated: boolean
   scopes: OfferedScopes
-  /** Descriptions of tags, in display order. */
+  /** Tag descriptions, in display order. */
   tags: Record<string, string>
   everywhere: Everywhere
-  /** Schemas with fixed names, where the name derived from an operation would be worse. */
+  /** Schemas with fixed names, for which the name derived from an operation would be worse. */
   schemas: Record<string, unknown>
   written: Written
   events: Record<string, EventType>
@@ -49,7 +49,7 @@ export interface Document {
 
 type PathItem = Record<string, Operation | { url: string }[]>
 
-/** The OpenAPI 3.1 document of the live routes. */
+/** Builds the OpenAPI 3.1 document of the live routes. */
 export function documentOf(routes: readonly Route[], options: DocumentOptions): Document {
   const { baseUrl, events, written } = options
   const canonical = selected(routes, options)
@@ -68,7 +68,8 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
     openapi: '3.1.0',
     info: infoOf(options),
     externalDocs: { description: 'This document as a page to try it out', url: `${baseUrl}/docs` },
-    // The base URL first: only it serves every path, and tools that ignore `servers` of paths use the first entry.
+    // The base URL comes first: it alone serves every path, and tools that ignore the `servers` of paths use the first
+    // entry.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),
     tags: tagsOf([...operations.map(({ operation }) => operation), ...callsOf(webhooks)], options.tags),
     paths,
@@ -97,14 +98,14 @@ function infoOf({ title, info, baseUrl, version, everywhere, deprecated }: Docum
 
 const callsOf = (webhooks: ReturnType<typeof webhooksOf>) => Object.values(webhooks).map(({ post }) => post)
 
-/** The tags in use, described ones first in their order. */
+/** The tags in use, first those with a description, in their order. */
 function tagsOf(operations: readonly Pick<Operation, 'tags'>[], about: Record<string, string>) {
   const used = new Set(operations.flatMap(({ tags }) => tags ?? []))
   const order = [...new Set([...Object.keys(about), ...used])].filter((name) => used.has(name))
   return order.map((name) => ({ name, ...(about[name] && { description: about[name] }) }))
 }
 
-/** Names the schemas of single reads first: `User` is the response of `readUser`, even if lists return another shape. */
+/** Names the schemas of single reads first: `User` is the response of `readUser`, even if lists return a different shape. */
 function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaNames>): void {
   for (const { schema } of routes) {
     const answer = schema.response?.['200']
@@ -120,7 +121,7 @@ interface Described {
   operation: Operation
 }
 
-/** The operation of a route; empty for browser pages, and for undeclared routes without a handwritten operation. */
+/** The operation of a route; empty for browser pages and for undeclared routes without a handwritten operation. */
 function describe(
   route: Selected,
   all: readonly Selected[],
@@ -138,7 +139,7 @@ function describe(
   return [{ path, method, isVersioned, operation: { ...operation, ...(isVersioned && deprecated && { deprecated }) } }]
 }
 
-/** Paths outside any version name their server. */
+/** Groups operations by path; paths outside any version name their server. */
 function pathsOf(described: Described[], { baseUrl }: DocumentOptions) {
   const paths: Record<string, PathItem> = {}
   for (const { path, method, isVersioned, operation } of described) {
@@ -154,15 +155,15 @@ function withExample(schema: Schema, name: string): Schema {
   return example ? { ...schema, examples: [example] } : schema
 }
 
-/** What the policies in front of all operations add to them; a new policy adds its headers and errors here. */
+/** What the policies add to every operation; a new policy adds its headers and errors here. */
 export interface Everywhere {
-  /** Headers of every response; the document describes them once, in its description. */
+  /** Headers of every response; described only once, in the description of the document. */
   headers: readonly HeaderName[]
   /** Error codes that any request can get. */
   problems: readonly ProblemCode[]
 }
 
-/** Adds the errors common to all operations; the operation's own take precedence. */
+/** Adds the errors common to all operations; those of the operation itself take precedence. */
 export const withEverywhere = (operation: Operation, { problems }: Everywhere): Operation => ({
   ...operation,
   responses: { ...failures(problems), ...operation.responses },

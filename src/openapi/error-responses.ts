@@ -30,8 +30,8 @@ const ofCodes = {
 }
 
 /**
- * The error body and its codes. One schema has the members of all forms, all optional, so that generated clients have one
- * error type.
+ * The schemas of the error body and its codes. One schema has the members of all forms, all of them optional, so that
+ * generated clients have a single error type.
  */
 export const errorSchemas: Record<string, Schema> = {
   ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'Stable: what went wrong, for programs' },
@@ -51,10 +51,10 @@ export const errorSchemas: Record<string, Schema> = {
 
 const errorBody = { $ref: '#/components/schemas/ErrorBody' }
 
-/** Rate limits and quotas have a one-field body in either form. */
+/** Rate-limit and quota errors have the same one-field body in either form. */
 const ofLimits: ReadonlySet<string> = new Set(['RATE_LIMIT_EXCEEDED', 'QUOTA_EXCEEDED'])
 
-/** Name of the response component of a status, such as `NotFound`. */
+/** The component name for an error status, such as `NotFound`. */
 export const responseName = (status: number): string => (STATUS_CODES[status] as string).replace(/[^A-Za-z]/g, '')
 
 const codesOf = (status: number) =>
@@ -71,7 +71,7 @@ const headersOfStatus: Record<number, readonly HeaderName[]> = {
   503: ['Retry-After'],
 }
 
-/** One response for each error status of the registry, `Error` for any, and `NotModified`. */
+/** One response component for each error status in the registry, `Error` for any other, and `NotModified`. */
 export function errorResponses(baseUrl: string): Record<string, Response> {
   const statuses = new Set(Object.values(problems).map(([status]) => status))
   const byStatus = [...statuses].map((status) => [
@@ -89,7 +89,7 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
   }
 }
 
-/** Error codes with their titles, as a description. */
+/** A description that lists error codes with their titles. */
 export const describeCodes = (codes: readonly ProblemCode[]): string =>
   codes.map((known) => `${known}: ${problems[known][1]}`).join('; ')
 

@@ -10,8 +10,8 @@ const byFormat: Record<string, string> = {
 }
 
 /**
- * An example of an object, built from the examples of its members; members without one get a value their schema allows.
- * Undefined when a required member has neither.
+ * An example of an object, built from the examples of its members; a member without one gets a value that its schema allows.
+ * Undefined if a required member has neither.
  */
 export function exampleOf({ properties = {}, required = [] }: Schema): object | undefined {
   const members = Object.entries(properties).map(([name, member]): [string, unknown] => [name, sampleOf(member)])
@@ -19,7 +19,7 @@ export function exampleOf({ properties = {}, required = [] }: Schema): object | 
   return required.every((name) => known.some(([field]) => field === name)) ? Object.fromEntries(known) : undefined
 }
 
-/** A valid value for a schema: its first example or default if present. */
+/** A valid value for a schema: preferably its first example, then its default. */
 export function sampleOf(schema: Schema): unknown {
   const { examples, enum: allowed, const: only, anyOf, items } = schema
   const [type] = [schema.type].flat()
@@ -52,7 +52,7 @@ function anyText({ format, pattern, minLength = 0, maxLength = 300 }: Schema): s
 /** Binary media types. */
 const binary = /^application\/(octet-stream|pdf|vnd\.)/
 
-/** Adds an example to every media type with a schema, so that tools need not invent one. */
+/** Adds an example to every media type that has a schema, so that tools need not invent one. */
 export function withExamples<T extends { components: Record<string, Record<string, unknown>> }>(document: T): T {
   const schemas = (document.components.schemas ?? {}) as Record<string, Schema>
   const resolved = (schema: Schema): Schema => {

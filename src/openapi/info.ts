@@ -6,15 +6,15 @@ export interface ServiceInfo {
   title: string
   /** The API version; defaults to the Plinth version. */
   version?: string
-  /** What the service is for, in Markdown. */
+  /** The purpose of the service, in Markdown. */
   description?: string
-  /** License of the API: a name, with a URL or an SPDX identifier. */
+  /** The license of the API: a name, optionally with a URL or an SPDX identifier. */
   license?: { name: string; identifier?: string; url?: string }
-  /** Contact for questions; defaults to the service's URL. */
+  /** The contact for questions; defaults to the service's URL. */
   contact?: { name?: string; url?: string; email?: string }
 }
 
-/** Validation errors in a service's info, worded for its author. */
+/** Validation errors in the info of a service, worded for its author. */
 export function infoErrors(info: Partial<ServiceInfo>): string[] {
   const texts = (['title', 'version', 'description'] as const)
     .filter((name) => info[name] !== undefined && !isText(info[name]))
@@ -59,7 +59,7 @@ and OPTIONS with \`Allow\` on every path.
 Any request may carry \`X-Request-Id\` (8 to 64 of \`A-Za-z0-9._-\`), which then names the exchange in responses and logs.`
 
 export interface DescriptionOptions {
-  /** The author's text, which comes first. */
+  /** The description by the author, which comes first. */
   description: string | undefined
   /** Headers that any response may have. */
   headers: readonly HeaderName[]
@@ -67,7 +67,7 @@ export interface DescriptionOptions {
   deprecated: boolean
 }
 
-/** The document's description: the author's text, then the rules common to all operations. */
+/** The description of the document: that of the author, then the rules common to all operations. */
 export function descriptionOf({ description, headers: common, deprecated }: DescriptionOptions): string {
   const lines = common.map((name) => `- \`${name}\`: ${headers[name].description}`)
   const ending = `Responses of this deprecated version also have \`Deprecation\`, \`Sunset\` and a \`Link\` with rel

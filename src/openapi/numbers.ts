@@ -1,16 +1,16 @@
-/** Keywords whose values are data, whatever member names they contain. */
+/** Keywords whose values are data, whatever their members are called. */
 const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'enum', 'const'])
 
 const maxInt32 = 2 ** 31 - 1
 
 /**
- * Adds number formats to a document: `double`, and `int64` unless a maximum fits into 32 bits. Without them clients in Go,
- * Java and Rust read 123456789.99 as a 32-bit float.
+ * Adds number formats to a document: `double`, and `int64` unless a maximum fits into 32 bits. Without them, clients in Go,
+ * Java and Rust parse 123456789.99 as a 32-bit float.
  */
 export function withNumberFormats<T>(value: T, parent = ''): T {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((inner) => withNumberFormats(inner)) as T
-  // Member names of `properties` are chosen by the author and are not keywords.
+  // The members of `properties` are named by the author; they are not keywords.
   const isMap = parent === 'properties'
   if (isUnbounded(value)) return value
   const members = Object.entries(value).map(([name, inner]) => [

@@ -12,7 +12,7 @@ import { describedBy } from './words.ts'
 /** Media types of pages and their scripts. */
 const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
 
-/** Whether a route serves a page or a script, which generated clients do not need. */
+/** True if a route serves a page or a script, which generated clients do not need. */
 export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
   Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
 
@@ -20,7 +20,7 @@ export interface Surroundings {
   names: SchemaNames
   /** Error codes that any request can get. */
   problems: readonly ProblemCode[]
-  /** The body of PUT on the same path, from which the PATCH body is derived. */
+  /** The body schema of PUT on the same path, from which the PATCH body is derived. */
   replacement: Schema | undefined
 }
 
@@ -52,13 +52,13 @@ export function operationOf(
   }
 }
 
-/** Public paths also accept a token and reject a bad one; `{}` means that none is needed. */
+/** Public paths also accept a token and reject an invalid one; `{}` means that none is required. */
 function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
   const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
   const open = scope === 'public' ? [{}] : []
-  // `bearer` before `oauth2`: tools prefer the first scheme, and it fits any token, however it was obtained.
+  // `bearer` before `oauth2`: tools prefer the first scheme, and this one fits any token, however it was obtained.
   return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
@@ -84,7 +84,7 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   }
 }
 
-/** The error responses by status: references to shared ones, each listing the codes it can carry here. */
+/** The error responses by status: references to shared ones, each listing the codes that can occur here. */
 export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
   const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
   const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [

@@ -24,7 +24,7 @@ const reference = about('readDocsReference', 'The script of the page', 'text/jav
 
 /**
  * GET /docs: the interactive reference of the OpenAPI documents, served entirely from this origin. Its CSP allows only its
- * two scripts and no other origin, so a token entered there cannot leak to a third party.
+ * own two scripts and no other origin, so a token entered there cannot leak to a third party.
  */
 export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
   const [html, startScript] = [pageOf(options), startScriptOf(options)]
@@ -43,18 +43,21 @@ export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
   })
 }
 
-/** Four megabytes, compressed once; clients that do not accept gzip get it decompressed on the fly (RFC 9110 §12.5.3). */
+/**
+ * Sends the script: four megabytes, compressed once; for clients that do not accept gzip it is decompressed on the fly (RFC
+ * 9110 §12.5.3).
+ */
 function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
   const isPacked = takesCoding(codings, 'gzip')
   const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
   reply.headers({ etag, vary: 'Accept-Encoding' })
-  // An entity tag includes its quotes, so a substring match finds it only as a whole tag.
+  // An entity tag includes its quotes, so a substring match can only match a whole tag.
   if (known !== undefined && (known.trim() === '*' || known.includes(etag))) return reply.code(304).send()
   reply.type(script)
   return isPacked ? reply.header('content-encoding', 'gzip').send(packed.bytes) : reply.send(packed.unpack())
 }
 
-/** The reference inserts styles into the page, some as attributes; the page contains no untrusted text. */
+/** The reference adds styles to the page, some of them as attributes; the page contains no untrusted text. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -96,7 +99,7 @@ const titleOf = (documents: DocsStart['documents']) =>
 /** A gzipped script. */
 export interface Packed {
   bytes: Buffer
-  /** Strong, of the uncompressed script. */
+  /** The strong tag of the uncompressed script. */
   etag: string
   unpack: () => Readable
 }
@@ -105,12 +108,12 @@ const pack = promisify(gzip)
 
 /**
  * The script of the API reference, extracted from the package that exports it as one string. The package is read as text,
- * because importing it would keep four megabytes of source in memory for the life of the process.
+ * because importing it would keep four megabytes of source in memory for the lifetime of the process.
  */
 export async function packedReference(): Promise<Packed> {
   const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')
   const literal = /^var standalone_default = (".*");$/m.exec(source)?.[1]
-  // A JavaScript string literal, which allows more than a JSON one; evaluating it runs no code.
+  // A JavaScript string literal, whose syntax allows more than JSON; evaluating it runs no code.
   if (literal === undefined) throw new Error('The API reference package does not carry its script where it did')
   const script = new Script(literal).runInThisContext() as string
   const bytes = await pack(script)

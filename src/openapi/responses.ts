@@ -15,20 +15,20 @@ import type { Declared, Route } from './operation-types.ts'
 import { type Schema, wholeOf } from './schemas.ts'
 import { isChange } from './words.ts'
 
-/** A file that supports range requests. */
+/** Whether the response is a file that supports range requests. */
 const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
 
-/** A read whose response has an entity tag. */
+/** Whether the route is a read whose response has an entity tag. */
 const isValidated = ({ method, config }: Route) => method === 'GET' && config.cache !== 'none'
 
-/** One resource with a revision, as opposed to a list or a constant. */
+/** Whether the response is a single resource with a revision, as opposed to a list or a constant. */
 const isSingle = ({ schema, config }: Route, status: string) => {
   const answer = schema.response?.[status]
   const isObject = answer?.properties !== undefined && !config.enclosed
   return isObject && (schema.params !== undefined || status === '201' || status === '202')
 }
 
-/** Error codes that a route's schema and config imply. */
+/** Error codes implied by the schema and config of a route. */
 export function problemsOf(route: Route): ProblemCode[] {
   const { params, querystring, body } = route.schema
   const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
@@ -50,7 +50,7 @@ export function problemsOf(route: Route): ProblemCode[] {
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))
 }
 
-/** Errors of `authorize`; a bad token is rejected on public paths too. */
+/** Error codes of `authorize`; an invalid token is rejected on public paths too. */
 function refusalsOf(scope: string | undefined): ProblemCode[] {
   const wrong: ProblemCode[] = ['AUTH_TOKEN_EXPIRED', 'AUTH_TOKEN_INVALID']
   if (scope === 'public') return wrong
@@ -71,17 +71,17 @@ export function requestHeadersOf(route: Route): HeaderParameterName[] {
   return [...new Set(implied.flatMap(([holds, names]) => (holds ? names : [])))]
 }
 
-/** The Prefer header, described by the preferences the route supports. */
+/** The parameter component for Prefer that describes the preferences the route supports. */
 function preferOf(route: Route): HeaderParameterName {
   if (isCounted(route)) return 'PreferOnLists'
   if (route.config.minimal) return 'PreferOnWrites'
   return route.config.waits ? 'PreferOnTasks' : 'Prefer'
 }
 
-/** A sortable list belongs to a collection, which counts its items on request. */
+/** Whether the route is a list of a collection, which can be sorted and counts its items on request. */
 const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
 
-/** The declared success responses with their headers, and 304; without a declaration, the method's default success. */
+/** The declared success responses with their headers, and 304; if none is declared, the default success of the method. */
 export function successesOf(
   route: Route,
   refer: (schema: Schema, suffix?: string) => Schema,
@@ -102,7 +102,9 @@ export function successesOf(
   return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
 }
 
-/** The whole response schema, regardless of `fields`: generated clients then know which members a resource always has. */
+/**
+ * The schema of the whole response, regardless of `fields`: generated clients then know which members a resource always has.
+ */
 function answerOf({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
   const shape = (one: Schema): Schema => refer(wholeOf(one))
   if (config.enclosed) return refer(enclosedOf(schema, shape), 'List')
@@ -143,8 +145,8 @@ function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => 
 }
 
 /**
- * Drops the parameters of a media type, which do not affect the schema. A JSON file may contain any JSON, so it is not a
- * string.
+ * Drops the parameters of a media type, which do not affect the schema. A JSON file may contain any JSON value, so its
+ * schema is not a string.
  */
 function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
   const [bare = ''] = type.split(';')

@@ -2,7 +2,7 @@ import type { Parameter } from './components.ts'
 import type { Operation } from './operation-types.ts'
 import { capital } from './schemas.ts'
 
-/** Moves parameters that several operations describe identically to the components. */
+/** Moves parameters that several operations describe identically to the components; returns them by name. */
 export function shareParameters(operations: readonly Operation[]): Record<string, Parameter> {
   const uses = Map.groupBy(
     operations.flatMap(({ parameters = [] }) => parameters),
@@ -21,7 +21,7 @@ export function shareParameters(operations: readonly Operation[]): Record<string
   return shared
 }
 
-/** Removes unreferenced components. */
+/** Removes components that nothing references. */
 export function prune<D extends { components: Record<string, Record<string, unknown>> }>(document: D): D {
   const text = JSON.stringify(document)
   const isUsed = (kind: string, name: string) =>

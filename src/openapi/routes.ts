@@ -7,13 +7,14 @@ import type { Route } from './operation-types.ts'
 import { plain } from './schemas.ts'
 
 export interface OpenapiOptions {
-  /** Documents by the path that serves them. */
+  /** Documents, by the path that serves them. */
   documents: Readonly<Record<string, DocumentOptions>>
 }
 
 /**
  * GET /openapi.json and its counterpart for each version: OpenAPI 3.1 documents of the routes registered after this plugin.
- * Each is built on first request from the schemas that also validate, so validation and documentation cannot differ.
+ * Each is built on the first request, from the same schemas that validate requests, so that validation and documentation
+ * cannot differ.
  */
 export const openapi = fastifyPlugin<OpenapiOptions>(
   async (app, { documents }) => {

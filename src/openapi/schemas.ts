@@ -9,8 +9,8 @@ export interface Schema {
 }
 
 /**
- * A schema as plain JSON, with `documentedAs` and `documentedRules` applied, and maps as `additionalProperties`, which
- * generators support.
+ * Converts a schema to plain JSON: applies `documentedAs` and `documentedRules` and expresses maps as
+ * `additionalProperties`, which generators support.
  */
 export function plain<T>(schema: T): T {
   return JSON.parse(JSON.stringify(schema), (_key, value) => withJudged(isMap(value) ? asMap(value) : value))
@@ -37,17 +37,17 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
   additionalProperties: patternProperties[anyName],
 })
 
-/** The whole schema of a partial response, with the members it always has. */
+/** The schema of the whole response for a partial one, with the members it always has. */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 
 /** Assigns one component name to each object shape. */
 export interface SchemaNames {
   schemas: Record<string, Schema>
-  /** A reference to the schema under the first free name of these; the schema itself when none is free. */
+  /** Returns a reference to the schema under the first of these names that is free; the schema itself if none is. */
   refer: (schema: Schema, names: readonly string[]) => Schema
 }
 
-/** The schema names of a document; names in `known` are reserved for their shapes. */
+/** Tracks the schema names of a document; names in `known` are reserved for their shapes. */
 export function schemaNames(known: Record<string, Schema>): SchemaNames {
   const schemas = { ...known }
   const byShape = new Map(Object.entries(known).map(([name, schema]) => [JSON.stringify(schema), name]))
@@ -75,14 +75,14 @@ export function namesOf(operationId: string): { body: string[]; answer: string[]
   const one = singular(noun)
   const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
   const action = noun + capital(verb)
-  // Not `WebhookTest`: Go compiles files named `*_test.go` only for tests.
+  // Not `WebhookTest`: Go compiles files named `*_test.go` only in tests.
   const body = ['create', 'replace', 'patch'].includes(verb) ? action : `${action}Request`
   return { body: [body], answer: answers[verb] ?? [noun, `${action}Result`] }
 }
 
 /**
- * The merge patch of an object (RFC 7396): every member is optional, null removes an optional one, and absent members stay
- * unchanged, so there are no defaults.
+ * The merge patch schema of an object (RFC 7396): every member is optional, null removes an optional one, and absent members
+ * stay unchanged, so there are no defaults.
  */
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [
@@ -92,7 +92,7 @@ export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema
   return { ...rest, properties: Object.fromEntries(members) }
 }
 
-/** Objects are patched recursively, everything else is replaced. */
+/** Objects are patched recursively; everything else is replaced. */
 function partPatchOf({ default: _, ...schema }: Schema): Schema {
   return schema.properties ? mergePatchOf(schema) : schema
 }

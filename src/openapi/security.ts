@@ -1,10 +1,10 @@
-/** Scopes with descriptions: those of machine clients, and those a user can grant to a client. */
+/** Scopes with descriptions: those of machine clients, and those that a user can grant to a client. */
 export interface OfferedScopes {
   machine: Record<string, string>
   person: Record<string, string>
 }
 
-/** Authentication schemes: an access token from any source; at the token endpoint, client credentials. */
+/** The authentication schemes: an access token from any source and, at the token endpoint, client credentials. */
 export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: OfferedScopes }) {
   const tokenUrl = `${baseUrl}/oauth/token`
   const flows = {

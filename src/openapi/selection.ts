@@ -1,22 +1,22 @@
 import type { Route } from './operation-types.ts'
 
-/** The live routes that a document covers. */
+/** Selects the live routes that a document covers. */
 export interface Selection {
-  /** Prefixes that serve the same routes; paths are written without them. */
+  /** Path prefixes that serve the same routes; the document writes paths without them. */
   prefixes: readonly string[]
-  /** Whether it also covers routes outside any version. */
+  /** Whether the document also covers routes outside any version. */
   whole: boolean
 }
 
 /** A route in a document, with its path as written there. */
 export interface Selected extends Route {
-  /** True when every prefix of the document serves it. */
+  /** True if every prefix of the document serves it. */
   isVersioned: boolean
 }
 
 const ofVersion = /^\/v\d+(?=\/)/
 
-/** The routes of a document, without duplicates: `/v1/books` and `/books` are the same. */
+/** The routes of a document, without duplicates: `/v1/books` and `/books` are the same route. */
 export function selected(routes: readonly Route[], { prefixes, whole }: Selection): Selected[] {
   const found = new Map<string, { route: Route; under: Set<string> }>()
   for (const route of routes) {

@@ -1,11 +1,11 @@
 import type { Parameter } from './components.ts'
 import { capital, type Schema } from './schemas.ts'
 
-/** An event that webhooks receive: a description, and an example body. */
+/** An event type that webhooks can receive: its description and an example body. */
 export interface EventType {
   description: string
   example: object
-  /** Schema of the body; without it, derived from the example, with all members required. */
+  /** The schema of the body; by default derived from the example, with all members required. */
   schema?: object
 }
 
@@ -21,8 +21,8 @@ const header = (name: string, example: string | number, description: string, sch
 const text = { type: 'string' }
 
 /**
- * The headers of a delivery: those of Standard Webhooks 1.0, and two extensions. Each call repeats them and its body inline,
- * because generators treat components used only by webhooks as unused.
+ * The headers of a delivery: those of Standard Webhooks 1.0 and two extensions. They and the body are repeated inline for
+ * each event, because generators treat components that only webhooks use as unused.
  */
 const webhookHeaders: Parameter[] = [
   header('webhook-id', 'msg_Rmlyc3RQcm9ncmFtbWVyXw', 'The same on every attempt: receivers recognize duplicates by it'),

@@ -2,19 +2,19 @@ import type { Database } from '../storage/database.ts'
 import { batched } from '../storage/request-counts.ts'
 import { sweepBelow } from '../storage/sweep.ts'
 
-/** The calls of one client to one version; `clientId` is null for calls without a valid token. */
+/** The calls of a client to a version; `clientId` is null for calls without a valid token. */
 export interface VersionCalls {
   version: string
   clientId: string | null
   calls: number
-  /** Fixed-width ISO text, UTC. */
+  /** Fixed-width ISO timestamp, UTC. */
   lastCallAt: string
 }
 
 export interface VersionCallCounter {
   /** Counts a call in memory; it is saved later. */
   count: (version: string, clientId: string | null) => void
-  /** Saves the counts and keeps counting. */
+  /** Saves the counts so far. */
   flush: () => Promise<void>
   /** Saves the remaining counts and stops. */
   close: () => Promise<void>
@@ -32,8 +32,8 @@ interface Counted {
 }
 
 /**
- * Counts the callers of deprecated versions in memory first. Keys are separated by a space, which version names never
- * contain.
+ * Counts the calls to deprecated versions in memory and saves them in batches. Keys join version and client with a space,
+ * which version names never contain.
  */
 export function versionCallCounter({ db, now, onError }: VersionCallOptions): VersionCallCounter {
   const { add, flush, close } = batched<Counted>({
@@ -56,7 +56,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
     const lastCallAt = new Date(lastMs).toISOString()
     return { version: key.slice(0, space), clientId: key.slice(space + 1), calls, lastCallAt }
   })
-  // Sorted, so that nodes that write the same rows at once do not deadlock.
+  // Sorted, so that nodes writing the same rows concurrently do not deadlock.
   rows.sort((one, other) => (`${one.version} ${one.clientId}` < `${other.version} ${other.clientId}` ? -1 : 1))
   await db.write(async (tx) => {
     for (let at = 0; at < rows.length; at += rowsAtOnce) {
@@ -80,10 +80,10 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
   })
 }
 
-/** More entries would not be read; operators can query the table for all of them. */
+/** Nobody would read more entries; operators can query the table for all of them. */
 const maxShown = 1_000
 
-/** The callers of each version, the latest 1,000 first. */
+/** The callers of each version, latest first; at most 1,000. */
 export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
   return (await calls.limit(maxShown).execute()).map(({ clientId, ...row }) => ({

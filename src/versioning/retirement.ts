@@ -5,8 +5,8 @@ import { announceDeprecation } from './deprecation.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 /**
- * 410 for every request to a retired version, regardless of method and caller, with a Link to the same path of its successor
- * (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
+ * Responds with 410 to every request to a retired version, regardless of method and caller, with a Link to the same path in
+ * its successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
  */
 export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   async (app, { lives }) => {
@@ -17,7 +17,7 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   { name: 'retirement', dependencies: ['errors', 'wellFormed'] },
 )
 
-/** The problem for a request target of a retired version; undefined when no version is retired. */
+/** Returns a function that maps a request target of a retired version to its problem; undefined if no version is retired. */
 export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
   const place = versionMatcher(lives, 'retired')
   if (place === undefined) return undefined
@@ -32,7 +32,7 @@ function refusal({ version, successor }: VersionStatus, path: string | null): Pr
   return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
 }
 
-/** The version policies for requests that the router could not parse. */
+/** Applies the version policies to requests that the router could not parse. */
 export function versionRefusals(lives: readonly VersionStatus[]) {
   const [deprecated, gone] = [announceDeprecation(lives), retiredProblem(lives)]
   return (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {

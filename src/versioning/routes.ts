@@ -4,7 +4,7 @@ import { Fields } from '../http/pagination.ts'
 import { partialResponse } from '../http/partial-schema.ts'
 import type { VersionStatus } from './version-of-path.ts'
 
-/** How often a client has called a version, and when last. */
+/** How often a client has called a version, and when it last did. */
 export interface Calls {
   version: string
   /** Null for calls without a valid token. */
@@ -47,7 +47,7 @@ const VersionView = partialResponse(
   }),
 )
 
-/** GET /api/versions: the lifecycle of each version, and the remaining callers of those that end. */
+/** GET /api/versions: the lifecycle of each version, and the remaining callers of deprecated and retired ones. */
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
   const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the versions of the interface' }
   const querystring = Type.Object({
@@ -60,7 +60,7 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
 
 const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
 
-/** Each version with its callers; null members are left out. */
+/** Each version with its callers; members that are null are omitted. */
 export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },

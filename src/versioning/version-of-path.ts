@@ -1,17 +1,17 @@
-/** Lifecycle of an API version, as the operator configured it. */
+/** The lifecycle of an API version, as configured by the operator. */
 export interface VersionStatus {
   /** For example `v1`; also the prefix of its paths. */
   version: string
   status: 'active' | 'deprecated' | 'retired'
-  /** Fixed-width ISO text; set for deprecated versions and for retired ones that had been deprecated. */
+  /** Fixed-width ISO timestamp; set for deprecated versions and for retired ones that were deprecated before. */
   deprecatedAt: string | null
-  /** The earliest time at which it may be retired. */
+  /** The earliest time at which the version may be retired. */
   sunsetAt: string | null
   /** The version that replaces it. */
   successor: string | null
-  /** Form of its Deprecation header. */
+  /** The form of its Deprecation header. */
   deprecation: 'true' | 'date'
-  /** First path segments that it also serves without a prefix. */
+  /** First path segments under which it is also served without a prefix. */
   bare: readonly string[]
 }
 
@@ -21,13 +21,13 @@ interface Placed {
   path: string
 }
 
-/** Returns the version of the given status that a request target belongs to. */
+/** Finds the version of the given status that a request target belongs to. */
 type Place = (target: string) => Placed | undefined
 
-/** Origin (RFC 9112 §3.2.2), first segment and rest of a path; the router ends a path at the same characters. */
+/** Origin (RFC 9112 §3.2.2), first segment and rest of a path; the end of the path is found as the router finds it. */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
-/** Builds a matcher for the versions of one status; undefined when no version has it. */
+/** Builds a matcher for the versions with a status; undefined if no version has it. */
 export function versionMatcher(lives: readonly VersionStatus[], status: VersionStatus['status']): Place | undefined {
   const ofSegment = new Map<string, { life: VersionStatus; isBare: boolean }>()
   for (const life of lives.filter((one) => one.status === status)) {
@@ -53,13 +53,13 @@ function decoded(segment: string): string {
   }
 }
 
-/** Percent-encodes bytes that a URI may not contain, such as the `>` that would end a link. */
+/** Percent-encodes characters that a URI may not contain, such as a `>` that would end the link. */
 const asReference = (path: string): string =>
   path.replace(/[^\w\-.~!$&'()*+,;=:@%/]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
-/** The same path in the version's successor; null when there is none. */
+/** The same path in the successor of the version; null if there is none. */
 export const successorPath = ({ life: { successor }, path }: Placed): string | null =>
   successor === null ? null : asReference(`/${successor}${path}`)
 
-/** The Link to a version's successor (RFC 5829 §3.3). */
+/** The Link to the successor of a version (RFC 5829 §3.3). */
 export const successorLink = (path: string): string => `<${path}>; rel="successor-version"`
