@@ -15,7 +15,7 @@ const tiers = [
   ['openapi'],
   ['oauth', 'reports', 'resources', 'webhooks'],
 ]
-/** Startup errors may be thrown by every tier. */
+/** Any tier may throw startup errors. */
 const knownToAll = 'startup-errors.ts'
 
 const importsOf = (path: string, text: string) =>
@@ -26,7 +26,7 @@ const paths = (broken: (path: string, text: string) => boolean) =>
   [...texts].filter(([path, text]) => broken(path, text)).map(([path]) => path)
 
 const top = (path: string) => path.split('/')[0] as string
-/** Everything outside these tiers is assembly, above all of them. */
+/** Files outside these tiers assemble the service; they are above all tiers. */
 const tierOf = (path: string) => {
   const tier = tiers.findIndex((folders) => folders.includes(top(path)))
   return tier === -1 ? tiers.length : tier
@@ -38,7 +38,7 @@ function mayImport(path: string, target: string): boolean {
   return other < own || own === tiers.length || top(path) === top(target)
 }
 
-/** Circular imports, including types: sets of files that reach each other (Tarjan). */
+/** Finds circular imports, including those of types: sets of files that reach each other (Tarjan). */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = []
   const order = new Map<string, number>()
@@ -64,7 +64,7 @@ function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
 }
 
 describe('the source', () => {
-  it('imports only lower tiers, and no product from another', () => {
+  it('imports only from lower tiers, and never from one product into another', () => {
     const wrong = [...texts].flatMap(([path, text]) =>
       importsOf(path, text)
         .filter((target) => !mayImport(path, target))
@@ -73,7 +73,7 @@ describe('the source', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('has a folder for each name of a tier', () => {
+  it('has a folder for each name in a tier', () => {
     const folders = new Set([...texts.keys()].map(top))
     assert.deepEqual(
       tiers.flat().filter((folder) => !folders.has(folder)),
@@ -85,7 +85,7 @@ describe('the source', () => {
     assert.deepEqual(circles(new Map([...texts].map(([path, text]) => [path, importsOf(path, text)]))), [])
   })
 
-  it('imports only existing files, by their full name', () => {
+  it('imports only existing files, by their full names', () => {
     assert.deepEqual(
       paths((path, text) => importsOf(path, text).some((target) => !texts.has(target))),
       [],
@@ -114,7 +114,7 @@ describe('the source', () => {
     assert.deepEqual(listed.sort(), [...folders].sort())
   })
 
-  it('creates revisions in a single place, with everything else a change sets', () => {
+  it('sets revisions in a single file, along with everything else that a change sets', () => {
     const made = /\brevision: 1\b|\brevision\b['"`)}]*,? *'?\+/
     assert.deepEqual(
       paths((path, text) => !path.startsWith('storage/migrations/') && made.test(text)),
@@ -129,7 +129,7 @@ describe('the source', () => {
     )
   })
 
-  it('has kebab-case names, none of them a catch-all, and no barrels', () => {
+  it('has kebab-case file names, no catch-all names and no barrel files', () => {
     const vague = /(^|-)(utils?|helpers?|common|manager|controller|base|impl)(-|\.)/
     assert.deepEqual(
       paths((path) => !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(basename(path))),

@@ -17,7 +17,7 @@ const body = Type.Object({
 })
 const declared = { path: '/notes' as const, noun: 'note', body }
 
-/** Authors write JavaScript, too: any invalid input must be rejected with a message. */
+/** Authors may write JavaScript: any invalid input must be rejected with a message. */
 const refused = (options: object) => () => collection({ ...declared, ...options } as never)
 const says = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof DefinitionError, String(error))
@@ -165,7 +165,7 @@ describe('collection', () => {
     it(`rejects ${what}`, () => assert.throws(refused(options), says(message)))
   }
 
-  it('names every error at once, each with its path', () => {
+  it('reports all errors at once, each with its path', () => {
     const options = { noun: '', filters: ['x'], sorts: ['y'] }
     assert.throws(refused(options), says(/^\/notes: noun .*\n\/notes: filters .*\n\/notes: sorts .*$/))
   })
@@ -275,7 +275,7 @@ describe('service', () => {
     it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
 
-  it('sorts by every filter that is set in each row, and by optional text', () => {
+  it('can sort by required filters other than booleans, and by optional text', () => {
     const { declaration } = collection({
       ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
       body: Type.Object({
@@ -287,7 +287,7 @@ describe('service', () => {
     assert.deepEqual(declaration.blank, ['label'])
   })
 
-  it('accepts the built-in resources, and a custom one that matches the products table', () => {
+  it('accepts the built-in resources and a custom one that matches the products table', () => {
     const body = Type.Object({ name: Name, price: Price, stock: Type.Optional(Type.Integer()) })
     const stocked = collection({ path: '/products', noun: 'product', body, search: ['name'] })
     const { tables } = service({ resources: [notes, users, books, stocked] })
@@ -303,7 +303,7 @@ describe('service', () => {
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('has the scopes and events of its resources only', () => {
+  it('has only the scopes and events of its resources', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
@@ -316,7 +316,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('of the first release has the scopes it always had', () => {
+  it('with the built-in resources has the scopes of the first release', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [
@@ -326,7 +326,7 @@ describe('service', () => {
     )
   })
 
-  it('serves each version under its prefix, v1 also under the bare paths', () => {
+  it('serves each version under its prefix, and v1 also under the bare paths', () => {
     const tags = collection({ path: '/tags', noun: 'tag', body })
     const { versions } = service({ resources: [notes, tags], versions: { v1: [notes], v2: [notes, tags] } })
     const served = Object.values(versions).map(({ prefixes, collections }) => [prefixes, collections.length])
@@ -336,7 +336,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves everything in v1 and v2 by default, and knows how they differ', () => {
+  it('serves everything in v1 and v2 by default, with their differences', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

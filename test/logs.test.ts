@@ -8,7 +8,7 @@ const request = {
   ...{ bytes: 1_240, address: '192.0.2.7', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
 }
 
-/** What the log writes to an output. */
+/** Captures what the log writes to an output. */
 function written(
   use: (logs: Logs) => void,
   { isTTY = false, env = {}, level = 'info' }: { isTTY?: boolean; env?: NodeJS.ProcessEnv; level?: string } = {},
@@ -24,8 +24,8 @@ function written(
   return text
 }
 
-describe('the log in a pipe', () => {
-  it('is JSON with ISO time and a message, for requests and everything else', () => {
+describe('the log written to a pipe', () => {
+  it('is JSON with an ISO timestamp and a message, for requests and everything else', () => {
     const lines = written(({ log, access }) => {
       log.warn({ refused: 3 }, 'connections were refused')
       access(request)
@@ -44,7 +44,7 @@ describe('the log in a pipe', () => {
     assert.equal(lines[1].route, '/things/:id')
   })
 
-  it('has no requests at level warn', () => {
+  it('omits requests at level warn', () => {
     assert.equal(
       written(({ access }) => access(request), { level: 'warn' }),
       '',
@@ -66,7 +66,7 @@ describe('the log on a terminal', () => {
     assert.match(second as string, /404 {2}GET {4}\/nothing {2}1\.25 ms {2}17 B {2}RESOURCE_NOT_FOUND$/)
   })
 
-  it('has the message, its fields and the stack of an error', () => {
+  it('has the message, its fields and the stack trace of an error', () => {
     const text = written(
       ({ log }) => log.error({ err: new Error('no such file'), queue: 'report' }, 'a job failed'),
       plain,
@@ -77,7 +77,7 @@ describe('the log on a terminal', () => {
     )
   })
 
-  it('has colours, except with NO_COLOR and on a dumb terminal', () => {
+  it('is colored, except with NO_COLOR and on a dumb terminal', () => {
     const use = ({ access }: Logs) => access(request)
     assert.ok(written(use, { isTTY: true }).includes(`${esc}[32m200${esc}[39m`))
     for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }]) {

@@ -11,7 +11,7 @@ import { onPostgres, type Place } from './support/engines.ts'
 import { eventually } from './support/service.ts'
 
 onPostgres((engine) => {
-  describe('a start that fails', () => {
+  describe('a failed startup', () => {
     let place: Place
     let watcher: pg.Client
     let dataDir: string
@@ -26,7 +26,7 @@ onPostgres((engine) => {
       await place.remove()
       rmSync(dataDir, { recursive: true })
     })
-    /** Starts a service that must fail; afterwards none of its connections is open. */
+    /** Starts a service, which must fail; afterwards none of its connections is open. */
     const fails = async (env: Record<string, string>, why: RegExp) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })
@@ -44,7 +44,7 @@ onPostgres((engine) => {
     it('leaves nothing open if the rate-limit counters cannot be opened', () =>
       fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
-    it('leaves nothing open if a later part cannot be opened', async () => {
+    it('leaves nothing open if a part opened later fails', async () => {
       await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
       await fails({}, /create_queue/)
     })

@@ -19,7 +19,7 @@ describe('PLINTH_VERSIONS', () => {
     }
   })
 
-  it('sets the lifecycle of each version; dates begin in UTC, instants have their offset', () => {
+  it('sets the lifecycle of each version; dates start at midnight UTC, date-times have an offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
     const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
@@ -29,7 +29,7 @@ describe('PLINTH_VERSIONS', () => {
     })
   })
 
-  it('names the newest active version as the default successor', () => {
+  it('uses the newest active version as the default successor', () => {
     const all = { v0: { status: 'retired' }, v1: deprecated }
     assert.deepEqual(told(JSON.stringify(all)), [
       ['v0', 'retired', 'v2'],
@@ -104,7 +104,7 @@ describe('PLINTH_VERSIONS', () => {
     ],
   ]
   for (const [what, text, expected] of wrong) {
-    it(`rejects ${what}, with its name and exit code 2`, () => {
+    it(`rejects ${what}, naming the setting, with exit code 2`, () => {
       assert.throws(
         () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {

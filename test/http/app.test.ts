@@ -7,7 +7,7 @@ import { sendRaw } from './support.ts'
 onSqlite((engine) => {
   const service = appOn(engine)
 
-  /** Asserts the error body of the contract and the headers of every response, wherever the error arose. */
+  /** Asserts the error body that the contract defines and the headers of every response, wherever the error occurred. */
   const isProblem = (answer: { headers: Record<string, unknown>; body: string }, status: number, code: string) => {
     assert.match(String(answer.headers['content-type']), /^application\/problem\+json/)
     const body = JSON.parse(answer.body)
@@ -18,7 +18,7 @@ onSqlite((engine) => {
     assert.equal(answer.headers['x-error-code'], code)
   }
 
-  describe('errors of the framework', () => {
+  describe('errors raised by the framework', () => {
     it('400 INVALID_INPUT for a path that cannot be decoded', async () => {
       for (const url of ['/products/%zz', '/%', '/products/%ff']) {
         const answer = await service.send({ url })
@@ -48,7 +48,7 @@ onSqlite((engine) => {
   describe('over plain HTTP (T-HTTP-12)', () => {
     const plain = (url: string) => service.send({ url, headers: { 'x-forwarded-proto': 'http' } })
 
-    it('301 for requests the router rejects, when the target is valid in a URL', async () => {
+    it('301 for requests that the router rejects, if the target is valid in a URL', async () => {
       for (const url of ['/products/%ff?x=1', `/products/${'1'.repeat(400)}`]) {
         const answer = await plain(url)
         assert.equal(answer.statusCode, 301, url)
@@ -58,7 +58,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('400 without Strict-Transport-Security when it is not', async () => {
+    it('400 without Strict-Transport-Security if it is not', async () => {
       for (const url of ['/products/%zz', '/%']) {
         const answer = await plain(url)
         assert.equal(answer.statusCode, 400, url)
@@ -69,7 +69,7 @@ onSqlite((engine) => {
     })
   })
 
-  describe('errors of the HTTP parser (T-HTTP-01, T-HTTP-05)', () => {
+  describe('errors raised by the HTTP parser (T-HTTP-01, T-HTTP-05)', () => {
     const line = 'GET /products HTTP/1.1'
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
 
@@ -88,11 +88,11 @@ onSqlite((engine) => {
     ]
     const post = (lines: string[]) => sendRaw(service, ['POST /products HTTP/1.1', ...head, ...lines], '{')
 
-    it('400 for a malformed request, and the connection is closed', async () => {
+    it('400 for a malformed request, then the connection is closed', async () => {
       for (const lines of malformed) assert.equal((await post(lines)).status, 400, lines.join())
     })
 
-    it('400 INVALID_INPUT in the contract form for a malformed request', async () => {
+    it('400 INVALID_INPUT as a problem document for a malformed request', async () => {
       for (const lines of malformed) isProblem(await post(lines), 400, 'INVALID_INPUT')
     })
   })

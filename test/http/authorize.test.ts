@@ -22,7 +22,7 @@ describe('authorize', () => {
   const ask = (method: 'GET' | 'POST' | 'HEAD' | 'OPTIONS' | 'DELETE', url: string, token?: string, query = '') =>
     send(mounted, { method, url: url + query, ...(token && { token }) })
 
-  it('200 with the scope of the route', async () => {
+  it('200 for a token with the scope of the route', async () => {
     const answer = await ask('POST', '/things', 'writer')
     assert.equal(answer.statusCode, 200)
     assert.equal(answer.headers['www-authenticate'], undefined)
@@ -34,13 +34,13 @@ describe('authorize', () => {
     assert.equal((await ask('GET', '/own', 'reader')).statusCode, 200)
   })
 
-  it('200 for any credentials where the route authorizes itself', async () => {
+  it('200 with any credentials on a route that does its own authorization', async () => {
     for (const token of [undefined, 'reader', 'forged']) {
       assert.equal((await ask('POST', '/token', token)).statusCode, 200)
     }
   })
 
-  it('401 AUTH_REQUIRED without a token, with a challenge without an error code (RFC 6750 §3.1)', async () => {
+  it('401 AUTH_REQUIRED without a token; the challenge has no error code (RFC 6750 §3.1)', async () => {
     for (const [method, url] of [
       ['POST', '/things'],
       ['GET', '/own'],
@@ -53,30 +53,30 @@ describe('authorize', () => {
     }
   })
 
-  it('401 AUTH_TOKEN_EXPIRED with an expired token', async () => {
+  it('401 AUTH_TOKEN_EXPIRED for an expired token', async () => {
     const answer = await ask('POST', '/things', 'expired')
     assert.equal(answer.statusCode, 401)
     assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"')
     assert.equal(answer.json().errorCode, 'AUTH_TOKEN_EXPIRED')
   })
 
-  it('401 AUTH_TOKEN_INVALID with any other bad token', async () => {
+  it('401 AUTH_TOKEN_INVALID for any other invalid token', async () => {
     const answer = await ask('GET', '/own', 'forged')
     assert.equal(answer.statusCode, 401)
     assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"')
     assert.equal(answer.json().errorCode, 'AUTH_TOKEN_INVALID')
   })
 
-  it('401 with a bad token on a public path too, so that the client notices', async () => {
+  it('401 for an invalid token on a public path too, so that the client notices', async () => {
     assert.equal((await ask('GET', '/things', 'expired')).json().errorCode, 'AUTH_TOKEN_EXPIRED')
     assert.equal((await ask('GET', '/things', 'forged')).statusCode, 401)
   })
 
-  it('401 with the token in the query, which is ignored (T-JWT-10)', async () => {
+  it('401 for a token in the query, which is ignored (T-JWT-10)', async () => {
     assert.equal((await ask('POST', '/things', undefined, '?access_token=writer')).statusCode, 401)
   })
 
-  it('403 ACCESS_DENIED without the scope, which the error names', async () => {
+  it('403 ACCESS_DENIED naming the missing scope', async () => {
     const answer = await ask('POST', '/things', 'reader')
     assert.equal(answer.statusCode, 403)
     assert.equal(
@@ -87,13 +87,13 @@ describe('authorize', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  it('404 and 405 before 401: an unknown path requires no token', async () => {
+  it('404 and 405 take precedence over 401: an unknown path requires no token', async () => {
     assert.equal((await ask('GET', '/nothing', 'forged')).statusCode, 404)
     assert.equal((await ask('DELETE', '/things')).statusCode, 405)
     assert.equal((await ask('OPTIONS', '/own')).statusCode, 204)
   })
 
-  it('403 by the actual method: X-HTTP-Method-Override is ignored (T-API-02)', async () => {
+  it('403 based on the actual method: X-HTTP-Method-Override is ignored (T-API-02)', async () => {
     const headers = { 'x-http-method-override': 'GET' }
     const answer = await send(mounted, { method: 'POST', url: '/things', token: 'reader', headers })
     assert.equal(answer.statusCode, 403)
@@ -101,7 +101,7 @@ describe('authorize', () => {
 })
 
 describe('startup', () => {
-  it('fails with a route that declares no scope', async () => {
+  it('fails if a route declares no scope', async () => {
     const forgotten: ((app: FastifyInstance) => unknown)[] = [
       (app) => app.get('/forgotten', async () => 'secret'),
       (app) => app.get('/forgotten', { config: {} }, async () => 'secret'),
@@ -113,7 +113,7 @@ describe('startup', () => {
     }
   })
 
-  it('fails with a policy registered before one it depends on', async () => {
+  it('fails if a policy is registered before one it depends on', async () => {
     const early: [string, (app: FastifyInstance) => unknown][] = [
       ['methods', (app) => app.register(methods)],
       ['identify', (app) => app.register(identify, { verify })],

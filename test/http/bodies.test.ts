@@ -15,7 +15,7 @@ const patchType = 'application/merge-patch+json'
 
 describe('bodies', () => {
   let mounted: Mounted
-  /** Bodies that reached a handler: each passed the schema. */
+  /** Bodies that reached a handler, so each passed validation. */
   const reached: unknown[] = []
   before(async () => {
     const routes: Parameters<typeof mount>[1] = (app) => {
@@ -85,7 +85,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 as application/merge-patch+json only where the route accepts it, else 415', async () => {
+    it('200 for application/merge-patch+json where the route accepts it, otherwise 415', async () => {
       const headers = { 'content-type': patchType }
       assert.equal((await send(mounted, { method: 'PATCH', url: '/things', payload: pen, headers })).statusCode, 200)
       assert.equal((await post(pen, patchType)).statusCode, 415)
@@ -96,7 +96,7 @@ describe('bodies', () => {
       )
     })
 
-    it('415 for any charset but UTF-8, whatever the other parameters', async () => {
+    it('415 for any charset other than UTF-8, whatever the other parameters', async () => {
       for (const parameters of [
         'charset=UTF-8',
         'charset="Utf-8"',
@@ -122,7 +122,7 @@ describe('bodies', () => {
       }
     })
 
-    it('415 for other JSON types, which have another meaning', async () => {
+    it('415 for other JSON media types, whose meaning differs', async () => {
       for (const name of ['vnd.plinth.v1', 'ld', 'problem', 'json-patch', 'hal']) {
         assert.equal((await post(pen, `application/${name}+json`)).statusCode, 415, name)
       }
@@ -144,7 +144,7 @@ describe('bodies', () => {
       assert.equal((await post(pen, json, { 'content-encoding': 'identity' })).statusCode, 200)
     })
 
-    it('415 or 400 for malformed Content-Type; an unvalidated body never reaches the handler (T-HTTP-07)', async () => {
+    it('415 or 400 for a malformed Content-Type; an unvalidated body never reaches the handler (T-HTTP-07)', async () => {
       const odd = [
         '\t',
         ' ',
@@ -193,13 +193,13 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for an empty body and for an absent one', async () => {
+    it('400 INVALID_INPUT for an empty or missing body', async () => {
       assert.deepEqual(await code(''), [400, 'INVALID_INPUT'])
       const none = await send(mounted, { method: 'POST', url: '/things' })
       assert.deepEqual([none.statusCode, none.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
-    it('400 INVALID_INPUT for a body of white space', async () => {
+    it('400 INVALID_INPUT for a body of only white space', async () => {
       for (const text of [' ', '\r\n\t ', '\ufeff']) assert.deepEqual(await code(text), [400, 'INVALID_INPUT'])
     })
 
@@ -238,7 +238,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 for the same name in different objects, and for colons inside strings', async () => {
+    it('200 for the same name in different objects and for colons inside strings', async () => {
       for (const extra of [
         '{"name":1,"price":{"name":2}}',
         '[{"a":1},{"a":1}]',
@@ -250,7 +250,7 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for a number that a double cannot hold (RFC 7493 §2.2)', async () => {
+    it('400 INVALID_INPUT for a number that a double cannot represent (RFC 7493 §2.2)', async () => {
       const numbers = ['1e400', '-1e400', '1e-400', '9007199254740992', '-9007199254740993', '1.000000000000000001']
       for (const number of [
         ...numbers,
@@ -262,7 +262,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 for a number that a double can hold', async () => {
+    it('200 for a number that a double can represent', async () => {
       const numbers = [
         '0',
         '-0',
@@ -324,14 +324,14 @@ describe('bodies', () => {
       )
     })
 
-    it('400 names malformed and missing fields together', async () => {
+    it('400 naming malformed and missing fields together', async () => {
       const answer = await post({ name: 7, inner: { deep: 'x' } })
       const fields = answer.json().errors.map(({ field }: { field: string }) => field)
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
       assert.deepEqual(fields.sort(), ['inner.deep', 'name', 'price'])
     })
 
-    it('400 for prototype keys at any depth, and no prototype is changed (T-HTTP-09)', async () => {
+    it('400 for prototype keys at any depth, and no prototype is modified (T-HTTP-09)', async () => {
       const keys = Reflect.ownKeys(Object.prototype)
       for (const text of [
         '{"name":"Pen","price":1,"__proto__":{"admin":true}}',
@@ -356,9 +356,9 @@ describe('bodies', () => {
     })
   })
 
-  describe('where a body has no meaning (RFC 9110 §9.3)', () => {
+  describe('a body where none is expected (RFC 9110 §9.3)', () => {
     const types = [undefined, json, patchType, 'text/plain', 'application/json; charset=latin1']
-    it('204 to DELETE and 200 to GET with any body', async () => {
+    it('204 for DELETE and 200 for GET with any body', async () => {
       for (const type of types) {
         for (const payload of [undefined, '', '{', pen, '\u0000']) {
           const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
@@ -369,7 +369,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 to a POST without a body schema, whose handler never sees the body', async () => {
+    it('200 for a POST without a body schema; its handler never sees the body', async () => {
       for (const type of types.slice(1) as string[]) {
         const headers = { 'content-type': type }
         const answer = await send(mounted, { method: 'POST', url: '/bare', payload: pen, headers })
@@ -387,7 +387,7 @@ describe('bodies', () => {
     })
   })
 
-  describe('the connection after a refused body (RFC 9112 §9.6)', () => {
+  describe('the connection after a rejected body (RFC 9112 §9.6)', () => {
     const head = ['POST /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https']
     const refused = async (lines: string[], body = '') => {
       const last = 'GET /things/1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n'
@@ -402,7 +402,7 @@ describe('bodies', () => {
       assert.deepEqual(await refused([...json1, 'Content-Encoding: gzip'], 'x'), [415, undefined, true])
     })
 
-    it('is closed when the rest could be long', async () => {
+    it('is closed when the rest of the body could be long', async () => {
       const long = ['Content-Type: text/plain', 'Content-Length: 999999999']
       assert.deepEqual(await refused(long), [415, 'close', false])
       const chunked = ['Content-Type: text/plain', 'Transfer-Encoding: chunked']
@@ -410,7 +410,7 @@ describe('bodies', () => {
     })
   })
 
-  describe('the size', () => {
+  describe('the size limit', () => {
     const sized = (bytes: number) => {
       const empty = '{"name":"Pen","price":1,"extra":""}'
       return empty.replace('""', `"${'x'.repeat(bytes - empty.length)}"`)
@@ -423,7 +423,7 @@ describe('bodies', () => {
       assert.equal(answer.json().errorCode, 'PAYLOAD_TOO_LARGE')
     })
 
-    it('413 counting bytes, not characters', async () => {
+    it('413 by the number of bytes, not of characters', async () => {
       const body = JSON.stringify({ name: 'Pen', price: 1, extra: 'ä'.repeat(bodyLimit / 2) })
       assert.ok(body.length < bodyLimit)
       assert.equal((await post(body)).statusCode, 413)
@@ -431,7 +431,7 @@ describe('bodies', () => {
 
     const head = ['POST /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', `Content-Type: ${json}`]
 
-    it('413 by the Content-Length, before the body arrives (T-HTTP-08)', async () => {
+    it('413 based on Content-Length, before the body arrives (T-HTTP-08)', async () => {
       const answer = await sendRaw(mounted, [...head, 'Connection: close', 'Content-Length: 999999999'])
       assert.equal(answer.status, 413)
       assert.equal(JSON.parse(answer.body).errorCode, 'PAYLOAD_TOO_LARGE')
@@ -444,7 +444,7 @@ describe('bodies', () => {
       assert.equal(answer.status, 413)
     })
 
-    it('400 for JSON that Content-Length truncates', async () => {
+    it('400 for JSON that is truncated by its Content-Length', async () => {
       const answer = await sendRaw(mounted, [...head, 'Connection: close', 'Content-Length: 20'], pen.slice(0, 20))
       assert.equal(answer.status, 400)
     })
@@ -485,14 +485,14 @@ describe('bodies', () => {
       assert.equal((await get('/things/2147483647')).statusCode, 200)
     })
 
-    it('200 for any length: larger integers are clamped to the first unsafe one', async () => {
+    it('200 for any number of digits: larger integers are clamped to the first unsafe one', async () => {
       for (const text of ['9007199254740993', '9'.repeat(30), '9'.repeat(250)]) {
         const { params, query } = (await get(`/things/${text}?limit=${text.repeat(4)}`)).json()
         assert.deepEqual([params.id, query.limit], [2 ** 53, 2 ** 53], text)
       }
     })
 
-    it('400 INVALID_INPUT in any other form in the query', async () => {
+    it('400 INVALID_INPUT for any other notation in the query', async () => {
       for (const text of odd) {
         const answer = await get(`/things/1?limit=${encodeURIComponent(text)}`)
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], text)
@@ -500,7 +500,7 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT in any other form in the path, or out of range', async () => {
+    it('400 INVALID_INPUT for any other notation in the path, and out of range', async () => {
       for (const text of [...odd.filter((text) => text !== ''), '0', '-1', `-${'9'.repeat(30)}`, '1/', '%31%00']) {
         const path = text === '1/' ? '1%2F' : text.startsWith('%') ? text : encodeURIComponent(text)
         const answer = await get(`/things/${path}`)
@@ -508,20 +508,20 @@ describe('bodies', () => {
       }
     })
 
-    it('400 for a repeated query parameter, for integers and for text', async () => {
+    it('400 for a repeated query parameter, integer or text', async () => {
       for (const query of ['limit=1&limit=2', 'limit=1&limit=1', 'q=a&q=b', 'q=a&q=']) {
         const answer = await get(`/things/1?${query}`)
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], query)
       }
     })
 
-    it('200 with unknown query parameters, even repeated or named like prototype members', async () => {
+    it('200 with unknown query parameters, even if repeated or named like prototype members', async () => {
       const answer = await get('/things/1?x=1&x=2&__proto__=a&constructor=b&q[$ne]=c')
       assert.equal(answer.statusCode, 200)
       assert.equal(({} as Record<string, unknown>).a, undefined)
     })
 
-    it('200 with text that looks like a number left as text', async () => {
+    it('200 with text that looks like a number: it stays text', async () => {
       assert.deepEqual((await get('/things/1?q=1e3')).json().query, { q: '1e3' })
     })
   })

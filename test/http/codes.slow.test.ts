@@ -6,7 +6,7 @@ import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('error codes, each from a request that causes it', () => {
+  describe('error codes in responses to requests that cause them', () => {
     let db: Database
     let service: TestApp
     let faulty: TestApp
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       ...more,
     })
 
-    /** A request that causes the code: the contract's codes first. */
+    /** A request that causes each code: first the codes of the contract. */
     const requests: Partial<Record<ProblemCode, Sent>> = {
       INVALID_INPUT: post('/users', '{'),
       MISSING_REQUIRED_FIELD: post('/users', { name: 'Ada' }),
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
     for (const [code, sent] of Object.entries(requests) as [ProblemCode, Sent][]) {
       it(`${problems[code][0]} ${code} in both forms`, () => check(code, service, sent))
     }
-    it('500 INTERNAL_ERROR in both forms, reported to the operator', async () => {
+    it('500 INTERNAL_ERROR in both forms, logged for the operator', async () => {
       await check('INTERNAL_ERROR', faulty, { url: '/users' })
       assert.equal(faulty.faults.length, 2)
     })
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       await check('TASK_NOT_COMPLETED', service, { url: `/api/reports/${task.json().taskId}/download` })
     })
 
-    it('every invalid field is named at once, in both forms', async () => {
+    it('all invalid fields are reported at once, in both forms', async () => {
       const sent = post('/users', { name: '', email: 'ada', phone: 'x', address: '\u0000' })
       const fields = ['address', 'email', 'name', 'phone']
       const problem = (await service.send(sent)).json()

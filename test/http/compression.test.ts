@@ -74,7 +74,7 @@ describe('compression', () => {
     })
   }
 
-  it('200 with the same weak tag in each coding: it identifies the content, not its bytes', async () => {
+  it('200 with the same weak tag in each coding: it identifies the content, not the bytes', async () => {
     for (const url of ['/list', '/thing?fields=text']) {
       const plain = String((await get(url)).headers.etag)
       assert.match(plain, /^W\//)
@@ -92,7 +92,7 @@ describe('compression', () => {
     assert.match(String((await get('/thing', 'gzip', { 'if-none-match': '*' })).headers.vary), /\bAccept-Encoding\b/)
   })
 
-  it('200 compressed from 1 KiB, and below it when plain content is rejected', async () => {
+  it('200 compressed from 1 KiB up, or at any size if uncompressed content is not acceptable', async () => {
     const sized = async (bytes: number, encoding: string) => {
       assert.equal((await get(`/bytes/${bytes}`)).headers['content-length'], String(bytes))
       return codingAt(`/bytes/${bytes}`, encoding)
@@ -111,14 +111,14 @@ describe('compression', () => {
     ['/nothing', 'an error'],
   ]
   for (const [url, why] of plain) {
-    it(`plain: ${why}`, async () => {
+    it(`uncompressed: ${why}`, async () => {
       const answer = await get(url, 'gzip, br')
       assert.equal(answer.headers['content-encoding'], undefined)
       assert.ok(answer.body.length > 0)
     })
   }
 
-  it('unchanged: content that is already coded, and the response to a write', async () => {
+  it('unchanged: content that is already compressed, and the response to a write', async () => {
     assert.equal(await codingAt('/done', 'gzip'), 'x')
     const written = await send(mounted, { method: 'POST', url: '/thing', headers: { 'accept-encoding': 'gzip' } })
     assert.equal(written.headers['content-encoding'], undefined)
@@ -126,7 +126,7 @@ describe('compression', () => {
 
   it('200 for a page in text/html', async () => assert.equal(await codingAt('/page', 'gzip'), 'gzip'))
 
-  describe('conditions', () => {
+  describe('conditional requests', () => {
     const held: [tag: string, encoding: string | undefined, status: number, tag304: string][] = [
       ['"3-gzip"', 'gzip', 304, '"3-gzip"'],
       ['W/"3-gzip"', 'gzip', 304, '"3-gzip"'],
@@ -136,7 +136,7 @@ describe('compression', () => {
       ['"3"', 'gzip', 304, '"3"'],
       ['"3-gzip", "3"', 'gzip', 304, '"3"'],
       ['*', 'gzip', 304, '"3"'],
-      // A client that holds a coding it does not accept is a cache, which would serve the wrong one.
+      // A client that has a coding it does not accept is a cache, which would serve the wrong one.
       ['"3-gzip"', undefined, 200, ''],
       ['"3-gzip"', 'br', 200, ''],
       ['"3-gzip"', 'gzip;q=0', 200, ''],
@@ -155,7 +155,7 @@ describe('compression', () => {
       })
     }
 
-    it('200 for If-Match with the current revision in any coding, 412 for another revision', async () => {
+    it('200 for If-Match with the current revision in any coding, 412 for any other revision', async () => {
       for (const tag of ['"3"', '"3-gzip"', '"3-br"']) {
         assert.equal((await get('/thing', 'gzip', { 'if-match': tag })).statusCode, 200, tag)
       }
@@ -192,7 +192,7 @@ describe('codingOf (RFC 9110 §12.5.3)', () => {
     ['gzipx', null, true],
   ]
   for (const [header, coding, identity] of table) {
-    it(`${coding} for "${header}"${identity ? '' : ', and plain content is rejected'}`, () =>
+    it(`${coding} for "${header}"${identity ? '' : ', and uncompressed content is not acceptable'}`, () =>
       assert.deepEqual(codingOf(header), { coding, identity }))
   }
 })

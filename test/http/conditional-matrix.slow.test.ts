@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   const send = (method: Method, url: string, headers: Headers = {}, payload?: object) =>
     service.send({ method, url, headers, scopes, ...(payload && { payload }) })
 
-  /** A product at revision 3, last changed in the second of the table. */
+  /** A product at revision 3, last changed in the second that the table of conditions uses. */
   const product = async () => {
     const row = { name: 'Pen', nameKey: 'pen', price: 1, ...at }
     const made = service.db.write((tx) => tx.insertInto('products').values(row).returning('id').executeTakeFirst())
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** RFC 9110 §15.4.5: a 304 has the validators and caching of the 200 and no header that describes content. */
+  /** RFC 9110 §15.4.5: a 304 has the validators and caching headers of the 200 and no header that describes content. */
   const isBare = (answer: Answer, whole: Answer) => {
     assert.equal(answer.body, '')
     for (const name of ['etag', 'cache-control', 'expires', 'vary', 'content-location']) {
@@ -60,12 +60,12 @@ forEachEngine((engine) => {
     const described = Object.keys(answer.headers).filter((name) => /^(content-|last-modified|transfer-)/.test(name))
     assert.deepEqual(described, [])
   }
-  /** RFC 9110 §9.3.2: HEAD has the headers of GET and no content. */
+  /** RFC 9110 §9.3.2: HEAD has the header fields of GET and no content. */
   const isHead = (head: Answer, get: Answer) => {
     const perAnswer = { 'x-request-id': '', date: '' }
     assert.equal(head.statusCode, get.statusCode)
     assert.equal(head.body, '')
-    // The body of an error contains its request id and instant.
+    // The body of an error contains its request id and timestamp.
     const errorLength = get.statusCode >= 400 ? { 'content-length': '' } : {}
     assert.deepEqual(
       { ...head.headers, ...perAnswer, ...errorLength },
@@ -130,10 +130,10 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('requests that would not succeed anyway (RFC 9110 §13.2.1)', () => {
+  describe('requests that would fail without their condition (RFC 9110 §13.2.1)', () => {
     const payload = bodies.PUT
     for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const) {
-      it(`404 to ${method} of an unknown id, whatever the condition`, async () => {
+      it(`404 for ${method} of an unknown id, whatever the condition`, async () => {
         for (const { note, headers } of conditions) {
           const answer = await send(method, '/products/2147483647', headers, bodies[method as 'PUT'])
           assert.equal(answer.statusCode, 404, note)
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
   describe('GET and HEAD /api/reports/{id}/download', () => {
     const url = `/api/reports/${taskId}/download`
     for (const [note, headers, status, headStatus] of downloadConditions) {
-      it(`${status}, and ${headStatus} to HEAD, for ${note}`, async () => {
+      it(`${status}, and ${headStatus} for HEAD, with ${note}`, async () => {
         const whole = await send('GET', url)
         assert.deepEqual([whole.statusCode, whole.body], [200, result])
         const tag = String(whole.headers.etag)
@@ -225,14 +225,14 @@ forEachEngine((engine) => {
         else isHead(head, whole)
       })
     }
-    it('409 before 412 while there is no result', async () => {
+    it('409 before 412 as long as there is no result', async () => {
       const { taskId: id } = (await send('POST', '/api/reports', {}, { reportType: 'books', format: 'csv' })).json()
       const answer = await send('GET', `/api/reports/${id}/download`, { 'if-match': '"x"', range: 'bytes=99-' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_NOT_COMPLETED'])
     })
   })
 
-  describe('POST actions on a resource, with its preconditions', () => {
+  describe('POST actions on a resource with preconditions', () => {
     const unfinished = { ...at, reportType: 'products', format: 'csv', versionPrefix: '', status: 'pending' as const }
     const task = { id: `tsk_${'c'.repeat(22)}`, ...owner, ...unfinished, progress: 0, attempts: 0 }
     const targets: [url: string, success: number, body?: object][] = [
@@ -253,11 +253,11 @@ forEachEngine((engine) => {
         })
       }
     }
-    it('409 before 412 for a task that has ended', async () => {
+    it('409 before 412 for a task that has already ended', async () => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 to a redelivery with another revision of the webhook, and to a new account secret with any tag', async () => {
+    it('412 for a redelivery with another revision of the webhook, and for a new account secret with any tag', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

@@ -40,14 +40,14 @@ describe('conditional reads', () => {
       assert.deepEqual(answer.json(), { name: 'Pen', updatedAt: changed })
     })
 
-    it('200 with a different strong ETag for another view of the same revision (T-HTTP-16)', async () => {
+    it('200 with a different strong ETag for a reduced view of the same revision (T-HTTP-16)', async () => {
       thing = { ...thing, view: 'reduced' }
       assert.equal((await read()).headers.etag, '"3.reduced"')
       assert.equal(await status({ 'if-none-match': '"3"' }), 200)
       assert.equal(await status({ 'if-none-match': '"3.reduced"' }), 304)
     })
 
-    it('200 with a weak ETag for a list, which changes with the content', async () => {
+    it('200 with a weak ETag for a list; it changes with the content', async () => {
       const first = String((await read({}, '/things')).headers.etag)
       assert.match(first, /^W\/"[^"]+"$/)
       assert.equal((await read({}, '/things')).headers.etag, first)
@@ -67,12 +67,12 @@ describe('conditional reads', () => {
       assert.equal((await read({}, '/thing?fields=')).headers.etag, '"3"')
     })
 
-    it('200 without validators for responses that must not be stored', async () => {
+    it('200 without validators for a response that must not be stored', async () => {
       const { headers } = await read({}, '/secret')
       assert.deepEqual([headers.etag, headers['last-modified']], [undefined, undefined])
     })
 
-    it('200 with the new validators for a write', async () => {
+    it('200 with the new validators after a write', async () => {
       const { headers } = await read({}, '/thing', 'PUT')
       assert.deepEqual([headers.etag, headers['last-modified']], ['"3"', lastModified])
     })
@@ -103,12 +103,12 @@ describe('conditional reads', () => {
     }
 
     for (const method of ['GET', 'HEAD'] as const) {
-      it(`to ${method} of a resource, with its validators and without content`, async () => {
+      it(`for ${method} of a resource, with its validators and without content`, async () => {
         await unchanged({ 'if-none-match': '"3"' }, '/thing', method)
         await unchanged({ 'if-modified-since': lastModified }, '/thing', method)
       })
 
-      it(`to ${method} of a list and of a partial response, with their validators and without content`, async () => {
+      it(`for ${method} of a list and of a partial response, with their validators and without content`, async () => {
         for (const url of ['/things', '/thing?fields=name']) {
           await unchanged({ 'if-none-match': String((await read({}, url)).headers.etag) }, url, method)
         }
@@ -125,7 +125,7 @@ describe('conditional reads', () => {
       }
     })
 
-    it('never to a write, even with the current tag', async () => {
+    it('never for a write, even with the current tag', async () => {
       assert.equal(await status({ 'if-none-match': '"3"' }, '/thing', 'PUT'), 200)
       assert.equal(await status({ 'if-modified-since': lastModified }, '/thing', 'PUT'), 200)
     })
@@ -152,7 +152,7 @@ describe('conditional reads', () => {
       it(`${expected} for ${sent}`, async () => assert.equal(await status({ 'if-none-match': sent }), expected))
     }
 
-    it('304 for the weak tag of a list, 200 once the list has changed', async () => {
+    it('304 for the weak tag of a list, 200 after the list has changed', async () => {
       const etag = String((await read({}, '/things')).headers.etag)
       assert.equal(await status({ 'if-none-match': etag }, '/things'), 304)
       assert.equal(await status({ 'if-none-match': etag.replace('W/', '') }, '/things'), 304)
@@ -190,7 +190,7 @@ describe('conditional reads', () => {
   })
 
   describe('If-Match and If-Unmodified-Since on reads (RFC 9110 §13.1)', () => {
-    it('412 for another tag, 200 for the current one', async () => {
+    it('412 for an outdated tag, 200 for the current one', async () => {
       assert.equal(await status({ 'if-match': '"2"' }), 412)
       assert.equal(await status({ 'if-match': 'W/"3"' }), 412)
       assert.equal(await status({ 'if-match': '"3"' }), 200)
@@ -198,7 +198,7 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-match': '"2"', 'if-none-match': '"3"' }), 412)
     })
 
-    it('412 when modified since, 200 when not', async () => {
+    it('412 if modified since the date, otherwise 200', async () => {
       assert.equal(await status({ 'if-unmodified-since': 'Sun, 01 Feb 2026 10:20:29 GMT' }), 412)
       assert.equal(await status({ 'if-unmodified-since': lastModified }), 200)
     })
@@ -209,9 +209,9 @@ describe('preconditionOf', () => {
   const of = (headers: Record<string, string>, required = false): Precondition =>
     preconditionOf({ headers } as unknown as FastifyRequest, required)
 
-  it('is empty for a request without conditions', () => assert.deepEqual(of({}), {}))
+  it('is empty for a request without preconditions', () => assert.deepEqual(of({}), {}))
 
-  it('parses If-Match as strong revisions: weak and foreign tags match no row (T-RACE-01)', () => {
+  it('reads revisions from strong tags in If-Match; weak and unknown tags match no row (T-RACE-01)', () => {
     assert.deepEqual(of({ 'if-match': '"3"' }), { matches: [3] })
     assert.deepEqual(of({ 'if-match': '"3", "12.reduced" ,W/"4"' }), { matches: [3, 12] })
     assert.deepEqual(of({ 'if-match': ' * ' }), { matches: 'any' })
@@ -222,12 +222,12 @@ describe('preconditionOf', () => {
     assert.deepEqual(of({ 'if-match': '3' }), { matches: [] })
   })
 
-  it('parses If-None-Match as revisions, including weak ones', () => {
+  it('reads revisions from strong and weak tags in If-None-Match', () => {
     assert.deepEqual(of({ 'if-none-match': 'W/"3", "4"' }), { differs: [3, 4] })
     assert.deepEqual(of({ 'if-none-match': '*' }), { differs: 'any' })
   })
 
-  it('parses If-Unmodified-Since as the start of its second, and only without If-Match', () => {
+  it('reads If-Unmodified-Since as the start of its second, and only without If-Match', () => {
     const since = { 'if-unmodified-since': lastModified }
     assert.deepEqual(of(since), { unmodifiedSince: '2026-02-01T10:20:30.000Z' })
     assert.deepEqual(of({ ...since, 'if-match': '"3"' }), { matches: [3] })

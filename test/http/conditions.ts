@@ -1,6 +1,6 @@
 /**
- * Expected outcomes of RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
- * and HEAD, and whether PUT, PATCH and DELETE take effect. Tags as in §8.8.3, dates as in §5.6.7.
+ * Expected outcomes under RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
+ * and HEAD, and whether PUT, PATCH and DELETE take effect. Tags follow §8.8.3, dates §5.6.7.
  */
 export interface Condition {
   note: string
@@ -59,7 +59,7 @@ const ifMatch = rows('if-match', [
   ['"3";q=1', 412, 412, 'with a parameter'],
 ])
 
-/** §13.1.2: false for `*` and for a tag that matches by weak comparison; 304 to reads, 412 to writes. */
+/** §13.1.2: false for `*` and for a tag that matches by weak comparison; then 304 for reads, 412 for writes. */
 const ifNoneMatch = rows('if-none-match', [
   ['"3"', 304, 412, 'with the current tag'],
   ['W/"3"', 304, 412, 'with the current tag, but weak'],
@@ -76,7 +76,7 @@ const ifNoneMatch = rows('if-none-match', [
   ['"*"', 200, 'done', 'with a tag that is a star'],
   ['"33"', 200, 'done', 'with a tag with the same start'],
   ['"1,3"', 200, 'done', 'with a tag that holds a comma'],
-  // A condition that cannot be parsed is never met: no 304 to a read, no change by a write.
+  // A malformed condition is never met: no 304 for a read, no change by a write.
   ['3', 200, 412, 'without quotes'],
   ['"3" "4"', 200, 412, 'with a list without a comma'],
   ['"3", oops', 200, 412, 'with a partly invalid list'],
@@ -84,7 +84,7 @@ const ifNoneMatch = rows('if-none-match', [
   ['w/"3"', 200, 412, 'with a lower-case w'],
 ])
 
-/** §13.1.3: only for GET and HEAD; 304 when not changed after that second; an invalid HTTP date is ignored. */
+/** §13.1.3: only for GET and HEAD; 304 if not changed after that second; an invalid HTTP date is ignored. */
 const ifModifiedSince = rows('if-modified-since', [
   [changed, 304, 'done', 'in the second of the change'],
   [earlier, 200, 'done', 'a second before'],
@@ -111,7 +111,7 @@ const ifModifiedSince = rows('if-modified-since', [
   [`${future}, ${future}`, 200, 'done', 'twice'],
 ])
 
-/** §13.1.4: false when changed after that second; an invalid HTTP date is ignored. */
+/** §13.1.4: false if changed after that second; an invalid HTTP date is ignored. */
 const ifUnmodifiedSince = rows('if-unmodified-since', [
   [changed, 200, 'done', 'in the second of the change'],
   [earlier, 412, 412, 'a second before'],
@@ -137,7 +137,7 @@ const together = (
   write: Condition['write'],
 ): Condition => ({ note: `together: ${note}`, headers, read, write })
 
-/** §13.2.2: If-Match, else If-Unmodified-Since; then If-None-Match, else If-Modified-Since. */
+/** §13.2.2: If-Match, otherwise If-Unmodified-Since; then If-None-Match, otherwise If-Modified-Since. */
 const precedence = [
   together('If-Match true, If-Unmodified-Since false and ignored', { [M]: '"3"', [U]: earlier }, 200, 'done'),
   together('If-Match false, If-Unmodified-Since true and ignored', { [M]: '"2"', [U]: later }, 412, 412),
@@ -175,7 +175,10 @@ export const conditions: readonly Condition[] = [
   ...precedence,
 ]
 
-/** The same for a representation with a weak tag and no date, such as a list: `{tag}` is its opaque part with the quotes. */
+/**
+ * The same for a representation with a weak tag and no date, such as a list: `{tag}` stands for the opaque part of its tag,
+ * with the quotes.
+ */
 export const weakConditions: readonly [note: string, headers: Record<string, string>, status: 200 | 304 | 412][] = [
   ['no condition', {}, 200],
   ['If-None-Match with its tag', { [N]: 'W/{tag}' }, 304],

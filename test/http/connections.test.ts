@@ -45,7 +45,7 @@ describe('connections', () => {
     await once(socket, 'connect')
     return socket
   }
-  /** True when the server keeps a new connection open long enough to respond, false when it closes it without a response. */
+  /** True if the server keeps a new connection open long enough to respond, false if it closes it without a response. */
   const isTaken = async (port: number, host?: string, localAddress?: string): Promise<boolean> => {
     const socket = connect({ port, host: host ?? '127.0.0.1', ...(localAddress && { localAddress }) })
     closing.push(() => socket.destroy())
@@ -57,7 +57,7 @@ describe('connections', () => {
   }
   const answering = () => createPlainServer((_request, response) => response.end('here'))
 
-  it('beyond the bound of an address are reset, others are not; closing one frees a slot', async () => {
+  it('beyond the limit of an address are reset, others are not; closing one frees a slot', async () => {
     const server = answering()
     const { bound, reports } = bounded({})
     bound(server)
@@ -76,7 +76,7 @@ describe('connections', () => {
     assert.equal(await isTaken(port), true)
   })
 
-  it('from one IPv6 /64 count together', async () => {
+  it('from the same IPv6 /64 are counted together', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxPerAddress: 1 })
     bound(server)
@@ -86,7 +86,7 @@ describe('connections', () => {
     assert.equal(reports[0]?.network, '0:0:0:0::/64')
   })
 
-  it('from a trusted proxy are bounded only per process', async () => {
+  it('from a trusted proxy are limited only per process', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxConnections: 3, maxPerAddress: 1, trustedProxies: ['127.0.0.0/8'] })
     bound(server)
@@ -95,7 +95,7 @@ describe('connections', () => {
     assert.deepEqual(reports, [{ refused: 1, network: '127.0.0.1', bound: 'process' }])
   })
 
-  it('are refused before a TLS handshake, counted over all servers together', async () => {
+  it('are refused before the TLS handshake, counted across all servers', async () => {
     const secure = createSecureServer(certificates, (_request, response) => response.end())
     const plain = answering()
     const { bound, reports } = bounded({})
@@ -115,7 +115,7 @@ describe('connections', () => {
     assert.equal(await isTaken(plainPort), false)
   })
 
-  it('are reported at the first refusal, then at most every ten seconds with their number', async () => {
+  it('are reported on the first refusal, then at most every ten seconds, with their number', async () => {
     const server = answering()
     const { bound, reports, timers } = bounded({ maxConnections: 1 })
     bound(server)

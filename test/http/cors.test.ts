@@ -46,7 +46,7 @@ describe('cors', () => {
       [204, { method: 'OPTIONS' }],
     ]
     for (const [status, { headers = {}, ...sent }] of answers) {
-      it(`${status} names it, allows credentials and exposes headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
+      it(`${status} names the origin, allows credentials and exposes headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
         const answer = await ask({ origin, ...(headers as Record<string, string>) }, sent)
         assert.equal(answer.statusCode, status)
         assert.equal(answer.headers['access-control-allow-origin'], origin)
@@ -58,7 +58,7 @@ describe('cors', () => {
       })
     }
 
-    it('each allowed origin is named individually', async () => {
+    it('Access-Control-Allow-Origin names only the origin that sent the request', async () => {
       assert.equal((await ask({ origin: local })).headers['access-control-allow-origin'], local)
     })
 
@@ -107,7 +107,7 @@ describe('cors', () => {
       })
     }
 
-    it('204 even with a bad token, which no browser sends', async () => {
+    it('204 even with an invalid token, which no browser sends', async () => {
       const headers = { origin, authorization: 'Bearer wrong', 'access-control-request-method': 'GET' }
       assert.equal((await ask(headers, { method: 'OPTIONS' })).statusCode, 204)
     })
@@ -160,7 +160,7 @@ describe('cors', () => {
       'https://[::1]',
     ]
     for (const other of others) {
-      it(`no CORS header and the usual response: ${other || '(empty)'}`, async () => {
+      it(`gets the usual response without CORS headers: ${other || '(empty)'}`, async () => {
         const answer = await ask({ origin: other })
         assert.equal(answer.statusCode, 200)
         assert.deepEqual(family(answer.headers), [])
@@ -173,7 +173,7 @@ describe('cors', () => {
     }
   })
 
-  it('without Origin: no CORS header, but Vary: Origin', async () => {
+  it('without Origin: no CORS header except Vary: Origin', async () => {
     const answer = await ask({})
     assert.deepEqual(family(answer.headers), [])
     assert.match(String(answer.headers.vary), /\bOrigin\b/)
@@ -191,7 +191,7 @@ describe('cors', () => {
     assert.deepEqual(family(answer.headers), [])
   })
 
-  it('without allowed origins no header is set, not even Vary', async (t) => {
+  it('no header is set, not even Vary, if no origin is allowed', async (t) => {
     const routes: Parameters<typeof mount>[1] = (app) =>
       app.get('/thing', { config: { scope: 'public' } }, async () => ({}))
     const closed = await mount([...all], routes)

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-/** The system's Chromium, found through PATH. */
+/** The Chromium of the system, found through PATH. */
 function systemChromium(): string | undefined {
   const places = (process.env.PATH ?? '')
     .split(delimiter)
@@ -45,7 +45,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await service?.remove()
   })
 
-  /** Opens the page at the operation and records every error and every request to another host. */
+  /** Opens the page at an operation and records every error and every request to another host. */
   async function open(viewport: { width: number; height: number }, javaScriptEnabled = true) {
     const base = `https://localhost:${service.port}`
     const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport, javaScriptEnabled })
@@ -64,7 +64,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     return { page, wrong, checked, close: () => context.close() }
   }
 
-  /** The dialog that composes a request of the operation. */
+  /** Opens the dialog for sending a request to the operation. */
   async function client(page: Page): Promise<Locator> {
     await page.getByRole('button', { name: 'Test Request' }).first().click()
     const dialog = page.getByRole('dialog')
@@ -110,7 +110,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
       await dialog.getByRole('button', { name: 'Authorize' }).click()
       return (await granted).status() === 200
     }
-    // The page applies the typed credentials, and the granted token, a moment later.
+    // The page applies the entered credentials, and the granted token, a moment later.
     await eventually('a token', authorize, 20_000)
     const answered = async () => {
       const answer = await send(page, dialog)
@@ -123,7 +123,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('200 for a request of an administrator who logged in through Authorize', async () => {
+  it('200 for a request by an administrator who logged in through Authorize', async () => {
     const [email, password] = ['ada@plinth.test', 'violet stapler orbit kettle 42']
     const made = spawnSync(
       process.execPath,
@@ -173,7 +173,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('links the documents when scripts are disabled', async () => {
+  it('links to the documents if scripts are disabled', async () => {
     const { page, close } = await open({ width: 390, height: 844 }, false)
     const links = await page.getByRole('link').all()
     const targets = await Promise.all(links.map((link) => link.getAttribute('href')))

@@ -27,7 +27,7 @@ const document = {
   components: { securitySchemes: { oauth2: { type: 'oauth2', flows }, bearer: {} } },
 }
 
-/** Runs the page's script as a browser would; returns the configuration it passes for a document. */
+/** Runs the script of the page as a browser would; returns the configuration and the transformed document. */
 async function shown(script: string, url = 'https://plinth.test/openapi.json') {
   let configuration: { fetch?: (input: string) => Promise<typeof document> } = {}
   const Scalar = { createApiReference: (_place: string, given: object) => (configuration = given) }
@@ -70,7 +70,7 @@ describe('docs', () => {
     assert.notEqual(packed.headers.etag, plain.headers.etag)
   })
 
-  it('304 for a client that holds the script, in the requested coding', async () => {
+  it('304 for a client that has the script in the requested coding', async () => {
     const coding = { 'accept-encoding': 'gzip' }
     const { etag } = (await get('/docs/reference.js', coding)).headers
     for (const known of [String(etag), `"x", W/${etag}`, '*']) {
@@ -81,7 +81,7 @@ describe('docs', () => {
     assert.equal(other.statusCode, 200, 'the unpacked form has a tag of its own')
   })
 
-  it('starts with how to get a token and make the first call, before the description', async () => {
+  it('starts with how to get a token and make the first call, followed by the description', async () => {
     const { info, ...others } = (await shown((await get('/docs/start.js')).body)) ?? document
     const commands = /```sh\n(.*?)\n```/s.exec(info.description)?.[1]
     assert.equal(
@@ -98,7 +98,7 @@ describe('docs', () => {
     assert.ok(!('externalDocs' in others), 'a link to the page itself is of no use on it')
   })
 
-  it('offers login first, with every scope, when there is a public client', async () => {
+  it('offers login first, with every scope, if there is a public client', async () => {
     const { components } = (await shown((await get('/docs/start.js')).body)) ?? document
     const scheme = components.securitySchemes.oauth2 as unknown as Scheme
     assert.deepEqual(Object.keys(scheme.flows), ['authorizationCode', 'clientCredentials'])
@@ -107,7 +107,7 @@ describe('docs', () => {
     assert.deepEqual([...(scheme['x-default-scopes'] ?? [])], ['openid', 'admin'])
   })
 
-  it('leaves the schemes unchanged, and says who registers clients, when there is none', async () => {
+  it('leaves the security schemes unchanged and explains how to register a client, if there is no public client', async () => {
     const others = await mount(['authorize', 'conditional'], (app) => {
       app.register(docs, { ...options, clientId: null })
     })
@@ -119,7 +119,7 @@ describe('docs', () => {
     assert.doesNotMatch(info.description, /press \*\*Authorize/)
   })
 
-  it('passes responses to tried requests through unchanged', async () => {
+  it('does not modify responses to requests that the user tries', async () => {
     const { body } = await get('/docs/start.js')
     const answer = (await shown(body, 'https://plinth.test/users')) as unknown as { url: string }
     assert.equal(answer.url, 'https://plinth.test/users')

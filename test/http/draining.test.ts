@@ -17,7 +17,7 @@ const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-Pr
 const config = { scope: 'public' }
 
 for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
-  describe(`a server that stops, over ${transport}`, () => {
+  describe(`a server that shuts down, over ${transport}`, () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-draining-'))
     let timers: ReturnType<typeof drivenTimers>
     let mounted: Mounted
@@ -25,7 +25,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let port: number
     let held: (() => void)[]
     let reached: string[]
-    /** Server-side sockets of the connections. */
+    /** The server-side sockets of the connections. */
     let accepted: Socket[]
     let sockets: Socket[]
     beforeEach(async () => {
@@ -67,14 +67,14 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await until(() => accepted.length > before)
       return socket
     }
-    /** Sends a request and reads its response, which is small enough to arrive in one piece. */
+    /** Sends a request and reads its response, which is small enough to arrive in one chunk. */
     const ask = async (socket: Socket, path = '/things'): Promise<string> => {
       socket.write(get(path))
       return String((await once(socket, 'data'))[0])
     }
     const statuses = (answers: string) => [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
 
-    it('responses continue, each the last of its connection, which closes without a reset', async () => {
+    it('requests still get a response, the last on its connection, which closes without a reset', async () => {
       const [kept, fresh] = [await open(), await open()]
       assert.match(await ask(kept), /\r\nConnection: keep-alive\r\n/i)
       drain.begin()
@@ -87,7 +87,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       }
     })
 
-    it('errors too announce the close of their connection', async () => {
+    it('error responses also announce that the connection will close', async () => {
       const socket = await open()
       drain.begin()
       const answer = await ask(socket, '/refused')
@@ -95,7 +95,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.match(answer, /\r\nConnection: close\r\n/i)
     })
 
-    it('data sent after the last response is neither handled nor answered with a reset', async () => {
+    it('data sent after the last response is not handled and causes no reset', async () => {
       const socket = await open()
       drain.begin()
       socket.pause()
@@ -107,7 +107,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things?first'])
     })
 
-    it('each pipelined request is handled and answered, or neither', async () => {
+    it('each pipelined request is either handled and gets its response, or is not handled at all', async () => {
       const socket = await open()
       drain.begin()
       socket.write(get('/held') + get('/things') + get('/held'))
@@ -120,7 +120,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/held', '/things', '/held'])
     })
 
-    it('nothing listens after finish; a request in flight gets its response, and its connection closes', async () => {
+    it('finish stops listening; a request in flight gets its response, then its connection closes', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)
@@ -139,10 +139,10 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       return false
     }
 
-    it('every connection made before the listener closed is accepted, and its request answered', async () => {
+    it('every connection made before the listener closed is accepted, and its request gets a response', async () => {
       const to = { port, host: '127.0.0.1', rejectUnauthorized: false }
       drain.begin()
-      // All of them at once, before the event loop can accept the first.
+      // All at once, before the event loop can accept the first.
       const answers = Array.from({ length: 20 }, () => {
         const socket = transport === 'TLS' ? connectTls(to) : connect(to)
         sockets.push(socket)
@@ -156,7 +156,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(all.flatMap(statuses), Array(20).fill(200))
     })
 
-    it('an idle connection closes in order, and data sent on it then causes no reset', async () => {
+    it('an idle connection closes gracefully, and data sent on it afterwards causes no reset', async () => {
       const socket = await open()
       await ask(socket)
       drain.begin()
@@ -168,7 +168,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things'])
     })
 
-    it('a connection that has sent nothing yet may do so for a second', async () => {
+    it('a connection that has sent nothing yet has a second to send its first byte', async () => {
       const [used, unused] = [await open(), await open()]
       drain.begin()
       await drain.finish()
@@ -180,7 +180,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await ended
     })
 
-    it('a request whose head is arriving is answered', async () => {
+    it('a request whose head is still arriving gets a response', async () => {
       const socket = await open()
       await ask(socket)
       const before = accepted[0]?.bytesRead ?? 0
@@ -193,7 +193,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(statuses(await text(socket)), [200])
     })
 
-    it('remaining connections are destroyed', async () => {
+    it('cut destroys the remaining connections', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)

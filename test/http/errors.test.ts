@@ -52,7 +52,7 @@ describe('errors', () => {
       assert.match(requestId, /^[\w.-]{8,64}$/)
     })
 
-    it('409 without `errors` when no field is at fault', async () => {
+    it('409 without `errors` if no field is at fault', async () => {
       assert.equal('errors' in (await fail(new Problem('DUPLICATE_RESOURCE', 'There is one'))).json(), false)
     })
   })
@@ -119,7 +119,7 @@ describe('errors', () => {
 
   describe('either form', () => {
     for (const accept of ['application/problem+json', 'application/json']) {
-      it(`${accept}: every code has its status, its header, no-store and no validators`, async () => {
+      it(`${accept}: every code has its status and X-Error-Code, with no-store and no validators`, async () => {
         for (const [code, [status]] of Object.entries(problems)) {
           const answer = await fail(new Problem(code as ProblemCode, 'Why'), accept)
           assert.equal(answer.statusCode, status, code)
@@ -128,7 +128,7 @@ describe('errors', () => {
           assert.match(String(answer.headers.vary), /Accept/)
           for (const name of ['etag', 'last-modified', 'expires']) assert.equal(answer.headers[name], undefined, name)
           if (code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED') {
-            // The contract's one-field body, whatever Accept says.
+            // The contract's one-field body, regardless of Accept.
             assert.deepEqual(answer.json(), { error: 'Why' })
             continue
           }
@@ -140,7 +140,7 @@ describe('errors', () => {
       })
     }
 
-    it('the headers of a problem are sent', async () => {
+    it('the headers of a problem are sent with the response', async () => {
       const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', {
         headers: { 'retry-after': '7', 'cache-control': 'x' },
       })
@@ -149,7 +149,7 @@ describe('errors', () => {
       assert.equal(headers['cache-control'], 'x')
     })
 
-    it('the codes of the contract have its statuses', () => {
+    it('the codes named in the contract have the statuses it pairs them with', () => {
       const statuses = { VALIDATION_ERROR: 422, AUTH_REQUIRED: 401, ACCESS_DENIED: 403, RESOURCE_NOT_FOUND: 404 }
       const more = { DUPLICATE_RESOURCE: 409, INTERNAL_ERROR: 500, INVALID_INPUT: 400, MISSING_REQUIRED_FIELD: 400 }
       const others = { AUTH_TOKEN_EXPIRED: 401, PERMISSION_DENIED: 403, RATE_LIMIT_EXCEEDED: 429 }
@@ -177,7 +177,7 @@ describe('errors', () => {
     ]
     for (const accept of ['application/problem+json', 'application/json']) {
       for (const url of ['/thing', '/sync']) {
-        it(`for any value thrown at ${url}, as ${accept}`, async () => {
+        it(`for whatever is thrown at ${url}, as ${accept}`, async () => {
           for (const error of internals()) {
             const answer = await fail(error, accept, url)
             assert.equal(answer.statusCode, 500, String(error))
@@ -189,7 +189,7 @@ describe('errors', () => {
       }
     }
 
-    it('the fault is reported to the operator, as the cause when a problem wraps it', async () => {
+    it('the error is reported to the operator; if a problem wraps it, its cause is', async () => {
       const cause = new Error('select * from users')
       await fail(cause)
       assert.deepEqual(mounted.faults, [cause])
@@ -205,7 +205,7 @@ describe('errors', () => {
   })
 
   describe('503 SERVICE_UNAVAILABLE', () => {
-    it('with Retry-After for an unavailable store, without internals', async () => {
+    it('with Retry-After and without internals while the store is unavailable', async () => {
       const answer = await fail(new Error('disk full'))
       assert.equal(answer.statusCode, 503)
       assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')

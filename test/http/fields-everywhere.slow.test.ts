@@ -12,7 +12,7 @@ const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_cr
 const report = { reportType: 'products', format: 'csv', parameters: { filter: { name: 'Lamp' } } }
 
 forEachEngine((engine) => {
-  describe('fields on every response', () => {
+  describe('`fields` on every response', () => {
     let db: Database
     let documented: Documented
     let ids: Record<string, string>
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
 
-    /** Every path in a response, and an unknown path below each. */
+    /** Every member path of a response, and an unknown path below each of them. */
     const pathsIn = (value: Json): string[] => {
       if (Array.isArray(value)) return [...new Set(value.flatMap(pathsIn))]
       if (typeof value !== 'object' || value === null) return []
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
     const narrowedSchema = (schema: Json): Json =>
       JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
 
-    it('200 for each existing path and for unknown ones, as documented', async () => {
+    it('200 for each existing path and for unknown ones, matching the documented schema', async () => {
       const routes = narrowed()
       assert.ok(routes.length > 15, String(routes.length))
       for (const { url, schema } of routes) {
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with parts of objects in lists, at their positions', async () => {
+    it('200 with parts of the objects in a list, in their positions', async () => {
       const { webhook, deliveryId } = ids
       const attempts = [{ statusCode: 500 }]
       assert.deepEqual(await read(`/api/webhooks/${webhook}/deliveries?fields=attempts.statusCode`), [{ attempts }])

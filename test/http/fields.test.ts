@@ -59,19 +59,19 @@ describe('fields', () => {
     assert.equal(answer.json().errors[0].field, 'fields')
   }
 
-  it('200 with only the named fields; `id` is not added', async () => {
+  it('200 with only the requested fields; `id` is not added', async () => {
     assert.deepEqual(await read('fields=title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=author,id'), { author: 'Jane Austen', id: 7 })
     assert.deepEqual(await read('fields=title,%20id%20,title'), { title: 'Emma', id: 7 })
   })
 
-  it('200 with unknown names ignored', async () => {
+  it('200 ignoring unknown names', async () => {
     assert.deepEqual(await read('fields=title,nothing'), { title: 'Emma' })
     assert.deepEqual(await read('fields=nothing'), {})
     assert.deepEqual(await read('fields=Title'), {})
   })
 
-  it('200 with no prototype members (T-API-04)', async () => {
+  it('200 without members of the prototype (T-API-04)', async () => {
     for (const name of [
       '__proto__',
       'constructor',
@@ -84,7 +84,7 @@ describe('fields', () => {
     }
   })
 
-  it('200 with dotted paths that reach into objects', async () => {
+  it('200 with members of nested objects for dotted paths', async () => {
     assert.deepEqual(await read('fields=_links.self'), { _links: { self: { href: '/books/7' } } })
     assert.deepEqual(await read('fields=id,_links.update.method'), { id: 7, _links: { update: { method: 'PUT' } } })
     assert.deepEqual(await read('fields=_links.self.href,_links.update.href'), {
@@ -92,23 +92,23 @@ describe('fields', () => {
     })
   })
 
-  it('200 with the whole field when it is named both whole and in part', async () => {
+  it('200 with the whole field if both it and a part of it are requested', async () => {
     for (const query of ['fields=_links,_links.self', 'fields=_links.self,_links']) {
       assert.deepEqual(await read(query), { _links: book._links }, query)
     }
   })
 
-  it('200 without a path that goes through text or a number', async () => {
+  it('200 ignoring a path through a string or a number', async () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
   })
 
-  it('200 without an object of which no member was selected, but with one that is itself empty', async () => {
+  it('200 without an object of which no member is selected, but with an object that is itself empty', async () => {
     assert.deepEqual(await read('fields=_links.nothing,_links.self.href.x,title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=notes.x,tags.x'), {})
     assert.deepEqual(await read('fields=notes,tags'), { notes: {}, tags: [] })
   })
 
-  it('200 with items of nested lists at their positions', async () => {
+  it('200 with the items of nested lists in their positions', async () => {
     assert.deepEqual(await read('fields=editions.year'), { editions: [{ year: 1815 }, {}] })
     assert.deepEqual(await read('fields=editions.nothing'), {})
   })
@@ -123,28 +123,28 @@ describe('fields', () => {
     for (const query of ['fields=', '', 'fields=,', 'fields']) assert.deepEqual(await read(query), book, query)
   })
 
-  it('200 with parts of required members, and of objects with several shapes', async () => {
+  it('200 with parts of required members and of objects with several variants', async () => {
     assert.deepEqual(await read('', '/shapes'), shapes)
     assert.deepEqual(await read('fields=size.width', '/shapes'), { size: { width: 2 } })
     assert.deepEqual(await read('fields=all.side', '/shapes'), { all: [{}, { side: 2 }] })
   })
 
-  it('200 with each item of a list narrowed', async () => {
+  it('200 for a list, narrowed item by item', async () => {
     assert.deepEqual(await read('fields=title', '/books'), [{ title: 'Emma' }, { title: 'Persuasion' }])
     assert.deepEqual(await read('fields=author', '/books'), [{ author: 'Jane Austen' }, {}])
   })
 
-  it('200 unchanged where the route does not support fields', async () => {
+  it('200 with everything on a route that does not support `fields`', async () => {
     assert.deepEqual(await read('fields=title', '/whole'), book)
   })
 
-  it('200 with 50 names, 400 with more', async () => {
+  it('200 for 50 names, 400 for more', async () => {
     const names = (count: number) => Array.from({ length: count }, (_, at) => `f${at}`).join(',')
     assert.deepEqual(await read(`fields=${names(49)},title`), { title: 'Emma' })
     await refused(`fields=${names(51)}`)
   })
 
-  it('400 when it is repeated (T-API-06)', async () => {
+  it('400 if `fields` is repeated (T-API-06)', async () => {
     await refused('fields=title&fields=id')
     await refused('fields=title&fields=')
   })

@@ -39,14 +39,14 @@ describe('a connection to the HTTPS listener that sends no request', () => {
     })
   }
 
-  it('has ten seconds for its handshake, and ten for the request head', () => {
+  it('has ten seconds for the handshake and ten for the request head', () => {
     const errors = { baseUrl, isUnavailable: () => false, onFault: () => {}, now: Date.now }
     const options = serverOptions({ ...errors, tls: {}, trustedProxies: [], corsOrigins: [], later })
     assert.ok('https' in options)
     assert.deepEqual([options.https.handshakeTimeout, options.https.headersTimeout], [10_000, 10_000])
   })
 
-  it('gets 408 and is closed after a handshake', async () => {
+  it('gets 408 and is closed if it has completed the handshake', async () => {
     const socket = connectTls({ port: port(), host: '127.0.0.1', rejectUnauthorized: false })
     await once(socket, 'secureConnect')
     assert.match((await buffer(socket)).toString(), /^HTTP\/1\.1 408 /)

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { describe, it } from 'node:test'
 import { responseClass } from '../../src/http/server/raw-headers.ts'
 
-/** The whole response of a server that sends one, as bytes on the wire, without the date. */
+/** The whole response of a server on the wire, without the date. */
 async function wire(answering: RequestListener, made: typeof ServerResponse = responseClass, method = 'GET') {
   const server = createServer({ ServerResponse: made }, answering).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -17,7 +17,7 @@ async function wire(answering: RequestListener, made: typeof ServerResponse = re
   return answer.replace(/^date: .*\r\n/im, '')
 }
 
-/** Sorted fields: their order has no meaning (RFC 9110 §5.3). */
+/** The fields, sorted: their order has no meaning (RFC 9110 §5.3). */
 function parts(answer: string) {
   const [head = '', body] = answer.split('\r\n\r\n')
   const [status, ...fields] = head.split('\r\n')
@@ -54,7 +54,7 @@ const answers: Record<string, RequestListener> = {
 }
 
 describe('the header section of a response', () => {
-  it('is written by HeadedResponse: Node.js still works as expected', () => {
+  it('is written by HeadedResponse, so Node.js still works as expected', () => {
     equal(responseClass === ServerResponse, false)
   })
 
@@ -71,7 +71,7 @@ describe('the header section of a response', () => {
     })
   }
 
-  it('has the current value of each field, whatever it was before', async () => {
+  it('has the current value of each field, whatever the previous one was', async () => {
     const seen: string[] = []
     for (const value of ['one', 'two', 'two', 'one', '']) {
       const { fields } = parts(await wire((_, response) => response.writeHead(200, { 'x-changing': value }).end()))
@@ -81,7 +81,7 @@ describe('the header section of a response', () => {
   })
 })
 
-describe('T-HTTP-10 what would end a field or the head is rejected', () => {
+describe('characters that would end a field or the head are rejected (T-HTTP-10)', () => {
   const refused = (headers: Record<string, string>, code: string) =>
     wire((_, response) => {
       throws(() => response.writeHead(200, headers), { code })
@@ -89,19 +89,19 @@ describe('T-HTTP-10 what would end a field or the head is rejected', () => {
     }).catch(() => '')
 
   for (const value of ['a\r\nx-evil: 1', 'a\nb', 'a\rb', 'a\0b', '\u0100', 'a\x7fb', '\r\n\r\nHTTP/1.1 200 OK']) {
-    it(`as the value ${JSON.stringify(value)}, also of a field with a valid cached value`, async () => {
+    it(`in the value ${JSON.stringify(value)}, even if a valid value of the field is cached`, async () => {
       match(await wire((_, response) => response.writeHead(200, { 'x-echo': 'fine' }).end()), /x-echo: fine\r\n/)
       equal(await refused({ 'x-echo': value }, 'ERR_INVALID_CHAR'), '')
     })
   }
 
   for (const name of ['x evil', 'x:evil', 'x\r\nevil', '']) {
-    it(`as the name ${JSON.stringify(name)}`, async () => {
+    it(`in the name ${JSON.stringify(name)}`, async () => {
       equal(await refused({ [name]: 'a' }, 'ERR_INVALID_HTTP_TOKEN'), '')
     })
   }
 
-  it('as a second head of the same response', async () => {
+  it('in a second head of the same response', async () => {
     const twice = wire((_, response) => {
       response.writeHead(200, { 'x-one': 'a' }).write('a')
       throws(() => response.writeHead(200, { 'x-one': 'b' }), { code: 'ERR_HTTP_HEADERS_SENT' })

@@ -22,7 +22,7 @@ describe('health', () => {
   })
   after(() => mounted.app.close())
 
-  it('200 at /livez without a store check', async () => {
+  it('200 at /livez without checking the store', async () => {
     const answer = await send(mounted, { url: '/livez' })
     assert.equal(answer.statusCode, 200)
     assert.deepEqual(answer.json(), { status: 'ok' })
@@ -56,7 +56,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('503 at /readyz while the clock of the node is wrong, without a store check, then 200', async () => {
+  it('503 at /readyz while the clock of the node is wrong, without checking the store, then 200', async () => {
     isClockUsable = false
     const asked = checks
     mounted.clock.now += 1_000
@@ -77,7 +77,7 @@ describe('health', () => {
     assert.equal(checks, asked + 1)
   })
 
-  it('503 at /readyz with Retry-After as soon as the service stops, ignoring the cached result; 200 at /livez', async () => {
+  it('503 at /readyz with Retry-After as soon as shutdown begins, ignoring the cached result; 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()
     const answer = await send(mounted, { url: '/readyz' })

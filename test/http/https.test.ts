@@ -72,7 +72,7 @@ describe('https', () => {
       await plainly.app.close()
     })
 
-    it('301 to the configured host when the request target is an absolute URL (T-HTTP-04)', async () => {
+    it('301 to the configured host if the request target is an absolute URL (T-HTTP-04)', async () => {
       const answer = await sendRaw(mounted, ['GET http://evil.test/things HTTP/1.1', 'Host: a', 'Connection: close'])
       assert.equal(answer.status, 301)
       assert.equal(new URL(answer.headers.location as string).origin, baseUrl)
@@ -91,7 +91,7 @@ describe('https', () => {
       ['POST', '/things', 500],
       ['GET', '/nothing', 404],
     ] as const) {
-      it(`${status} of ${method} ${url} has it and the other security headers`, async () => {
+      it(`is sent with the other security headers: ${status} for ${method} ${url}`, async () => {
         const { statusCode, headers } = await send(mounted, { method, url })
         assert.equal(statusCode, status)
         for (const [name, value] of Object.entries(hardened)) assert.equal(headers[name], value, name)
@@ -149,7 +149,7 @@ describe('https', () => {
       assert.equal((await send(mounted, { url: '/things', headers })).statusCode, 301)
     })
 
-    it('a list with anything but addresses and CIDRs makes the start fail', () => {
+    it('startup fails if the list contains anything but addresses and CIDRs', () => {
       for (const entry of [
         'true',
         '*',

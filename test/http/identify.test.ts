@@ -32,27 +32,27 @@ describe('identify', () => {
   }
   const reader = { clientId: 'cli_reader', subject: 'usr_1', scopes: ['things:read'] }
 
-  it('sets the caller of a valid token, verified synchronously or later', async () => {
+  it('sets the caller of a valid token, verified synchronously or asynchronously', async () => {
     assert.deepEqual(await who('Bearer reader'), reader)
     assert.deepEqual(await who('Bearer slow-reader'), reader)
   })
 
-  it('accepts the scheme in any case and several spaces (RFC 9110 §11.1)', async () => {
+  it('accepts the scheme in any case, followed by several spaces (RFC 9110 §11.1)', async () => {
     for (const header of ['bearer reader', 'BEARER   reader']) assert.deepEqual(await who(header), reader)
   })
 
-  it('sets null without Authorization', async () => {
+  it('sets the caller to null without Authorization', async () => {
     assert.equal(await who(), null)
     assert.deepEqual(asked, [])
   })
 
-  it('never rejects: it records why a token was refused', async () => {
+  it('never rejects a request: it records why the token was rejected', async () => {
     assert.deepEqual(await who('Bearer expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer slow-expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer unknown'), { refused: 'AUTH_TOKEN_INVALID' })
   })
 
-  it('refuses a malformed token after the scheme', async () => {
+  it('records a malformed token after the scheme as invalid', async () => {
     for (const header of [
       'Bearer a b',
       'Bearer reader,writer',
@@ -64,7 +64,7 @@ describe('identify', () => {
     }
   })
 
-  it('leaves other schemes, and none, to the routes that accept them', async () => {
+  it('leaves other schemes to the routes that accept them', async () => {
     for (const header of ['Basic cmVhZGVyOng=', 'reader', 'Bearerreader', 'Bearer', '']) {
       assert.equal(await who(header), null, header)
       assert.deepEqual(asked, [], header)
@@ -82,13 +82,13 @@ describe('identify', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('500 when the verification itself fails: the token is not at fault', async () => {
+  it('500 if the verification itself fails: the token is not at fault', async () => {
     const answer = await send(mounted, { url: '/who', token: 'down' })
     assert.equal(answer.statusCode, 500)
     assert.match(String(mounted.faults.at(-1)), /the store is down/)
   })
 
-  it('500 when a route reads its caller without requiring one', async () => {
+  it('500 if a route reads its caller without requiring one', async () => {
     assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
     assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
   })

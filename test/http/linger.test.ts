@@ -34,7 +34,7 @@ const refused: [status: number, what: string, head: string][] = [
   [501, 'a tunnel', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
 ]
 
-/** Sends a body in pieces; rejects when the service does not accept it. */
+/** Sends a body in chunks; rejects if the service does not accept it. */
 async function sendAll(socket: Socket): Promise<void> {
   for (let sent = 0; sent < pieces; sent++) {
     await new Promise<void>((resolve, reject) => socket.write(piece, (error) => (error ? reject(error) : resolve())))
@@ -86,7 +86,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const [status, what, head] of refused) {
-      it(`${status} can be read by a client that sends all its 4 MiB first: ${what}`, async () => {
+      it(`${status} reaches a client that sends all of its 4 MiB before reading: ${what}`, async () => {
         const socket = await refuse(head)
         await sendAll(socket)
         const answer = await text(socket)
@@ -143,7 +143,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
 
 describe('the redirect listener', () => {
   for (const more of [[], ['Expect: foo']]) {
-    it(`301 can be read by a client that sends all its 4 MiB first ${more}`, async () => {
+    it(`301 reaches a client that sends all of its 4 MiB before reading ${more}`, async () => {
       const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
         0,
         '127.0.0.1',

@@ -17,7 +17,7 @@ describe('the access log', () => {
   beforeEach(() => mounted.lines.splice(0))
   after(() => mounted.app.close())
 
-  it('has one line per response: request, caller and result', async () => {
+  it('has one line per response, with the request, the caller and the result', async () => {
     await send(mounted, { url: '/things/7', token: 'reader', headers: { 'x-request-id': 'trace-0001' } })
     assert.equal(mounted.lines.length, 1)
     const { ms, ...line } = mounted.lines[0] as (typeof mounted.lines)[0]
@@ -36,7 +36,7 @@ describe('the access log', () => {
     assert.ok(ms >= 0)
   })
 
-  it('counts the bytes of the body as sent: none for HEAD and 304', async () => {
+  it('records the size of the body as sent: 0 for HEAD and 304', async () => {
     const { headers } = await send(mounted, { url: '/things/7' })
     await send(mounted, { method: 'HEAD', url: '/things/7' })
     await send(mounted, { url: '/things/7', headers: { 'if-none-match': headers.etag as string } })
@@ -52,12 +52,12 @@ describe('the access log', () => {
     )
   })
 
-  it('has the address that the trusted proxy forwards', async () => {
+  it('records the client address forwarded by a trusted proxy', async () => {
     await send(mounted, { url: '/things/7', headers: { 'x-forwarded-for': '192.0.2.7' } })
     assert.equal(mounted.lines[0]?.address, '192.0.2.7')
   })
 
-  it('has no query string, header or body, which may hold secrets (T-OPS-02, T-JWT-10)', async () => {
+  it('contains no query string, header or body, which may contain secrets (T-OPS-02, T-JWT-10)', async () => {
     const headers = { cookie: 'c=hunter2', 'x-api-key': 'hunter2', 'user-agent': 'hunter2' }
     await send(mounted, { url: '/things/7?access_token=hunter2&q=hunter2', token: 'reader', headers })
     await send(mounted, { method: 'POST', url: '/things?a=hunter2', token: 'writer', payload: { password: 'hunter2' } })
@@ -89,7 +89,7 @@ describe('an access log line', () => {
     ...{ address: '127.0.0.1', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
   }
 
-  it('is one line of JSON for any preceding line and any client input', () => {
+  it('is one line of JSON whatever the previous line and the client input were', () => {
     const textOf = accessTexts()
     const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
     const senders: Partial<AccessLine>[] = [

@@ -38,7 +38,7 @@ describe('methods', () => {
     assert.equal((await ask('OPTIONS', '/things')).headers['accept-patch'], undefined)
   })
 
-  it('405 and 404 before the body is read', async () => {
+  it('405 and 404 are sent before the body is read', async () => {
     for (const [url, status] of [
       ['/things', 405],
       ['/nothing', 404],
@@ -51,7 +51,7 @@ describe('methods', () => {
     }
   })
 
-  it('204 with the methods of the literal path when a parameterized one matches too', async () => {
+  it('204 with the methods of the literal path, even if a parameterized one matches too', async () => {
     assert.equal((await ask('OPTIONS', '/things/special')).headers.allow, 'GET, HEAD, OPTIONS')
   })
 
@@ -73,7 +73,7 @@ describe('methods', () => {
     assert.ok(requestId && timestamp)
   })
 
-  it('404 RESOURCE_NOT_FOUND for unknown paths, with every method', async () => {
+  it('404 RESOURCE_NOT_FOUND for an unknown path, whatever the method', async () => {
     for (const method of ['GET', 'HEAD', 'POST', 'OPTIONS', 'DELETE']) {
       for (const url of ['/', '/thing', '/things/7/more', '/Things', '/things/a/b']) {
         const answer = await ask(method, url)

@@ -8,7 +8,7 @@ const refused = (error: unknown) =>
   error instanceof Problem && error.code === 'INVALID_INPUT' && error.errors?.[0]?.field === 'cursor'
 
 describe('limitOf', () => {
-  it('is 50 without a limit, and at most 200', () => {
+  it('is 50 by default and at most 200', () => {
     assert.deepEqual([undefined, 1, 50, 200, 201, 1_000_000].map(pageSizeOf), [50, 1, 50, 200, 200, 200])
   })
 })
@@ -20,7 +20,7 @@ describe('a cursor', () => {
     { after: [12.5, '', 'ä"\\\u0001🙂', 1], backwards: false },
   ]
 
-  it('decodes to what was encoded, and is safe in a URL', () => {
+  it('decodes to what was encoded and is safe in a URL', () => {
     for (const cursor of cursors) {
       const text = encodeCursor(mark, cursor)
       assert.match(text, /^[A-Za-z0-9_-]+$/)
@@ -80,7 +80,7 @@ describe('listMark', () => {
 })
 
 describe('linkHeader (RFC 8288)', () => {
-  it('always has `first`, and `prev` and `next` when those pages exist', () => {
+  it('always has `first`, and `prev` and `next` if those pages exist', () => {
     assert.equal(linkHeader('/books', {}, {}), '</books>; rel="first"')
     assert.equal(
       linkHeader('/v1/books', { limit: 2 }, { next: 'bbb', prev: 'aaa' }),
@@ -88,7 +88,7 @@ describe('linkHeader (RFC 8288)', () => {
     )
   })
 
-  it('preserves the query except the cursor, encoded so that no value ends the link (T-HTTP-10)', () => {
+  it('keeps the query except the cursor, encoded so that no value can end the link (T-HTTP-10)', () => {
     const query = { genre: 'a>; rel="next"\r\n', cursor: 'old', sort: undefined, q: 'ä&b=c' }
     const header = linkHeader('/books', query, { next: 'new' })
     const [first = '', next = ''] = header.split(', ')

@@ -24,7 +24,7 @@ describe('GET /problems/{code}', () => {
   const codes = Object.keys(problems) as (keyof typeof problems)[]
   for (const code of codes) {
     const [status, title] = problems[code]
-    it(`200 and a page at the type of ${code}`, async () => {
+    it(`200 with a page at the type URL of ${code}`, async () => {
       const answer = await send(mounted, { url: problemUrl('', code), headers: { accept: browser } })
       assert.equal(answer.statusCode, 200)
       assert.equal(answer.headers['content-type'], 'text/html; charset=utf-8')
@@ -40,7 +40,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with a CSP that allows one style, by its hash, and nothing else', async () => {
+  it('200 with a CSP that allows nothing but one style, by its hash', async () => {
     for (const name of ['', '/auth-required']) {
       const answer = await send(mounted, { url: `/problems${name}`, headers: { accept: browser } })
       const policy = String(answer.headers['content-security-policy'])
@@ -99,7 +99,7 @@ describe('GET /problems', () => {
   after(() => mounted.app.close())
   const get = (accept: string) => send(mounted, { url: '/problems', headers: { accept } })
 
-  it('200 and a page that links every code and the API reference', async () => {
+  it('200 with a page that links to every code and to the API reference', async () => {
     const { statusCode, headers, body } = await get(browser)
     assert.deepEqual([statusCode, headers['content-type']], [200, 'text/html; charset=utf-8'])
     const links = [...body.matchAll(/<a href="([^"]+)">/g)].map(([, target]) => target)

@@ -5,10 +5,10 @@ import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-/** SEED=… reproduces the inputs of a failure. */
+/** Set SEED to reproduce the inputs of a failed run. */
 const seed = Number(process.env.SEED ?? 20_261_121)
 const numRuns = 150
-/** CPU time far above what any of these needs, garbage collection included: exceeding it means a hang. */
+/** Far more CPU time than any input needs, including garbage collection: exceeding it means a hang. */
 const maxMs = 500
 
 const paths = ['/products', '/users', '/books', '/api/reports', '/api/webhooks']
@@ -16,7 +16,7 @@ const path = fc.constantFrom(...paths)
 const one = fc.constantFrom('/products/1', '/users/1', '/books/1')
 const list = fc.constantFrom('/products', '/users', '/books')
 
-/** Characters allowed in a header: no line ends, and only Latin-1. */
+/** Characters that a header may contain: no line breaks, only Latin-1. */
 const headerText = fc.oneof(
   fc.string({
     unit: fc
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       assert.ok(statusCode < 500, `${statusCode} ${service.faults}`)
       return (user + system) / 1_000
     }
-    /** Asserts no fault, no changed prototype and no hang: a slow response must be slow twice to count. */
+    /** Asserts no fault, no changed prototype and no hang: a slow response only counts if it is slow twice. */
     const survives = async (sent: Sent) => {
       const before = Reflect.ownKeys(Object.prototype)
       let ms = await once(sent)

@@ -10,7 +10,7 @@ const everyPolicy = ['cors', 'wellFormed', 'methods', 'acceptable', 'bodies', 'c
 const secure = 'X-Forwarded-Proto: https'
 const patience = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
 
-/** Bytes to send, and the status of each response; none when the connection is just closed. */
+/** The bytes to send, and the status of each response; none if the connection is only closed. */
 type Row = [what: string, bytes: string, ...statuses: number[]]
 
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`
@@ -21,7 +21,7 @@ const post = (...headers: string[]) =>
 const pen = '{"name":"Pen"}'
 const chunked = 'Transfer-Encoding: chunked'
 const chunk = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n`
-/** A request that reaches a handler only when it is smuggled in with another. */
+/** A request that reaches a handler only if it is smuggled in with another one. */
 const smuggled = target('/smuggled')
 
 const framing: Row[] = [
@@ -173,10 +173,10 @@ describe('raw bytes on a socket', () => {
     await once(socket, 'connect')
     return socket
   }
-  /** Sends exactly these bytes and reads to the end. */
+  /** Sends exactly these bytes and reads until the end. */
   const converse = async (bytes: string) => {
     const socket = await open()
-    // A server that has already closed may reset what is still being sent; its response was read before.
+    // A server that has already closed may reset the connection while data is being sent; its response was read before.
     socket.on('error', () => {})
     const all = text(socket).catch(() => '')
     socket.end(bytes, 'latin1')
@@ -254,13 +254,13 @@ describe('raw bytes on a socket', () => {
     const last = get('Connection: close')
     const statuses = async (bytes: string) => (await converse(bytes)).map(({ status }) => status)
 
-    it('each gets its response in order, rejected ones too', async () => {
+    it('each request gets its response in order, even a rejected one', async () => {
       assert.deepEqual(await statuses(get() + target('/nothing') + last), [200, 404, 200])
       assert.deepEqual(await statuses(`${post('Content-Length: 1')}{${last}`), [400, 200])
       assert.deepEqual(await statuses(`${post(chunked)}${chunk(pen)}0\r\n\r\n${last}`), [200, 200])
     })
 
-    it('a response in flight goes out before the rejection of the next request', async () => {
+    it('a response in flight is sent before the rejection of the next request', async () => {
       assert.deepEqual(await statuses(`${get()}GET / things\r\n\r\n${smuggled}`), [200, 400])
       assert.deepEqual(await statuses(`${get()}${get()}X\0`), [200, 200, 400])
       const tunnel = lines('CONNECT evil.test:443 HTTP/1.1', 'Host: evil.test:443')
@@ -298,14 +298,14 @@ describe('raw bytes on a socket', () => {
     assert.deepEqual(reached, ['Pen'])
   })
 
-  it('200 in HTTP/1.0 without Host, and the connection is closed', async () => {
+  it('200 for HTTP/1.0 without Host, then the connection is closed', async () => {
     assert.deepEqual(
       (await converse(lines('GET /things HTTP/1.0', secure) + smuggled)).map(({ status }) => status),
       [200],
     )
   })
 
-  it('301 over plain HTTP reads no body and runs no route', async () => {
+  it('301 over plain HTTP without reading the body or running a route', async () => {
     const answers = await converse(`${post('Content-Length: 14').replace(secure, 'X-A: b')}${pen}`)
     assert.deepEqual(
       answers.map(({ status }) => status),

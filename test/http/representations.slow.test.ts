@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    /** Long enough to be compressed. */
+    /** Long enough for the response to be compressed. */
     const longUser = (letter: string) => ({
       ...{ name: letter.repeat(200), email: `${letter.repeat(200)}@plinth.test` },
       ...{ address: letter.repeat(500), phone: '1'.repeat(32) },
@@ -41,13 +41,13 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(gunzipSync(packed.rawPayload).toString()), plain.json())
     })
 
-    it('different tags for the view of another caller, compressed or not (T-HTTP-16)', async () => {
+    it('200 with different tags for the view of another caller, compressed or not (T-HTTP-16)', async () => {
       const reduced = await service.send({ url: user, headers: gzip, scopes: 'users:read' })
       assert.match(String(reduced.headers.etag), /^"1\.reduced(-gzip)?"$/)
       assert.equal((await get(user, { ...gzip, 'if-none-match': String(reduced.headers.etag) })).statusCode, 200)
     })
 
-    it('304 repeats the tag that the client holds', async () => {
+    it('304 repeats the tag that the client sent', async () => {
       for (const tag of ['"1"', '"1-gzip"']) {
         const answer = await get(user, { ...gzip, 'if-none-match': tag })
         assert.deepEqual([answer.statusCode, answer.headers.etag], [304, tag])
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await get(user, { 'if-none-match': '"1-gzip"' })).statusCode, 200)
     })
 
-    it('412 and no change for the compressed tag of an older revision, 200 for the current one (T-RACE-01)', async () => {
+    it('412 and no change for the compressed tag of an old revision, 200 for the current one (T-RACE-01)', async () => {
       const put = (tag: string, price: number) =>
         service.send({
           method: 'PUT',
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/products', { ...gzip, 'if-none-match': String(plain.headers.etag) })).statusCode, 304)
     })
 
-    it('responses with secrets, and responses to writes, stay uncompressed', async () => {
+    it('responses with secrets and responses to writes are not compressed', async () => {
       const packing = { ...gzip, accept: 'application/json' }
       const written = await service.send({
         ...{ method: 'PUT', url: user, headers: packing, scopes: full },
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 at the probes for every client', async () => {
+    it('200 from the probes whatever the client accepts', async () => {
       for (const url of ['/livez', '/readyz']) assert.equal((await get(url, { accept: 'text/html' })).statusCode, 200)
     })
   })

@@ -29,23 +29,23 @@ describe('X-Request-Id', () => {
     assert.equal(new Set(ids).size, ids.length)
   })
 
-  it("is the client's own when that has 8 to 64 safe characters", async () => {
+  it("is the client's own if that has 8 to 64 safe characters", async () => {
     for (const own of ['12345678', 'a'.repeat(64), 'Trace-1.2_3']) assert.equal(await ask(own), own)
   })
 
-  it('is generated when the sent one is too short, too long or unsafe (T-HTTP-10)', async () => {
+  it("is generated if the client's is too short, too long or unsafe (T-HTTP-10)", async () => {
     for (const own of ['1234567', 'a'.repeat(65), 'abcdefg h', '<script>1', 'abcdefgh"', 'ä'.repeat(9), '']) {
       assert.match(await ask(own), made, own)
     }
   })
 
-  it('is generated when two are sent', async () => {
+  it('is generated if the client sends two', async () => {
     const twice = ['X-Request-Id: abcdefgh-1', 'X-Request-Id: abcdefgh-2']
     const lines = ['GET /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', 'Connection: close', ...twice]
     assert.match((await sendRaw(mounted, lines)).headers['x-request-id'] as string, made)
   })
 
-  it('is also in the error body, and on 404 and 301', async () => {
+  it('is also in error bodies, and in the headers of 404 and 301', async () => {
     const headers = { 'x-request-id': 'trace-0001' }
     const conflict = await send(mounted, { method: 'POST', url: '/things', headers })
     assert.equal(conflict.headers['x-request-id'], 'trace-0001')

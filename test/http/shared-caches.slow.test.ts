@@ -13,7 +13,7 @@ const rules = {
   anonymous: { calls: 700, seconds: hour },
   quotas: { requests: 90_000, reports: null },
 }
-/** Their rates and quotas differ, so that every header identifies its account. */
+/** Their rate limits and quotas differ, so that every header identifies its account. */
 const keys: Record<string, { rate: string; quota: number }> = {
   one: { rate: `1100/${hour}`, quota: 1_111 },
   two: { rate: `2200/${hour}`, quota: 2_222 },
@@ -22,7 +22,7 @@ const readApiKey = (text: string) => (keys[text] ? { id: text, ...keys[text] } :
 
 interface Client {
   headers: Record<string, string>
-  /** X-RateLimit-Limit and X-Quota-Limit of its account. */
+  /** X-RateLimit-Limit and X-Quota-Limit of the account. */
   rate: string
   quota: string
 }
@@ -73,7 +73,9 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       }
       const remaining: Record<string, number> = {}
 
-      /** Asserts that the response was made for this client now: its own limits, with one call fewer left than before. */
+      /**
+       * Asserts that the response was made for this client just now: its own limits, with one call fewer left than before.
+       */
       async function isOwn(who: string, path: string, more: Record<string, string> = {}): Promise<void> {
         const client = clients[who] as Client
         const { headers, reached, statusCode } = await get(path, client, more)
@@ -88,7 +90,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       }
 
       for (const path of paths) {
-        it(`200 at ${path} with the caller's own limits, also after requests of another client`, async () => {
+        it(`200 at ${path} with the caller's own limits, even after requests by another client`, async () => {
           const names = Object.keys(clients)
           for (const who of [...names, ...names]) await isOwn(who, path)
           await get(path, nobody)
@@ -103,7 +105,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
           assert.match(String(headers['cache-control']), /^public, max-age=\d+/)
         })
 
-        it(`304 or 200 at ${path} with the caller's own limits for a client that holds the response`, async () => {
+        it(`304 or 200 at ${path} with the caller's own limits for a client that has the response`, async () => {
           const etag = String((await get(path, nobody)).headers.etag)
           for (const who of Object.keys(clients)) await isOwn(who, path, { 'if-none-match': etag })
           const { reached, statusCode, headers } = await get(path, nobody, { 'if-none-match': etag })
@@ -111,7 +113,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
         })
       }
 
-      it('401 for a bad token at a path whose response is cached', async () => {
+      it('401 for an invalid token at a path whose response is cached', async () => {
         await get('/products', nobody)
         assert.equal((await get('/products', { headers: { authorization: 'Bearer wrong' } })).statusCode, 401)
         assert.equal((await get('/products', nobody)).reached, 0)

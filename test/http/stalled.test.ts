@@ -15,13 +15,13 @@ import { type Mounted, mount } from './support.ts'
 const large = Buffer.alloc(32_000_000, 'x')
 
 for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
-  describe(`a response that its client does not read, over ${transport}`, () => {
+  describe(`a response that the client does not read, over ${transport}`, () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-stalled-'))
     const sockets: Socket[] = []
     let timers: ReturnType<typeof drivenTimers>
     let mounted: Mounted
     let source: Readable
-    /** The server-side socket of the connection, below TLS. */
+    /** The server-side TCP socket of the connection, below TLS. */
     let accepted: Socket
     beforeEach(async () => {
       timers = drivenTimers()
@@ -73,7 +73,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
     const waitingBytes = () =>
       (accepted as Socket & { _handle?: { writeQueueSize: number } })._handle?.writeQueueSize ?? 0
-    /** Resolves when the kernel accepts no more of the response. */
+    /** Resolves once the kernel accepts no more of the response. */
     const isFull = async () => {
       let before = -1
       for (let same = 0; same < 50; ) {
@@ -82,13 +82,13 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         before = waitingBytes()
       }
     }
-    /** Runs checks during which no byte is accepted. */
+    /** Advances through checks during which no byte is accepted. */
     const pass = (seconds: number) => {
       for (let passed = 0; passed < seconds; passed += 5) timers.pass(5_000)
     }
 
     for (const path of ['/buffer', '/stream']) {
-      it(`is destroyed after 30 seconds without an accepted byte, and its source is closed: ${path}`, async () => {
+      it(`is aborted after 30 seconds without an accepted byte, and its source is closed: ${path}`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
@@ -101,7 +101,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         await until(() => timers.pending().length === 0)
       })
 
-      it(`continues as long as some bytes are accepted now and then: ${path}`, async () => {
+      it(`continues as long as a few bytes are accepted now and then: ${path}`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
@@ -123,7 +123,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const path of ['/events', '/waits']) {
-      it(`a response with nothing to send is not stalled: ${path}`, async () => {
+      it(`does not count as stalled while it has nothing to send: ${path}`, async () => {
         const socket = await ask(path)
         if (path === '/events') await once(socket, 'data')
         else await until(() => accepted.bytesRead > 0)

@@ -33,7 +33,7 @@ export const verify = (token: string): Verification => {
 export interface Mounted {
   app: FastifyInstance
   clock: { now: number }
-  /** Errors of status 500 and above, with details that clients must not see. */
+  /** Errors with status 500 and above, with details that clients must not see. */
   faults: unknown[]
   lines: AccessLine[]
 }
@@ -50,7 +50,7 @@ interface Settings {
   tls?: ServerSettings['tls']
 }
 
-/** Every policy, registered as in `app.ts`, with the policies it depends on. */
+/** Every policy, registered as in `app.ts`, and the policies it depends on. */
 const policies = {
   arrival: { needs: [], register: ({ app }) => app.register(arrival) },
   errors: {
@@ -89,7 +89,7 @@ type Policy = keyof typeof policies
 
 const withNeeds = (name: string): string[] => [name, ...policies[name as Policy].needs.flatMap(withNeeds)]
 
-/** An app with the given routes, the named policies and those they depend on, in the order of `app.ts`. */
+/** Builds an app with the given routes, the named policies and those they depend on, in the order of `app.ts`. */
 export async function mount(
   names: Policy[],
   routes: (app: FastifyInstance) => void,
@@ -114,14 +114,17 @@ export async function mount(
   return mounted
 }
 
-/** Sends a request that appears to use HTTPS, by default without a token. */
+/** Sends a request that appears to come over HTTPS, by default without a token. */
 export function send({ app }: Pick<Mounted, 'app'>, request: InjectOptions & { token?: string }) {
   const { token, headers, ...rest } = request
   const bearer = token ? { authorization: `Bearer ${token}` } : {}
   return app.inject({ ...rest, headers: { 'x-forwarded-proto': 'https', ...bearer, ...headers } })
 }
 
-/** Sends exactly these bytes and reads until the service closes; the lines should include `Connection: close`. */
+/**
+ * Sends exactly these bytes and reads until the service closes the connection; the request should include `Connection:
+ * close`.
+ */
 export async function sendRaw({ app }: Pick<Mounted, 'app'>, lines: string[], body = '') {
   if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')

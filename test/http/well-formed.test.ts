@@ -38,7 +38,7 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('404 and 405 in absolute form concern the path', async () => {
+    it('404 and 405 in absolute form depend on the path', async () => {
       assert.equal(await status(`GET ${baseUrl} HTTP/1.1`, 'Host: plinth.test'), 404)
       const answer = await request(`DELETE ${baseUrl}/things HTTP/1.1`, 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])
@@ -70,22 +70,22 @@ describe('requestIntegrity', () => {
   })
 
   describe('Host', () => {
-    it('200 with a name, an address or a port, and without Host in HTTP/1.0', async () => {
+    it('200 with a name, an address or a port, and for HTTP/1.0 without Host', async () => {
       for (const host of ['plinth.test', 'plinth.test:8443', '127.0.0.1', '[::1]:8443', 'a']) {
         assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 200, host)
       }
       assert.equal(await status('GET /things HTTP/1.0'), 200)
     })
 
-    it('400 when it is empty or not a host (T-HTTP-02)', async () => {
+    it('400 if it is empty or not a host (T-HTTP-02)', async () => {
       for (const host of ['', 'a b', 'a/b', 'user@a', 'a:b', 'a:1:2', '[::1', 'http://a']) {
         assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 400, host)
       }
     })
   })
 
-  describe('the fields', () => {
-    it('200 with up to 100 of them, 431 HEADERS_TOO_LARGE beyond (T-HTTP-05)', async () => {
+  describe('header fields', () => {
+    it('200 with up to 100, 431 HEADERS_TOO_LARGE with more (T-HTTP-05)', async () => {
       const fields = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: 1`)
       assert.equal(await status('GET /things HTTP/1.1', 'Host: a', ...fields(97)), 200)
       const answer = await request('GET /things HTTP/1.1', 'Host: a', ...fields(98))
@@ -103,13 +103,13 @@ describe('requestIntegrity', () => {
   describe('headers that may be sent only once', () => {
     const get = (...headers: string[]) => request('GET /things HTTP/1.1', ...headers)
 
-    it('200 with one of each', async () => {
+    it('200 if each is sent once', async () => {
       const answer = await get('Host: plinth.test', 'Authorization: Bearer a')
       assert.equal(answer.status, 200)
       assert.equal(answer.body, '{"name":"Pen"}')
     })
 
-    it('400 with two Host lines, equal or not (T-HTTP-02)', async () => {
+    it('400 for two Host lines, equal or not (T-HTTP-02)', async () => {
       for (const second of ['Host: evil.test', 'host: plinth.test', 'HOST:plinth.test']) {
         const answer = await get('Host: plinth.test', second)
         assert.equal(answer.status, 400, second)
@@ -118,23 +118,23 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('400 without a Host line (T-HTTP-02)', async () => {
+    it('400 without Host (T-HTTP-02)', async () => {
       assert.equal((await get()).status, 400)
     })
 
-    it('400 with two Authorization lines (T-HTTP-03)', async () => {
+    it('400 for two Authorization lines (T-HTTP-03)', async () => {
       const answer = await get('Host: plinth.test', 'Authorization: Bearer a', 'X-Other: 1', 'authorization: Bearer b')
       assert.equal(answer.status, 400)
       assert.match(JSON.parse(answer.body).detail, /authorization/)
     })
 
-    it('400 with two Content-Type or Content-Length lines (T-HTTP-03)', async () => {
+    it('400 for two Content-Type or Content-Length lines (T-HTTP-03)', async () => {
       for (const name of ['Content-Type: application/json', 'Content-Length: 0']) {
         assert.equal((await get('Host: plinth.test', name, name)).status, 400, name)
       }
     })
 
-    it('400 with two of any other single-value header', async () => {
+    it('400 for two lines of any other single-value header', async () => {
       for (const name of [
         'If-Modified-Since',
         'If-Unmodified-Since',
@@ -146,7 +146,7 @@ describe('requestIntegrity', () => {
         assert.equal((await get('Host: plinth.test', `${name}: a`, `${name.toLowerCase()}: b`)).status, 400, name)
     })
 
-    it('200 with two lines of a list-valued header', async () => {
+    it('200 for two lines of a list-valued header', async () => {
       for (const name of [
         'If-None-Match: "1"',
         'Accept: */*',
@@ -157,7 +157,7 @@ describe('requestIntegrity', () => {
         assert.equal((await get('Host: plinth.test', name, name)).status, 200, name)
     })
 
-    it('200 with a header named __proto__, which changes no prototype (T-HTTP-09)', async () => {
+    it('200 for a header named __proto__, and no prototype is modified (T-HTTP-09)', async () => {
       const before = Reflect.ownKeys(Object.prototype)
       assert.equal((await get('Host: plinth.test', '__proto__: x', '__proto__: y')).status, 200)
       assert.deepEqual(Reflect.ownKeys(Object.prototype), before)

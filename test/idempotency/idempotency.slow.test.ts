@@ -35,7 +35,7 @@ const postTo = (service: TestApp, { url = '/products', payload, key, headers, be
 
 const replayed = ({ headers }: Response) => headers['idempotent-replayed']
 
-/** The parts of a response that a replay must repeat: everything but the headers of the individual exchange. */
+/** The parts of a response that a replay must repeat: everything but the headers that identify the individual exchange. */
 const essence = ({ statusCode, headers, body }: Response) => {
   const { 'idempotent-replayed': _, 'x-request-id': __, date: ___, ...rest } = headers
   return { statusCode, headers: rest, body }
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
   describe('Idempotency-Key (T-RACE-03)', () => {
     let db: Database
     let service: TestApp
-    /** Replaceable transaction function between the service and the store. */
+    /** The transaction function between the service and the store; tests can replace it. */
     let writing: Database['write']
     before(async () => {
       db = await engine.database()
@@ -72,14 +72,14 @@ forEachEngine((engine) => {
       const { rows } = await sql<{ n: number }>`select count(*) as n from ${sql.table(table)}`.execute(db.read)
       return Number(rows[0]?.n)
     }
-    /** Runs the requests and returns how many rows they created. */
+    /** Sends the requests and returns how many rows they created. */
     const made = async (table: Parameters<typeof count>[0], run: () => Promise<unknown>) => {
       const before = await count(table)
       await run()
       return (await count(table)) - before
     }
 
-    /** A successful request for each POST of the API; a route missing here makes the test below fail. */
+    /** A successful request for each POST of the API; if one is missing here, the test below fails. */
     const successes: Record<string, object | undefined> = {
       '/users': { name: 'Ada', email: 'every.post@example.com' },
       '/products': { name: 'Lamp', price: 1 },
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       const { id: deliveryId } = (await post({ url: `/api/webhooks/${id}/test`, payload: {}, bearer })).json()
       return path.replace('{id}', id).replace('{deliveryId}', deliveryId)
     }
-    /** The path with the id of an existing resource; for a retry, of a cancelled task. */
+    /** The path with the id of an existing resource; for a retry, that of a cancelled task. */
     async function pathOf(path: string): Promise<string> {
       const [parameter] = /\{\w+\}/.exec(path) ?? []
       if (parameter === undefined) return path
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 to a key when the handler does not use idempotentWrite, so that nothing seems stored', async () => {
+    it('500 with a key if the handler bypasses idempotentWrite, so that nobody relies on a replay', async () => {
       const other = await testApp(db, {}, (app) => {
         app.post('/forgetful', { config: { scope: 'any' } }, async () => ({ done: true }))
       })
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(kept, 0)
     })
 
-    it('201 replays the creation, whatever happened to the resource since', async () => {
+    it('201 replays the creation, whatever has happened to the resource since', async () => {
       const key = newKey()
       const first = await post({ key })
       const url = first.headers.location as string
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
       assert.deepEqual(essence(await post({ key })), essence(first))
     })
 
-    it('202 of a report: one task, the same Location and Retry-After', async () => {
+    it('202 for a report: one task, the same Location and Retry-After', async () => {
       const request = { url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, key: newKey() }
       const first = await post(request)
       const second = await post(request)
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       assert.equal(tasks.length, 1)
     })
 
-    it('202 is replayed although the request would be refused now', async () => {
+    it('202 is replayed even if the request would be rejected now', async () => {
       const request = { url: '/api/reports', payload: { reportType: 'users', format: 'csv' }, key: newKey() }
       const first = await post(request)
       const second = await post({ ...request, bearer: token('reports:write') })
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
       assert.equal((await post({ ...request, bearer: token('books:write') })).statusCode, 403)
     })
 
-    it('201 of a webhook replays the secret, which is encrypted at rest and never cacheable', async () => {
+    it('201 for a webhook replays the secret, which is encrypted at rest and never cacheable', async () => {
       const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook' }
       const request = { url: '/api/webhooks', payload, key: newKey() }
       const first = await post(request)
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
       assert.ok(!/whsec_|callbackUrl|127\.0\.0\.1|key-|cli_test|Lamp/.test(JSON.stringify(rows)))
     })
 
-    it('the bare and the quoted form of a key are the same key', async () => {
+    it('the bare and the quoted form denote the same key', async () => {
       const key = newKey()
       const first = await post({ key })
       assert.equal(replayed(await post({ key: `"${key}"` })), 'true')
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
       assert.equal(first.statusCode, 201)
     })
 
-    it('the order of members and white space in a body do not matter, values do', async () => {
+    it('the body is compared by value: the order of members and white space do not matter', async () => {
       const key = newKey()
       await post({ key, payload: { name: 'Lamp', price: 1 } })
       const headers = { 'content-type': 'application/json' }
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
       assert.equal((await post({ key, payload: { name: 'Lamp', price: 2 } })).statusCode, 422)
     })
 
-    it('422 IDEMPOTENCY_KEY_REUSED to another body, and nothing is created', async () => {
+    it('422 IDEMPOTENCY_KEY_REUSED for a different body, and nothing is created', async () => {
       const key = newKey()
       await post({ key })
       const created = await made('products', async () => {
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('a key is independent for another client, subject or path', async () => {
+    it('the same key is independent for another client, subject or path', async () => {
       const key = newKey()
       const first = await post({ key })
       const others: Post[] = [
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('client and subject are separated unambiguously in the scope of a key', async () => {
+    it('the scope of a key separates client and subject unambiguously', async () => {
       const key = newKey()
       await post({ key, bearer: token(everyScope, 'cli_a', 'b') })
       assert.equal(replayed(await post({ key, bearer: token(everyScope, 'cli_', 'ab') })), undefined)
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
       ['an empty string', '""'],
     ]
     for (const [what, key] of malformed) {
-      it(`400 INVALID_INPUT to a key that is ${what}, before the body is validated`, async () => {
+      it(`400 INVALID_INPUT for a key that is ${what}, before the body is validated`, async () => {
         for (const payload of [
           { name: 'Lamp', price: 1 },
           { name: '', price: -1 },
@@ -305,7 +305,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 to two keys, which would be joined into one', async () => {
+    it('400 for two keys, which would be joined into one', async () => {
       const answer = await post({ key: ['one', 'two'] })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
     })
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('409 DUPLICATE_RESOURCE is replayed, even after the conflict is gone', async () => {
+    it('409 DUPLICATE_RESOURCE is replayed, even after the conflict is resolved', async () => {
       const user = { name: 'Ada', email: `${newKey()}@example.com` }
       const taken = await post({ url: '/users', payload: user })
       const request = { url: '/users', payload: user, key: newKey() }
@@ -331,7 +331,7 @@ forEachEngine((engine) => {
       assert.equal(second.json().requestId, second.headers['x-request-id'])
     })
 
-    it('400, 403 and 422 leave the key free for the corrected request', async () => {
+    it('400, 403 and 422 leave the key free for a corrected request', async () => {
       const url = '/api/reports'
       const key = newKey()
       const refused: [Post, number][] = [
@@ -347,7 +347,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(answer), undefined)
     })
 
-    it('5xx is not stored and has no effect: the same key succeeds afterwards', async () => {
+    it('5xx is not stored and has no effect: the same key succeeds later', async () => {
       const key = newKey()
       writing = (unit) =>
         db.write(async (tx) => {
@@ -407,7 +407,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(later), 'true')
     })
 
-    it(`exactly one resource from ${parallel} equal concurrent requests on two nodes, ${rounds} times`, async () => {
+    it(`${parallel} identical concurrent requests to two nodes create exactly one resource, ${rounds} times`, async () => {
       const second = await openDatabase(db.url)
       const node = await testApp(second)
       for (let round = 0; round < rounds; round++) {
@@ -434,7 +434,7 @@ forEachEngine((engine) => {
     })
 
     if (engine.name === 'postgres') {
-      it('409 IDEMPOTENCY_IN_PROGRESS while another node holds the key longer than the lock timeout', async () => {
+      it('409 IDEMPOTENCY_IN_PROGRESS if another node holds the key for longer than the lock timeout', async () => {
         const second = await openDatabase(db.url)
         const gate = Promise.withResolvers<void>()
         const reached = Promise.withResolvers<void>()
@@ -460,7 +460,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('a key expires after 24 hours, whether or not it was deleted', async () => {
+    it('a key expires after 24 hours, even if its row has not been deleted yet', async () => {
       const key = newKey()
       await post({ key })
       service.clock.now += dayMs - 1

@@ -22,7 +22,7 @@ onSqlite((engine) => {
     await db.close()
   })
 
-  describe('responses match the document', () => {
+  describe('responses match the OpenAPI document', () => {
     const json = { 'content-type': 'application/json' }
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const product = { name: 'Lamp', price: 24.5 }
@@ -244,10 +244,10 @@ onSqlite((engine) => {
       })
     }
 
-    /** Operations that need a user in a browser or a worker: their own suites cover them. */
+    /** Operations that need a user in a browser or a worker: covered by test suites of their own. */
     const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport']
 
-    it('cover every operation', () => {
+    it('cover every operation of the document', () => {
       const ids = documented.operations().map(({ operation }) => operation.operationId)
       assert.deepEqual(
         ids.filter((id) => !seen.has(`${id} true`)),
@@ -259,7 +259,7 @@ onSqlite((engine) => {
       )
     })
 
-    /** Headers of message framing and content coding, which are not part of an operation. */
+    /** Headers for message framing and content coding, which are not part of an operation. */
     const framing = /^(content-(type|length|encoding)|transfer-encoding|date|connection|keep-alive)$/
 
     function checkAnswer(answer: Answer, told: Json, isNarrowed: boolean) {

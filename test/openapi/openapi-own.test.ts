@@ -38,7 +38,7 @@ onSqlite((engine) => {
       assert.equal((await read('/v2/openapi.json')).info.title, 'Notes v2')
     })
 
-    it('covers only its own resources, and uses them as tags', async () => {
+    it('covers only the resources of the service and uses them as tags', async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const document = await read(url)
         const text = JSON.stringify(document)
@@ -71,7 +71,7 @@ describe('service()', () => {
     [{ contact: { phone: '1' } }, /contact has no 'phone', only name, url, email/],
   ]
   for (const [options, message] of refusals) {
-    it(`refuses ${JSON.stringify(options)}`, () => {
+    it(`rejects ${JSON.stringify(options)}`, () => {
       assert.throws(() => service({ ...options, resources: [notes] }), message)
     })
   }

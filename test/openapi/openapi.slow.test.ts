@@ -10,7 +10,7 @@ import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from '../support/openapi.ts'
 
-/** Paths of the committed documents: that of the service, and those of versions that differ from the contract's. */
+/** Paths of the committed documents: that of the service, and those of versions that differ from the contract. */
 const places = { '/openapi.json': '../../openapi.json', '/v2/openapi.json': '../../openapi.v2.json' }
 
 onSqlite((engine) => {
@@ -34,7 +34,7 @@ onSqlite((engine) => {
   const check: Documented['check'] = (...args) => documented.check(...args)
 
   describe('GET /openapi.json', () => {
-    it('200 for everyone, and cacheable', async () => {
+    it('200 for everyone, cacheable', async () => {
       const answer = await service.send({ url: '/openapi.json', scopes: null })
       assert.equal(answer.statusCode, 200)
       assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
@@ -58,7 +58,7 @@ onSqlite((engine) => {
   })
 
   describe('the document', () => {
-    it('has exactly the live routes for API clients (T-API-09)', () => {
+    it('documents exactly the live routes for API clients (T-API-09)', () => {
       const programs = documented.live.filter((route) => !route.isForBrowsers)
       assert.ok(documented.live.length - programs.length > 10)
       const routes = programs.map(({ method, path }) => `${method} ${path.replace(/^\/v\d+\//, '/')}`)
@@ -66,7 +66,7 @@ onSqlite((engine) => {
       assert.deepEqual(told.sort(), [...new Set(routes)].sort())
     })
 
-    it('has exactly the live routes of each version in its document', async () => {
+    it('documents exactly the live routes of each version in its own document', async () => {
       for (const version of ['v1', 'v2']) {
         const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
         assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
@@ -79,7 +79,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('covers routes that require the same scopes under every prefix (T-API-01)', () => {
+    it('covers routes that require the same scope under every prefix (T-API-01)', () => {
       const key = ({ method, path, scope, orScope }: Documented['live'][number]) =>
         [method, path.replace(/^\/v\d+\//, '/'), scope, orScope].join(' ')
       const bare = new Set(documented.live.filter(({ path }) => !/^\/v\d+\//.test(path)).map(key))
@@ -92,7 +92,7 @@ onSqlite((engine) => {
 
     const ways = (scopes: (string | undefined)[]) => [{ bearer: [] }, { oauth2: scopes }]
 
-    it('requires for each operation exactly the scope of its route', () => {
+    it('requires exactly the scope of its route for each operation', () => {
       const bare = documented.live.filter(({ path, isForBrowsers }) => !isForBrowsers && !/^\/v\d+\//.test(path))
       for (const { method, path, scope, orScope } of bare) {
         const { security } = document.paths[path][method.toLowerCase()]
@@ -105,7 +105,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has every operation live under every server it names', () => {
+    it('lists only servers under which every operation is live', () => {
       for (const { path, method } of operations()) {
         for (const { url } of document.paths[path].servers ?? document.servers) {
           const route = { method: method.toUpperCase(), url: new URL(url).pathname.replace(/\/$/, '') + path }
@@ -115,7 +115,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('writes paths as the contract does', () => {
+    it('writes paths the way the contract does', () => {
       for (const path of ['/users/{id}', '/products/{id}', '/books/{id}', '/api/reports/{taskId}/status']) {
         assert.ok(document.paths[path], path)
       }
@@ -123,18 +123,18 @@ onSqlite((engine) => {
       assert.deepEqual(Object.keys(document.webhooks), Object.keys(builtIn.events))
     })
 
-    it('has only fields of OpenAPI 3.1', () => {
+    it('uses only fields of OpenAPI 3.1', () => {
       checkFields(document, 'document')
       assert.match(document.openapi, /^3\.1\.\d$/)
     })
 
-    it('has no keywords of the framework and no meaningless schema', () => {
+    it('contains no members that only the framework understands', () => {
       for (const key of ['querystring', 'patternProperties', '~kind', '~optional', 'config']) {
         assert.ok(!JSON.stringify(document).includes(`"${key}":`), key)
       }
     })
 
-    it('has no dangling reference and no unused component', () => {
+    it('has no dangling references and no unused components', () => {
       const used = new Set<string>()
       walk(document, (value) => typeof value.$ref === 'string' && used.add(value.$ref))
       for (const ref of used) assert.ok(at(ref), ref)
@@ -146,7 +146,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has a unique operationId, a summary, a tag and a success for each operation', () => {
+    it('has a unique operationId, a summary, a tag and a success response for each operation', () => {
       const hooks = Object.values<Json>(document.webhooks).map(({ post }) => post)
       const ids = [...operations().map(({ operation }) => operation), ...hooks].map(
         (operation) => operation.operationId,
@@ -165,7 +165,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('declares each parameter once, and path parameters under the names in the path', () => {
+    it('declares each parameter once, and path parameters by their names in the path', () => {
       for (const { operation, path, method } of operations()) {
         const parameters = (operation.parameters ?? []).map(resolve)
         const keys = parameters.map(({ name, in: where }: Json) => `${where} ${name}`)
@@ -178,7 +178,7 @@ onSqlite((engine) => {
       assert.equal(resolve(document.paths['/users/{id}'].get.parameters[0]).schema.type, 'integer')
     })
 
-    it('requires only schemes and scopes that it declares', () => {
+    it('requires only security schemes and scopes that it declares', () => {
       const schemes = document.components.securitySchemes
       for (const { operation, path } of operations()) {
         for (const requirement of operation.security as Json[]) {
@@ -201,7 +201,7 @@ onSqlite((engine) => {
       assert.ok(schemes.oauth2.description.includes(`${baseUrl}/.well-known/openid-configuration`))
     })
 
-    it('has schemas that compile and examples that match them', () => {
+    it('has schemas that compile, and examples that match them', () => {
       let examples = 0
       const see = (schema: Json, values: unknown[], where: string) => {
         check(schema, values[0], where)
@@ -224,7 +224,7 @@ onSqlite((engine) => {
       assert.ok(examples > 60, String(examples))
     })
 
-    it('has an example of each object', () => {
+    it('has an example for each object schema', () => {
       for (const [name, schema] of Object.entries<Json>(document.components.schemas)) {
         if (['ErrorCode', 'ErrorBody'].includes(name)) continue
         assert.ok(schema.examples?.length > 0, name)
@@ -239,7 +239,7 @@ onSqlite((engine) => {
       assert.throws(() => check(schema, { email: null }, 'UserPatch'))
     })
 
-    it('has whole resources as responses, and describes how fields narrows them', () => {
+    it('has whole resources as responses and describes how `fields` narrows them', () => {
       const { schema } = document.paths['/users/{id}'].get.responses['200'].content['application/json']
       assert.deepEqual(schema, { $ref: '#/components/schemas/User' })
       const { User, Book } = document.components.schemas
@@ -248,7 +248,7 @@ onSqlite((engine) => {
       assert.match(document.info.description, /`fields` narrows a response/)
     })
 
-    it('has one schema for every error', () => {
+    it('has a single schema for all errors', () => {
       for (const [name, { content }] of Object.entries<Json>(document.components.responses)) {
         for (const { schema } of Object.values<Json>(content ?? {})) {
           assert.deepEqual(schema, { $ref: '#/components/schemas/ErrorBody' }, name)
@@ -256,9 +256,9 @@ onSqlite((engine) => {
       }
     })
 
-    it('has a format for each number', () => {
+    it('has a format for every number', () => {
       walk(document, (value, where) => {
-        // A larger `limit` is reduced to the maximum.
+        // A `limit` above the maximum is reduced to it.
         if (where.includes('/Limit/')) return
         if (['number', 'integer'].includes([value.type].flat()[0]))
           assert.match(value.format, /^(double|int32|int64)$/, where)
@@ -269,13 +269,13 @@ onSqlite((engine) => {
       assert.equal(Task.properties.sizeBytes.format, 'int64')
     })
 
-    it('has patterns that RE2, Python, Java and Rust read: no look-around, no \\u, no lone surrogates', () => {
+    it('has patterns that RE2, Python, Java and Rust can parse: no look-around, no \\u, no lone surrogates', () => {
       walk(document, ({ pattern }, where) => {
         if (typeof pattern === 'string') assert.doesNotMatch(pattern, /\(\?[=!<]|\\u|\\[1-9]/, where)
       })
     })
 
-    it('has an example of each parameter and body, except files', () => {
+    it('has an example for each parameter and body, except files', () => {
       const lacking: string[] = []
       walk(document, (value, where) => {
         const isParameter = 'in' in value && 'schema' in value
@@ -287,7 +287,7 @@ onSqlite((engine) => {
       assert.deepEqual(lacking, [])
     })
 
-    it('describes the headers of every response once, in its description', () => {
+    it('describes headers common to all responses once, in its description', () => {
       for (const name of everywhere.headers) {
         assert.ok(document.info.description.includes(`\`${name}\``), name)
       }
@@ -295,13 +295,13 @@ onSqlite((engine) => {
       assert.deepEqual(Object.keys(headers), ['Preference-Applied'])
     })
 
-    it('documents a download as bytes first', () => {
+    it('documents a download as binary first', () => {
       const { responses } = document.paths['/api/reports/{taskId}/download'].get
       assert.equal(Object.keys(responses['200'].content)[0], 'application/octet-stream')
       assert.ok(!('406' in responses))
     })
 
-    it('leaves the webhooks out for webhooks=false', async () => {
+    it('omits the webhooks with webhooks=false', async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const answer = await service.send({ url: `${url}?webhooks=false`, scopes: null })
         assert.equal(answer.statusCode, 200)
@@ -329,7 +329,7 @@ onSqlite((engine) => {
         assert.equal(parameters.find((one: Json) => one.name === name).schema.type, 'number')
     })
 
-    it('describes each tag, and uses each tag', () => {
+    it('describes each tag and uses each tag', () => {
       const calls = Object.values<Json>(document.webhooks).map(({ post }) => post)
       const used = new Set([...operations().map(({ operation }) => operation), ...calls].flatMap(({ tags }) => tags))
       for (const { tags } of calls) assert.deepEqual(tags, ['events'])
@@ -337,7 +337,7 @@ onSqlite((engine) => {
       for (const { name, description } of document.tags) assert.ok(description, name)
     })
 
-    it('documents 429 with its one-field body once a policy can return it', () => {
+    it('documents 429 with its one-field body', () => {
       const documents = documentation(builtIn, versionLives(builtIn, {}), { baseUrl, version: '1.0.0' })
       const options = documents['/openapi.json']!
       const limited = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }
@@ -369,12 +369,12 @@ const isFile = /octet-stream|pdf|vnd\./
 function walk(value: unknown, visit: (value: Json, where: string) => void, where = '#'): void {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) visit(value as Json, where)
-  // The content of an example is data, whatever its member names.
+  // The content of an example is data, whatever its members are called.
   for (const [key, inner] of Object.entries(value))
     if (key !== 'examples' && key !== 'example') walk(inner, visit, `${where}/${key}`)
 }
 
-/** The OpenAPI objects in use: their required and optional fields, and the objects in them. */
+/** The OpenAPI objects in use: their required and optional fields, and the objects nested in them. */
 const objects: Record<
   string,
   { must: string[]; may?: string[]; lists?: Record<string, string>; maps?: Record<string, string> }

@@ -29,7 +29,7 @@ import { later } from './timers.ts'
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
 
-/** A test token spells out its content: `client|subject|scope scope`. */
+/** A test token consists of its content: `client|subject|scope scope`. */
 export const token = (scopes: string, clientId = 'cli_test', subject = clientId) =>
   Buffer.from(`${clientId}|${subject}|${scopes}`).toString('base64url')
 
@@ -55,7 +55,7 @@ export interface TestApp {
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Partial<Parameters<typeof buildApp>[0]> & {
-  /** Rate limits, counted in this process; by default none. */
+  /** Rate limits, counted in this process; none by default. */
   rules?: Partial<LimitRules>
 }
 
@@ -130,7 +130,7 @@ export async function testApp(
 }
 
 /**
- * The app on a new database of an engine for the calling suite, ready before its first test. Fails the suite if an error
+ * The app on a new database of an engine, for the calling suite; ready before its first test. Fails the suite if an error
  * occurred that no client received.
  */
 export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {

@@ -11,7 +11,7 @@ export type CacheName = 'nginx' | 'varnish'
 
 /** A shared cache in front of a service. */
 export interface SharedCache {
-  /** The cache's own address. */
+  /** The address of the cache itself. */
   base: string
   stop: () => Promise<void>
 }
@@ -21,13 +21,13 @@ const programs: Record<CacheName, { command: string; version: string; start: typ
   varnish: { command: 'varnishd', version: '-V', start: startVarnish },
 }
 
-/** Why the cache cannot be tested; false if its program is on the path. */
+/** The reason to skip tests with the cache; false if its program is on the path. */
 export const cacheMissing = (name: CacheName): string | false => {
   const { command, version } = programs[name]
   return spawnSync(command, [version]).status === 0 ? false : `${command} is not installed`
 }
 
-/** A real cache on a free port in its default configuration, in front of the plain HTTP service at `origin`. */
+/** Starts a real cache on a free port with its default configuration, in front of the plain HTTP service at `origin`. */
 export async function sharedCache(name: CacheName, origin: number): Promise<SharedCache> {
   const folder = mkdtempSync(join(tmpdir(), `plinth-${name}-`))
   const port = await freePort()
@@ -57,7 +57,10 @@ export async function sharedCache(name: CacheName, origin: number): Promise<Shar
   return { base, stop }
 }
 
-/** Caches by the path alone, as most configurations do; whether and how long to store is up to the service's headers. */
+/**
+ * Caches by the path alone, as most configurations do; whether and for how long to store depends on the headers of the
+ * service.
+ */
 function startNginx(folder: string, port: number, origin: number): ChildProcess {
   const file = join(folder, 'nginx.conf')
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']

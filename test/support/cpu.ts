@@ -1,4 +1,7 @@
-/** CPU time of some work in ms, unaffected by other processes: the least of three, as the first run is compiled. */
+/**
+ * CPU time of some work in ms, not counting other processes: the minimum of three runs, because the first one includes
+ * compilation.
+ */
 export function cpuMs(work: () => void): number {
   const once = () => {
     const started = process.cpuUsage()
@@ -9,7 +12,7 @@ export function cpuMs(work: () => void): number {
   return Math.min(once(), once(), once())
 }
 
-/** Same for asynchronous work. */
+/** The same for asynchronous work. */
 export async function cpuMsOf(work: () => Promise<unknown>): Promise<number> {
   const once = async () => {
     const started = process.cpuUsage()

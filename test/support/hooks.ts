@@ -33,9 +33,9 @@ export interface Call {
 export interface Receiver {
   calls: Call[]
   url: string
-  /** The response status of the n-th call; default 204. */
+  /** The status with which to respond to the n-th call; default 204. */
   status: (n: number) => number
-  /** Resolves once this many calls arrived. */
+  /** Resolves once this many calls have arrived. */
   called: (count: number) => Promise<void>
 }
 
@@ -51,11 +51,11 @@ export interface Hooks extends TestApp {
   queue: Queue
   /** A new receiver, closed at the end of the suite. */
   receiver: () => Promise<Receiver>
-  /** Offset of the delivery clock. */
+  /** The offset of the delivery clock. */
   ahead: { ms: number }
 }
 
-/** The app with its background worker, which really sends; both are ready before the suite's first test. */
+/** The app with a background worker that really sends; both are ready before the first test of the suite. */
 export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [0, 0.01]): Hooks {
   const service = { ahead: { ms: 0 } } as Hooks
   const closers: (() => unknown)[] = []
@@ -66,7 +66,7 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     const seal = sealer(Buffer.alloc(32, 1), randomBytes)
     const now = () => Date.now() + service.ahead.ms
     const onError = (error: unknown) => faults.push(error)
-    // Jobs are due by the real clock: only signatures and stored times are ahead.
+    // Jobs become due by the real clock: only signatures and stored times are ahead.
     const queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
     const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
@@ -92,10 +92,10 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     })
     const app = await testApp(db, { queue, now, sealer: seal })
     Object.assign(service, app, { db, queue })
-    // Receivers close last: a call may be in flight.
+    // Receivers are closed last: a call may be in flight.
     closers.unshift(
       () => stop(),
-      // Also closes the queue.
+      // This also closes the queue.
       () => app.app.close(),
       () => made.close(),
       () => db.close(),

@@ -11,11 +11,11 @@ export interface Received {
   atMs: number
 }
 
-/** An endpoint that misbehaves in its own way but eventually responds with 2xx to every delivery. */
+/** An endpoint that misbehaves in its own way but eventually responds to every delivery with 2xx. */
 export interface Hostile {
   name: string
   url: string
-  /** The calls it received completely and acknowledged with 2xx. */
+  /** The calls that it received completely and acknowledged with 2xx. */
   taken: Received[]
   calls: () => number
   close: () => void
@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** Their responses to the n-th attempt of a delivery. */
+/** The responses of the receivers to the n-th attempt of a delivery. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =
@@ -59,7 +59,7 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
     (response, tries) =>
       tries === 1 ? bad(response) : ok(response)
   return {
-    // Bounded: with ten attempts, chance alone would lose one in a thousand.
+    // Bounded: with ten attempts, one delivery in a thousand would be lost by chance alone.
     'half of its answers are 500': (response, tries) =>
       tries < 8 && random() < 0.5 ? status(500)(response) : ok(response),
     'hangs at first': (_response, tries) => (tries > 1 ? ok(_response) : undefined),
@@ -103,7 +103,7 @@ export async function hostileReceivers(surroundings: Surroundings): Promise<Host
   return Promise.all([...plain, badlyCertified(surroundings)])
 }
 
-/** A receiver that responds with 204 at once. */
+/** A receiver that responds with 204 immediately. */
 export const healthyReceiver = (surroundings: Surroundings, name: string): Promise<Hostile> =>
   receiving(name, ok, surroundings)
 
@@ -170,7 +170,7 @@ async function listening(
   return { name, url: `${scheme}://localhost:${port}/hook`, taken, calls: () => calls, close }
 }
 
-/** A port that accepts connections and never responds. */
+/** A port that accepts connections but never responds. */
 export async function blackHole(): Promise<{ url: string; close: () => void }> {
   const sockets = new Set<Socket>()
   const server = createTcpServer((socket) => void sockets.add(socket.on('error', () => {}).resume()))

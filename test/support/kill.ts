@@ -29,7 +29,7 @@ export function sequence(start: number): () => number {
   }
 }
 
-/** A receiver that responds with 500 to the first attempt of each event, so that each one waits for a retry. */
+/** A receiver that responds with 500 to the first attempt of each event, so that every event needs a retry. */
 async function receiver() {
   const seen = new Map<string, { bodies: Set<string>; headers: Record<string, string>; tries: number }>()
   const server = createServer(async (request, response) => {
@@ -63,13 +63,13 @@ export async function seedProducts(url: string, rows: number): Promise<Database>
   return db
 }
 
-/** Acknowledged work: each entry was acknowledged before the service died. */
+/** Work that was acknowledged before the service died. */
 interface Ledger {
   products: number[]
   tasks: string[]
 }
 
-/** Accepts work until the service is killed at a random moment, if `mustAccept` not before it accepted some. */
+/** Submits work until the service is killed at a random moment; if `mustAccept`, not before some work was accepted. */
 async function dieAtWork(
   service: RealService,
   ledger: Ledger,
@@ -94,7 +94,7 @@ async function dieAtWork(
   await cutOff
 }
 
-/** A task interrupted for the third time would rightly fail: let it end before the next kill. */
+/** A task that is interrupted for the third time would rightly fail: let it finish before the next kill. */
 const noLastAttempts = (db: Database) =>
   eventually('no task is at its last attempt', async () => {
     const found = await db.read
@@ -106,7 +106,7 @@ const noLastAttempts = (db: Database) =>
     return found.length === 0
   })
 
-/** kill -9 at random moments: afterwards everything acknowledged is complete and delivered (F-KILL, P1, P2, P4, P5). */
+/** kill -9 at random moments: afterwards, everything acknowledged is completed and delivered (F-KILL, P1, P2, P4, P5). */
 export function killSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments (seed ${seed})`, () => {
     it('loses nothing that was accepted', { timeout: 150_000 + kills * 5_000 }, async () => {
@@ -148,7 +148,7 @@ async function check(service: RealService, db: Database, ledger: Ledger, seen: S
   }
 }
 
-/** The task completes, and its file is complete: the digest matches, and it contains every row. */
+/** Asserts that the task completes and its file is complete: the digest matches, and it contains every row. */
 async function completed(service: RealService, id: string): Promise<void> {
   const task = await eventually(`task ${id} is completed`, async () => {
     const task = (await service.call('GET', `/api/reports/${id}/status`)).json()
@@ -167,7 +167,7 @@ async function completed(service: RealService, id: string): Promise<void> {
 const sheetRows = (workbook: Buffer): number =>
   unzip(workbook).get('xl/worksheets/sheet1.xml')?.toString().match(/<row>/g)?.length ?? 0
 
-/** Exactly one event of the task, received with a valid signature, the same bytes in every attempt. */
+/** Asserts that the task had exactly one event, received with a valid signature and the same bytes in every attempt. */
 async function told(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
   const events = await db.read.selectFrom('events').select('id').where('body', 'like', `%${taskId}%`).execute()
   assert.equal(events.length, 1)

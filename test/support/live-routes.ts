@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 
 export interface LiveRoute {
   method: string
-  /** The framework's path, with `:id`. */
+  /** The path as the framework writes it, with `:id`. */
   url: string
 }
 
-/** Every route of the service, from the framework's printed tree, except OPTIONS, which every path has. */
+/** Every route of the service, parsed from the framework's printed route tree, except OPTIONS, which every path has. */
 export function liveRoutes(app: FastifyInstance): LiveRoute[] {
   const parts: string[] = []
   const lines = app.printRoutes({ commonPrefix: false }).split('\n')

@@ -10,6 +10,6 @@ export const ending = JSON.stringify({
   v2: { status: 'active' },
 })
 
-/** The version lifecycles that PLINTH_VERSIONS gives a definition. */
+/** The version lifecycles that a value of PLINTH_VERSIONS gives a definition. */
 export const livesOf = (plans: string, definition: Definition = builtIn) =>
   versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions.plans)

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
 /**
- * Starts processes that use all available CPU time; returns a function that ends them. They exit after two minutes at the
- * latest.
+ * Starts processes that use all available CPU time; returns a function that ends them. They exit by themselves after two
+ * minutes.
  */
 export function busyNeighbours(perProcessor: number): () => void {
   const loop = 'const end = Date.now() + 120_000; while (Date.now() < end);'

@@ -13,7 +13,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from './app.ts'
 
-/** Untyped, because documents are accessed by path. */
+/** Untyped, because tests access documents by path. */
 export type Json = ReturnType<typeof JSON.parse>
 
 export const baseUrl = 'https://localhost:8443'
@@ -30,11 +30,11 @@ export interface LiveRoute {
   path: string
   scope: string | undefined
   orScope: string | undefined
-  /** A page, a script or a step of a browser login, which generated clients do not need. */
+  /** True for a page, a script or a step of a browser login, which generated clients do not need. */
   isForBrowsers: boolean
 }
 
-/** The paths of browser logins, consent and logout, and their pages. */
+/** The paths of browser login, consent and logout, and of their pages. */
 const browserPaths = /^\/oauth\/(authorize|logout|interaction|invitation)(\/|$)/
 
 function isForBrowsers({ url, schema }: RouteOptions): boolean {
@@ -55,11 +55,11 @@ export interface Documented {
   /** A schema with all references inlined. */
   inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
-  /** Fails with `where` unless the schema allows the value. */
+  /** Fails, naming `where`, unless the schema allows the value. */
   check: (schema: Json, value: unknown, where: string) => void
 }
 
-/** The app with the production origin, release and authorization server, and access to its document. */
+/** The app with the production origin, release and authorization server, and with access to its document. */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute((route) => {
@@ -83,7 +83,7 @@ function onEveryRoute(see: (route: RouteOptions) => void): () => void {
 }
 
 function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'inlined' | 'compile' | 'check'> {
-  // Binary fractions: 24.5 is not exactly a multiple of 0.01.
+  // Because of binary fractions, 24.5 is not exactly a multiple of 0.01.
   const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
   ajv.addSchema({ ...document, $id: 'openapi.json' })
   const compile = (schema: Json) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')))

@@ -4,24 +4,24 @@ import { connect } from 'node:net'
 import { freePort } from '../../src/free-port.ts'
 import { eventually } from './service.ts'
 
-/** Why Redis cannot be tested; false if `redis-server` is on the path. */
+/** The reason to skip tests with Redis; false if `redis-server` is on the path. */
 export const redisMissing: string | false =
   spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
-/** A real Redis without persistence, which a test can break. */
+/** A real Redis server without persistence, which a test can break. */
 export interface RedisUnderTest {
   url: string
   start: () => Promise<void>
-  /** Kills it abruptly. */
+  /** Kills it without warning. */
   kill: () => Promise<void>
-  /** Suspends it with its connections open; `resume` continues it. */
+  /** Suspends it with its connections open; `resume` lets it continue. */
   pause: () => void
   resume: () => void
   /** Sends one command and returns its reply. */
   say: (...command: string[]) => Promise<string>
 }
 
-/** A Redis server for this test on a free port; call `kill` at the end. */
+/** Starts a Redis server for this test on a free port; call `kill` at the end. */
 export async function redisServer(): Promise<RedisUnderTest> {
   const port = await freePort()
   let child: ChildProcess

@@ -25,8 +25,8 @@ export const numberPages = (pages: number, before: (page: number) => unknown = (
 })
 
 /**
- * Renders as a worker thread does, but in this thread: rows from the test or a database, into the store. Stops between
- * pages.
+ * Renders a report as a worker thread does, but in this thread, with rows from the test or a database, into the store. Can
+ * be stopped between pages.
  */
 export const produceHere =
   (results: ResultStore, source: Snapshot | string): Produce =>

@@ -7,13 +7,13 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { freePort } from '../../src/free-port.ts'
 import { eventually } from './service.ts'
 
-/** Why S3 cannot be tested; false if TEST_S3_URL names a server or `versitygw` is on the path. */
+/** The reason to skip tests with S3; false if TEST_S3_URL is set or `versitygw` is on the path. */
 export const s3Missing: string | false =
   process.env.TEST_S3_URL !== undefined || spawnSync('versitygw', ['--version']).status === 0
     ? false
     : 'TEST_S3_URL is not set and versitygw is not installed'
 
-/** A real S3 server with an empty bucket; sets the environment variables until it is stopped. */
+/** Starts a real S3 server with an empty bucket; sets the environment variables until it is stopped. */
 export async function s3Server(): Promise<{ url: string; env: Record<string, string>; stop: () => void }> {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-s3-'))
   const given = process.env.TEST_S3_URL

@@ -11,7 +11,7 @@ import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
-/** Polls until `look` returns a value, with increasing delays; fails with `what` at the deadline. */
+/** Polls until `look` returns a value, at increasing intervals; fails with `what` at the deadline. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
   const begun = performance.now()
   for (;;) {
@@ -28,7 +28,7 @@ export interface Answer {
   headers: Record<string, string | string[] | undefined>
   bytes: Buffer
   text: string
-  // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert a response field by field
   json: () => any
 }
 
@@ -48,7 +48,9 @@ export interface RealService {
   remove: () => Promise<void>
 }
 
-/** The service as an operator runs it: its own process, TLS, a data folder; a client with every scope. */
+/**
+ * Starts the service as an operator would: in its own process, with TLS and a data folder, and a client with every scope.
+ */
 export async function realService(env: Record<string, string> = {}): Promise<RealService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-service-'))
   const port = await freePort()

@@ -2,18 +2,21 @@ import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { lengthOf, statusOf } from '../../bench/response.ts'
 
-/** Outcomes of a run's requests. */
+/** The outcomes of the requests of a run. */
 export interface Fates {
-  /** Requests fully written to the socket. */
+  /** Requests written completely to the socket. */
   written: number
   answered: number
   /** Ids of written requests whose connection was reset before the response. */
   reset: string[]
-  /** Ids of written requests whose connection ended orderly without a response; the access log says which were handled. */
+  /**
+   * Ids of written requests whose connection was closed gracefully without a response; the access log says which were
+   * handled.
+   */
   ended: string[]
   /** 503 without Retry-After. */
   bare503: number
-  /** Requests that could not be sent because nothing listened. */
+  /** Requests that could not be sent because nothing was listening. */
   refused: number
   /** Responses with `Connection: close`. */
   last: number
@@ -35,18 +38,18 @@ export interface ClientOptions {
 interface Connection {
   socket: Socket
   ready: boolean
-  /** The written request without a response yet. */
+  /** The written request that has no response yet. */
   id: string | null
-  /** Whether that request was fully written. */
+  /** Whether that request was written completely. */
   isWritten: boolean
   bytes: Buffer
-  /** No further request is sent here: the response was the last, or the service ended the connection. */
+  /** No more requests are sent here: the response was the last one, or the service closed the connection. */
   over: boolean
 }
 
 /**
- * One keep-alive connection after another with one request at a time, like a careful client: sends nothing after a response
- * with `Connection: close`, or after the connection ended.
+ * Uses one keep-alive connection after another with one request at a time, like a careful client: sends nothing after a
+ * response with `Connection: close`, or after the connection was closed.
  */
 export function keepAliveClient(options: ClientOptions): { send: (id: string) => void; close: () => void } {
   let current: Connection | null = null

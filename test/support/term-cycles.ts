@@ -17,16 +17,16 @@ export interface CyclesOptions {
   tls: boolean
   perSecond: number
   connections: number
-  /** Environment of the service in addition to the defaults of tests. */
+  /** Environment variables for the service in addition to the defaults of tests. */
   env: Record<string, string>
   random: () => number
-  /** Receives one line for each cycle. */
+  /** Receives one line per cycle. */
   say: (line: string) => void
 }
 
-/** A cycle: the outcomes of its requests, and how the service ended. */
+/** The outcomes of the requests of a cycle, and how the service ended. */
 export interface Cycle extends Fates {
-  /** Requests handled according to the access log, but without a response. */
+  /** Requests that the access log lists as handled but that got no response. */
   lost: string[]
   /** The first `/readyz` status other than 200; undefined if it was checked too late for a response. */
   readyz: number | undefined
@@ -123,11 +123,11 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   }
 }
 
-/** Whether a cycle kept every promise of a graceful stop. */
+/** Whether a cycle kept every promise of a graceful shutdown. */
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
-/** Requests whose connection ended orderly before they were read: clients send them again. */
+/** Requests whose connection was closed gracefully before they were read: clients send them again. */
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {
@@ -165,7 +165,7 @@ async function stopUnderLoad(service: Stoppable, options: CyclesOptions, at: num
 
 type Clients = ReturnType<typeof keepAliveClient>[]
 
-/** Sends requests at a fixed rate, in turn over the clients; returns a function that stops it. */
+/** Sends requests at a fixed rate, distributed round-robin over the clients; returns a function that stops it. */
 function load(clients: Clients, perSecond: number, at: number): () => Promise<void> {
   const begunMs = performance.now()
   let sent = 0

@@ -6,7 +6,7 @@ export const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-/** Timers for time limits that even a busy machine does not reach. */
+/** Timers for timeouts that even a busy machine never reaches. */
 export const patient = (ms: number, run: () => void) => later(ms * 100, run)
 
 /** Timers that the test advances. */
@@ -32,7 +32,7 @@ export function drivenTimers() {
   }
 }
 
-/** Yields to the event loop until the condition holds; the test's own timeout is the limit. */
+/** Yields to the event loop until the condition holds; the timeout of the test is the limit. */
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await turn()
 }

@@ -20,20 +20,20 @@ import { sequence } from './kill.ts'
 import { eventually } from './service.ts'
 import { newOwner, seal, steps } from './webhooks.ts'
 
-/** Size and seed of a run. */
+/** The size and the seed of a run. */
 export interface FaultRun {
   events: number
-  /** Events for healthy endpoints, sent one after another while the others misbehave. */
+  /** Events for healthy endpoints, sent one after another while the other endpoints misbehave. */
   healthyEvents: number
   seed: number
   say: (line: string) => void
 }
 
-/** Figures of a run. */
+/** The figures of a run. */
 export interface FaultFigures {
   events: number
   delivered: number
-  /** The 99th percentile of calls beyond the first per delivery, and the duplicates not explained by a failure. */
+  /** The 99th percentile of calls per delivery beyond the first, and the number of duplicates that no failure explains. */
   attemptsP99: number
   duplicates: number
   healthyP95Ms: number
@@ -48,7 +48,7 @@ const waitingForHole = 200
 
 /**
  * Sends events to twelve hostile receivers and a black hole through the real queue, fan-out, sender and sockets. The clock
- * runs and is advanced whenever there is nothing to do but wait. Asserts the requirements (F-WH) and reports the figures.
+ * runs, and is advanced whenever there is nothing to do but wait. Asserts the requirements (F-WH) and reports the figures.
  */
 export async function faultRun(db: Database, { events, healthyEvents, seed, say }: FaultRun): Promise<FaultFigures> {
   let skewMs = 0
@@ -113,7 +113,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     say(`healthy endpoints meanwhile: p95 ${healthyP95Ms} ms`)
     assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
 
-    // It has shown that it delays no other endpoint; its owner pauses it.
+    // It has been shown not to delay other endpoints; its owner pauses it.
     await the.unsubscribe(ownerOfHole, holeId)
     await untilAllEnded()
     const virtualHours = (now() - started) / 3_600_000
@@ -128,7 +128,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     rmSync(folder, { recursive: true })
   }
 
-  /** Advances the clock to whatever is due next, until nothing waits except the black hole. */
+  /** Advances the clock to whatever is due next, until only the black hole is waiting. */
   async function untilAllEnded(): Promise<void> {
     for (;;) {
       await eventually('events are told', async () => (await waiting('event')) === 0)
@@ -158,7 +158,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
 
 type Endpoints = ReadonlyMap<Hostile, { secret: string }>
 
-/** Every event is delivered; each attempt had the event's bytes and a valid signature. */
+/** Asserts that every event was delivered and that each attempt had the bytes of the event and a valid signature. */
 async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoints: Endpoints) {
   const rows = await db.read
     .selectFrom('deliveries')
@@ -178,7 +178,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
       if (ids.has(id)) duplicates += 1
       ids.add(id)
       assert.equal(bytes, bodies.get(id))
-      // Independent of the clock, so that only the signature is verified here.
+      // Independent of the clock: only the signature is verified here.
       const at = new Date(Number(headers['webhook-timestamp']) * 1_000)
       assert.ok(String(headers['webhook-signature']).includes(reader.sign(id, at, bytes)))
     }
@@ -190,7 +190,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
   return { delivered: mine.length, attemptsP99, duplicates }
 }
 
-/** A certificate for localhost of an authority that the sender trusts, and one of an untrusted authority. */
+/** A certificate for localhost from an authority that the sender trusts, and one from an untrusted authority. */
 async function bothCertificates(folder: string) {
   const [known, unknown] = await Promise.all(
     ['known', 'unknown'].map((name) => localCertificates(join(folder, name), ['localhost'], Date.now)),

@@ -14,7 +14,7 @@ export interface KillRun {
   say: (line: string) => void
 }
 
-/** Figures of a run: acknowledged events, and deliveries received more than once. */
+/** The figures of a run: acknowledged events, and deliveries received more than once. */
 export interface KillFigures {
   kills: number
   events: number
@@ -25,7 +25,7 @@ export interface KillFigures {
 const endpoints = 3
 const clients = 4
 
-/** A receiver that fails three of ten calls; by id, records the bodies and how often each arrived. */
+/** A receiver that fails three of ten calls; records the bodies by id and how often each arrived. */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()
   const server = createServer(async (request, response) => {
@@ -48,8 +48,8 @@ async function receiver(random: () => number) {
 }
 
 /**
- * kill -9 at random moments while products are created and their events sent: every acknowledged change reaches every
- * endpoint, and repetitions have the same id and bytes (P4, P5, F-KILL).
+ * kill -9 at random moments while products are created and their events are sent: every acknowledged change reaches every
+ * endpoint, and repeated deliveries have the same id and bytes (P4, P5, F-KILL).
  */
 export async function killRun(place: Place, { kills, seed, say }: KillRun): Promise<KillFigures> {
   const random = sequence(seed)
@@ -95,7 +95,7 @@ export async function killRun(place: Place, { kills, seed, say }: KillRun): Prom
   }
 }
 
-/** One process lifetime: creates products until it is killed; returns those acknowledged. */
+/** One lifetime of the process: creates products until it is killed; returns those that were acknowledged. */
 async function liveAndDie(service: RealService, random: () => number): Promise<number[]> {
   const promised: number[] = []
   let alive = true

@@ -40,7 +40,7 @@ export interface Answer {
   text?: string
 }
 
-/** A receiver that records its calls; the test decides the response to the n-th. */
+/** A receiver that records its calls; the test decides the response to the n-th call. */
 export async function receiver(t: TestContext, answer: (n: number, call: Call) => Answer | Promise<Answer>) {
   const calls: Call[] = []
   const server = createServer(async (request, response) => {
@@ -84,7 +84,7 @@ interface Emitted {
   audience?: string
 }
 
-/** Common steps of the tests on a suite's database. */
+/** Common steps of the tests, on the database of the suite. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -120,7 +120,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       await db.write((tx) => recordEvent(tx, queue as Queue, event))
       return event
     },
-    /** The deliveries of an event once each meets a condition; by default once none is pending. */
+    /** The deliveries of an event, once each of them meets a condition; by default, once none is pending. */
     settled: async (eventId: string, met = (row: Delivery) => row.status !== 'pending'): Promise<Delivery[]> => {
       for (;;) {
         const found = await deliveries(eventId)
@@ -150,8 +150,8 @@ export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => (
 })
 
 /**
- * The dispatchers of a suite on its own database, passed as `opened`, and a clock that the test controls. They make no
- * calls: each outcome comes from the test. Each test begins at the same time and without deliveries.
+ * The dispatchers of a suite on its own database, passed as `opened`, with a clock that the test controls. They make no
+ * calls: the test supplies each outcome. Each test begins at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,
@@ -194,7 +194,7 @@ export function dispatching(
     running.push(dispatch)
     return dispatch
   }
-  /** A delivery to one webhook, with its own dispatcher. */
+  /** A delivery to one webhook, with a dispatcher of its own. */
   const one = async (answer: Outcome | (() => Outcome | Promise<Outcome>), options: Partial<DispatchOptions> = {}) => {
     const owner = newOwner()
     const sent: OutboundPost[] = []
@@ -209,7 +209,7 @@ export function dispatching(
     const row = async () => ((await the.deliveries(event.id)) as [Delivery])[0]
     const { id } = await row()
     const run = async () => {
-      // A dispatcher that starts now claims at once.
+      // A newly started dispatcher claims at once.
       const dispatch = await start(post, options)
       await dispatch.settled()
       await dispatch.stop(1_000)

@@ -59,7 +59,7 @@ onSqlite((engine) => {
       assert.deepEqual([answer.statusCode, answer.headers['access-control-allow-origin']], [410, origin])
     })
 
-    it('410 for any spelling of its name; 400 for an ambiguous request', async () => {
+    it('410 for any spelling of its prefix; 400 for an ambiguous request', async () => {
       const ask = (target: string, ...more: string[]) =>
         sendRaw(service, [
           `GET ${target} HTTP/1.1`,
@@ -77,14 +77,14 @@ onSqlite((engine) => {
       assert.equal((await ask('/v0/x', 'Authorization: a', 'Authorization: b')).status, 400)
     })
 
-    it('410 with its Link, not 417, for an unmet expectation', async () => {
+    it('410 with its Link, not 417, for an unsupported Expect', async () => {
       const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
       const answer = await sendRaw(service, ['GET /v0/products HTTP/1.1', ...head])
       assert.deepEqual([answer.status, answer.headers.link], [410, '</v1/products>; rel="successor-version"'])
     })
   })
 
-  describe('a retired version of the contract', () => {
+  describe('a retired v1', () => {
     const service = appOn(engine, { lives: livesOf('{"v1":{"status":"retired"}}') })
 
     it('410 under its prefix and at its bare paths', async () => {
@@ -130,7 +130,7 @@ onSqlite((engine) => {
   describe('documents with a deprecated version', () => {
     const service = appOn(engine, { lives: livesOf(ending) })
 
-    it('mark its operations and describe its headers, but not operations outside any version', async () => {
+    it('mark its operations as deprecated and describe its headers, but not operations outside any version', async () => {
       for (const url of ['/openapi.json', '/v1/openapi.json']) {
         const { paths, info } = (await service.send({ url })).json()
         assert.equal(paths['/products'].get.deprecated, true, url)
