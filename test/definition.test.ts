@@ -30,7 +30,7 @@ describe('collection', () => {
   const mistakes: [what: string, options: object, message: RegExp][] = [
     ['a malformed path', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
     ['two segments', { path: '/a/b' }, /one lower-case segment/],
-    ['no path', { path: undefined }, /one lower-case segment .*not undefined/],
+    ['a missing path', { path: undefined }, /one lower-case segment .*not undefined/],
     ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks', '/tables'].map(
       (path): [string, object, RegExp] => [
         `the path ${path}`,
@@ -47,8 +47,8 @@ describe('collection', () => {
       /^\/notes: collection\(\) has no option filter: did you mean filters\?$/,
     ],
     ['an unknown option', { colour: 'red' }, /has no option colour: use one of path, noun, operations, body, .*links$/],
-    ['no operation', { operations: [] }, /operations must name at least one/],
-    ['no body', { body: undefined }, /body must be created with Type\.Object\(\)/],
+    ['an empty list of operations', { operations: [] }, /operations must name at least one/],
+    ['a missing body', { body: undefined }, /body must be created with Type\.Object\(\)/],
     ['a body of another type', { body: Type.String() }, /body must be created with Type\.Object\(\)/],
     ['an empty body', { body: Type.Object({}) }, /body must have at least one field/],
     ...['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view', 'toString', 'constructor'].map(
@@ -61,7 +61,7 @@ describe('collection', () => {
     ['the field name isbnURL', { body: Type.Object({ isbnURL: Type.String() }) }, /isbnURL must be camelCase/],
     ['the field name snake_case', { body: Type.Object({ a_b: Type.String() }) }, /a_b must be camelCase/],
     [
-      'the field title beside titleKey',
+      'the field title together with titleKey',
       { body: Type.Object({ title: Line(1, 9), titleKey: Line(1, 9) }) },
       /titleKey is reserved for the case-folded text of the field title/,
     ],
@@ -75,7 +75,7 @@ describe('collection', () => {
       { body: Type.Object({ a: Type.Union([Type.String(), Type.Null()]) }) },
       /the field a has a type that cannot be stored: .*Type\.Optional/,
     ],
-    ['any type', { body: Type.Object({ a: Type.Unknown() }) }, /the field a has a type that cannot be stored/],
+    ['a field of any type', { body: Type.Object({ a: Type.Unknown() }) }, /the field a has a type that cannot be stored/],
     ['an unknown filter', { filters: ['x'] }, /filters names 'x', but body has no such field/],
     ['an unknown range', { ranges: ['x'] }, /ranges names 'x'/],
     ['an unknown search', { search: ['x'] }, /search names 'x'/],
@@ -186,20 +186,20 @@ describe('service', () => {
   const notes = collection(declared)
   const named = Type.Object({ name: Name })
   const wrong: [what: string, options: unknown, message: RegExp][] = [
-    ['nothing', undefined, /resources must be a non-empty array of collection\(\) results/],
-    ['no resource', { resources: [] }, /a non-empty array/],
+    ['missing options', undefined, /resources must be a non-empty array of collection\(\) results/],
+    ['an empty list of resources', { resources: [] }, /a non-empty array/],
     [
       'a value that is not a resource',
       { resources: [{ path: '/notes' }] },
       /a non-empty array of collection\(\) results/,
     ],
     [
-      'a path twice',
+      'two resources with the same path',
       { resources: [notes, collection({ ...declared, noun: 'other' })] },
       /the path \/notes is declared twice/,
     ],
     [
-      'a noun twice',
+      'two resources with the same noun',
       { resources: [notes, collection({ ...declared, path: '/others' })] },
       /the noun 'note' is declared twice/,
     ],
@@ -219,16 +219,16 @@ describe('service', () => {
       /^\/users: this path is reserved for the users who log in: import/,
     ],
     ...[
-      { what: 'no price', body: Type.Object({ name: Name }) },
+      { what: 'a missing price', body: Type.Object({ name: Name }) },
       { what: 'an optional price', body: Type.Object({ name: Name, price: Type.Optional(Price) }) },
-      { what: 'a price of text', body: Type.Object({ name: Name, price: Line(1, 9) }) },
+      { what: 'a price that is text', body: Type.Object({ name: Name, price: Line(1, 9) }) },
     ].map(({ what, body }): [string, unknown, RegExp] => [
       `products with ${what}`,
       { resources: [collection({ path: '/products', noun: 'product', body: body as typeof named, search: ['name'] })] },
       /^\/products: every row of its table has price: declare them as the built-in products does \(required/,
     ]),
     [
-      'products with a name that nothing compares',
+      'products with a name without filter and search',
       {
         resources: [
           collection({ path: '/products', noun: 'product', body: Type.Object({ name: Name, price: Price }) }),
@@ -236,7 +236,7 @@ describe('service', () => {
       },
       /^\/products: every row of its table has name: /,
     ],
-    ['a version without a v1', { resources: [notes], versions: { v2: [notes] } }, /versions must include v1/],
+    ['versions without v1', { resources: [notes], versions: { v2: [notes] } }, /versions must include v1/],
     ['a version with an invalid name', { resources: [notes], versions: { v1: [notes], beta: [notes] } }, /not 'beta'/],
     [
       'a version with an unlisted resource',

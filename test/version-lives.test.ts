@@ -52,7 +52,7 @@ describe('PLINTH_VERSIONS', () => {
     ['a name with a leading zero', { v01: { status: 'retired' } }, /v01 is none/],
     ['a lifecycle that is not an object', { v1: 'deprecated' }, /expected an object with the status of v1/],
     ['an unknown status', { v1: { status: 'old' } }, /expected a status of v1: active, deprecated, retired/],
-    ['no status', { v1: {} }, /expected a status of v1/],
+    ['a missing status', { v1: {} }, /expected a status of v1/],
     ['an unknown member', { v1: { ...deprecated, sunset: '2027-01-01' } }, /only status, .* of v1, not sunset/],
     [
       'an invalid date',
@@ -68,7 +68,7 @@ describe('PLINTH_VERSIONS', () => {
     ],
     ['a date that is a number', { v1: { ...deprecated, sunsetAt: 1_796_083_200 } }, /as sunsetAt of v1/],
     [
-      'deprecated without its dates',
+      'a deprecated version without dates',
       { v1: { status: 'deprecated', sunsetAt: '2027-12-01' } },
       /deprecatedAt and sunsetAt of v1/,
     ],
@@ -91,7 +91,7 @@ describe('PLINTH_VERSIONS', () => {
       { v0: { status: 'retired', successor: 'v1' }, v1: { status: 'retired' } },
       /a successor of v0/,
     ],
-    ['itself as the successor', { v1: { ...deprecated, successor: 'v1' } }, /a successor of v1/],
+    ['a version as its own successor', { v1: { ...deprecated, successor: 'v1' } }, /a successor of v1/],
     [
       'circular successors',
       { v1: { ...deprecated, successor: 'v2' }, v2: { ...deprecated, successor: 'v1' } },

@@ -65,7 +65,7 @@ describe('compression', () => {
       }
     })
 
-    it(`200 to HEAD with the same headers as GET in ${coding}`, async () => {
+    it(`200 for HEAD with the same headers as for GET in ${coding}`, async () => {
       const [read, head] = [await get('/thing', coding), await get('/thing', coding, {}, 'HEAD')]
       assert.equal(head.body, '')
       for (const name of ['etag', 'content-encoding', 'content-length', 'content-type', 'vary', 'last-modified']) {
@@ -145,7 +145,7 @@ describe('compression', () => {
       ['"3-gzip-gzip"', 'gzip', 200, ''],
     ]
     for (const [tag, encoding, status, expected] of held) {
-      it(`${status} for If-None-Match: ${tag} and Accept-Encoding: ${encoding}`, async () => {
+      it(`${status} for If-None-Match: ${tag} with ${encoding === undefined ? 'no Accept-Encoding' : `Accept-Encoding: ${encoding}`}`, async () => {
         const answer = await get('/thing', encoding, { 'if-none-match': tag })
         assert.equal(answer.statusCode, status)
         if (status !== 304) return

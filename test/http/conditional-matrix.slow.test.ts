@@ -190,7 +190,7 @@ forEachEngine((engine) => {
     ]
     for (const [url, body, success] of targets) {
       for (const [note, headers, status] of additionConditions) {
-        it(`${status === 412 ? 412 : success} to ${url} for ${note}`, async () => {
+        it(`${status === 412 ? 412 : success} from ${url} for ${note}`, async () => {
           const answer = await send('POST', url, headers, body())
           assert.equal(answer.statusCode, status === 412 ? 412 : success, answer.body)
           if (status === 412) isOutdated(answer)
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
   describe('GET and HEAD /api/reports/{id}/download', () => {
     const url = `/api/reports/${taskId}/download`
     for (const [note, headers, status, headStatus] of downloadConditions) {
-      it(`${status}, and ${headStatus} for HEAD, with ${note}`, async () => {
+      it(`${status} for GET and ${headStatus} for HEAD: ${note}`, async () => {
         const whole = await send('GET', url)
         assert.deepEqual([whole.statusCode, whole.body], [200, result])
         const tag = String(whole.headers.etag)
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
     ]
     for (const [url, success, body] of targets) {
       for (const { note, headers, write } of conditions.filter((_, index) => index % 4 === 0)) {
-        it(`${write === 'done' ? success : write} to ${url} for ${note}`, async () => {
+        it(`${write === 'done' ? success : write} from ${url} for ${note}`, async () => {
           await service.db.write(async (tx) => {
             await tx.deleteFrom('tasks').where('id', '=', task.id).execute()
             await tx.insertInto('tasks').values(task).execute()

@@ -168,16 +168,16 @@ describe('conditional reads', () => {
 
   describe('If-Modified-Since', () => {
     const table: [sent: string, status: number, why: string][] = [
-      [lastModified, 304, 'the second of the change; the header has no fraction'],
+      [lastModified, 304, 'the second of the change; the header has no fractions'],
       ['Sun, 01 Feb 2026 10:20:31 GMT', 304, 'a second later'],
       ['Sun, 01 Feb 2026 10:20:29 GMT', 200, 'a second earlier'],
       ['Sunday, 01-Feb-26 10:20:30 GMT', 304, 'the obsolete form of RFC 850'],
       ['Sun Feb  1 10:20:30 2026', 304, "the form of C's asctime"],
       ['Sun Feb  1 10:20:29 2026', 200, "a second earlier in the form of C's asctime"],
-      ['2026-03-01T00:00:00Z', 200, 'not an HTTP date'],
-      ['2027', 200, 'not an HTTP date'],
-      ['yesterday', 200, 'not a date'],
-      ['', 200, 'nothing'],
+      ['2026-03-01T00:00:00Z', 200, 'a value that is not an HTTP date'],
+      ['2027', 200, 'a value that is not an HTTP date'],
+      ['yesterday', 200, 'a value that is not a date'],
+      ['', 200, 'an empty value'],
     ]
     for (const [sent, expected, why] of table) {
       it(`${expected} for ${why}: ${sent}`, async () =>

@@ -28,10 +28,10 @@ describe('a connection to the HTTPS listener that sends no request', () => {
   const port = () => (mounted.app.server.address() as AddressInfo).port
 
   for (const [what, bytes] of [
-    ['nothing at all', ''],
+    ['no bytes', ''],
     ['the start of a handshake', '\x16\x03\x01\x02\x00\x01'],
   ]) {
-    it(`is closed without a response after ${what}`, async () => {
+    it(`is closed without a response after sending ${what}`, async () => {
       const socket = connect(port(), '127.0.0.1')
       await once(socket, 'connect')
       socket.write(Buffer.from(bytes as string, 'latin1'))

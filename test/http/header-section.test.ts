@@ -27,13 +27,14 @@ function parts(answer: string) {
 const usual = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x-field-${at}`, `value ${at}`]))
 
 const answers: Record<string, RequestListener> = {
-  'twenty fields and a text': (_, response) => response.writeHead(200, { ...usual, 'content-length': '2' }).end('ok'),
+  'twenty fields and a text body': (_, response) =>
+    response.writeHead(200, { ...usual, 'content-length': '2' }).end('ok'),
   'no fields': (_, response) => response.writeHead(204).end(),
   'a 304': (_, response) => response.writeHead(304, { etag: '"1"', vary: 'Accept' }).end(),
   'numbers and lists': (_, response) => response.writeHead(200, { 'x-one': 1, 'x-many': ['a', 'b'] }).end('ok'),
   'two cookies': (_, response) => response.writeHead(200, { 'set-cookie': ['a=1', 'b=2'] }).end(),
   'a closing connection': (_, response) => response.writeHead(200, { connection: 'close', 'x-one': 'a' }).end('ok'),
-  'a text of unknown length': (_, response) => {
+  'a body of unknown length': (_, response) => {
     response.writeHead(200, { 'x-one': 'a' }).write('first')
     response.end('last')
   },
@@ -50,7 +51,7 @@ const answers: Record<string, RequestListener> = {
     response.writeHead(200, { 'x-one': 'after', 'x-three': 'after' }).end('ok')
   },
   'a custom reason phrase': (_, response) => response.writeHead(200, 'Fine', { 'x-one': 'a' }).end('ok'),
-  'fields as a list': (_, response) => response.writeHead(200, ['x-one', 'a', 'x-two', 'b']).end('ok'),
+  'fields in an array': (_, response) => response.writeHead(200, ['x-one', 'a', 'x-two', 'b']).end('ok'),
 }
 
 describe('the header section of a response', () => {

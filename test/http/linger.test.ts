@@ -28,10 +28,10 @@ const refused: [status: number, what: string, head: string][] = [
   [413, 'a length beyond the limit', post('/things', length)],
   [413, 'chunks beyond the limit', post('/things', 'Transfer-Encoding: chunked') + chunk.repeat(17)],
   [404, 'an unknown path', post('/nothing', length)],
-  [404, 'a client that wants the connection closed', post('/nothing', length, 'Connection: close')],
+  [404, 'a request with Connection: close', post('/nothing', length, 'Connection: close')],
   [400, 'a malformed head', post('/things', length, 'X-A : b')],
   [417, 'an unknown expectation', post('/things', length, 'Expect: foo')],
-  [501, 'a tunnel', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
+  [501, 'a CONNECT request', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
 ]
 
 /** Sends a body in chunks; rejects if the service does not accept it. */
@@ -143,7 +143,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
 
 describe('the redirect listener', () => {
   for (const more of [[], ['Expect: foo']]) {
-    it(`301 reaches a client that sends all of its 4 MiB before reading ${more}`, async () => {
+    it(`301 reaches a client that sends all of its 4 MiB before reading: ${more[0] ?? 'no Expect'}`, async () => {
       const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
         0,
         '127.0.0.1',

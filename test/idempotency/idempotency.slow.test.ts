@@ -279,17 +279,17 @@ forEachEngine((engine) => {
     })
 
     const malformed: [what: string, key: string][] = [
-      ['empty', ''],
-      ['too long', 'k'.repeat(256)],
-      ['not ASCII', 'clé'],
+      ['an empty value', ''],
+      ['a value that is too long', 'k'.repeat(256)],
+      ['a non-ASCII value', 'clé'],
       ['a control character', 'a\tb'],
-      ['an open quote', '"abc'],
-      ['a parameter', '"abc";x=1'],
+      ['an unclosed quote', '"abc'],
+      ['a quoted string with a parameter', '"abc";x=1'],
       ['an unknown escape', '"a\\bc"'],
-      ['an empty string', '""'],
+      ['an empty quoted string', '""'],
     ]
     for (const [what, key] of malformed) {
-      it(`400 INVALID_INPUT for a key that is ${what}, before the body is validated`, async () => {
+      it(`400 INVALID_INPUT for ${what} as the key, before the body is validated`, async () => {
         for (const payload of [
           { name: 'Lamp', price: 1 },
           { name: '', price: -1 },
