@@ -69,14 +69,14 @@ export const everywhere: Everywhere = {
 function tags(collections: Definition['collections']): Record<string, string> {
   return {
     ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
-    reports: 'Files made of the data in the background: ask, watch or be called, then download',
-    webhooks: 'Who is called when something happens, with what came of each call',
-    limits: 'How much the caller may do, and has done',
-    administration: 'Clients, API keys, invitations, the audit log and versions of the interface, for administrators',
+    reports: 'Files generated from the data in the background: request one, poll or get notified, then download it',
+    webhooks: 'URLs to call when an event occurs, and the outcome of each delivery',
+    limits: 'Rate limits and quotas of the caller, and their use',
+    administration: 'Clients, API keys, invitations, the audit log and API versions, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
-    events: 'The calls that webhooks receive',
-    meta: 'The service about itself',
+    events: 'The requests that webhooks receive',
+    meta: 'Information about the service itself',
   }
 }
 
-const about = (noun: string) => `Each ${noun} by its id, and lists to page through, filter and sort`
+const about = (noun: string) => `Single ${noun} resources by id, and lists to page through, filter and sort`

@@ -21,8 +21,8 @@ const links = (description: string, name: string, href: string) =>
   Type.Object({}, { additionalProperties: Link, description, examples: [{ [name]: { href } }] })
 const Index = Type.Object({
   name: Type.String({ examples: ['Plinth'] }),
-  version: Type.String({ description: 'The release', examples: ['0.1.0'] }),
-  resources: links('The lists that are served, by their names', 'products', '/products'),
+  version: Type.String({ description: 'The release of Plinth', examples: ['0.1.0'] }),
+  resources: links('The resource lists, by name', 'products', '/products'),
   _links: links('Documentation, health and discovery', 'docs', '/docs'),
 })
 
@@ -30,7 +30,7 @@ const discoveryPath = '/.well-known/openid-configuration'
 
 /** GET /: what the service is, with links to its resources and documentation, as HTML or JSON by Accept. */
 export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
-  const about = { operationId: 'readIndex', summary: 'Where everything is', tags: ['meta'] }
+  const about = { operationId: 'readIndex', summary: 'Index of the service', tags: ['meta'] }
   const content = { 'application/json': { schema: Index }, 'text/html': { schema: Type.String() } }
   const schema = { ...about, response: { 200: { description: 'The index', content } } }
   const config = { scope: 'public', cache: 'public', headers: ['Content-Security-Policy', 'Vary'] } as const
@@ -66,13 +66,13 @@ function pageBody({ resources, documents, hasDiscovery }: HomeOptions): Markup {
   const things = new Intl.ListFormat('en').format([...names, 'reports', 'webhooks'])
   return html`<p class="lead">An HTTP API for programs: ${things}, with access by OAuth 2.0.</p>
 <dl>
-${entry('Documentation, to read and to try out', ['/docs'])}
+${entry('Documentation to read and try out', ['/docs'])}
 ${entry('OpenAPI documents, for tools', documents)}
 ${entry('Error codes', ['/problems'])}
 ${entry('Health', ['/livez', '/readyz'])}
 ${hasDiscovery && entry('OAuth 2.0 and OpenID Connect discovery', [discoveryPath])}
 </dl>
-<p class="small">Programs that ask for <code>application/json</code> get this index as JSON.</p>`
+<p class="small">Clients that accept <code>application/json</code> get this index as JSON.</p>`
 }
 
 const entry = (title: string, paths: readonly string[]): Markup =>

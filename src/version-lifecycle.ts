@@ -18,7 +18,7 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
     const status = statusOf(version)
     if (versions[version] === undefined && status !== 'retired') {
       throw wrong(
-        `only versions that are served (${Object.keys(versions).join(', ')}), or retired ones: not ${version}`,
+        `only versions that the service defines (${Object.keys(versions).join(', ')}) or retired ones, not ${version}`,
       )
     }
     return {
@@ -47,7 +47,7 @@ function refuseDeadEnd(
   if (status === 'active') return
   const next = lives.find((one) => one.version === successor)
   if (next === undefined || next.status === 'retired' || next.version === version || steps === 0) {
-    throw wrong(`a successor of ${version} that is served and leads to an active version`)
+    throw wrong(`a successor of ${version} that is not retired and leads to an active version`)
   }
   refuseDeadEnd(next, lives, steps - 1)
 }

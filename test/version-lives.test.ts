@@ -82,10 +82,14 @@ describe('PLINTH_VERSIONS', () => {
     [
       'an active version that is not served',
       { v3: { status: 'active' } },
-      /only versions that are served \(v1, v2\), or retired ones: not v3/,
+      /only versions that the service defines \(v1, v2\) or retired ones, not v3/,
     ],
-    ['a deprecated version that is not served', { v0: deprecated }, /or retired ones: not v0/],
-    ['a successor that is not served', { v1: { ...deprecated, successor: 'v3' } }, /a successor of v1 that is served/],
+    ['a deprecated version that is not served', { v0: deprecated }, /or retired ones, not v0/],
+    [
+      'a successor that is not served',
+      { v1: { ...deprecated, successor: 'v3' } },
+      /a successor of v1 that is not retired/,
+    ],
     [
       'a successor that is retired',
       { v0: { status: 'retired', successor: 'v1' }, v1: { status: 'retired' } },

@@ -57,6 +57,6 @@ export function auditView({ details, ...row }: AuditRow): Record<string, unknown
 }
 
 function placeOf(value: unknown): number {
-  if (!Number.isSafeInteger(value)) throw malformedQuery('cursor', 'is not one of our cursors')
+  if (!Number.isSafeInteger(value)) throw malformedQuery('cursor', 'is not a valid cursor')
   return value as number
 }

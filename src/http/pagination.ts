@@ -15,7 +15,7 @@ export const pageSize = { default: 50, most: 200 }
 export const PageLimit = Type.Optional(
   Type.Integer({
     minimum: 1,
-    description: `Items to return, ${pageSize.most} at most`,
+    description: `Number of items to return, at most ${pageSize.most}`,
     // Only documented: the Link header repeats the query as sent, so the validator must not fill in the default.
     ...documentedRules({ default: pageSize.default }),
   }),
@@ -23,12 +23,12 @@ export const PageLimit = Type.Optional(
 
 /** The `cursor` parameter of a list. */
 export const CursorText = Type.Optional(
-  Type.String({ maxLength: 2_000, description: 'Where the page starts, from a Link header', examples: [''] }),
+  Type.String({ maxLength: 2_000, description: 'Position of the page, from a Link header', examples: [''] }),
 )
 
 /** The `fields` parameter of a partial response. */
 export const Fields = Type.Optional(
-  Type.String({ description: 'Names of the members to return, between commas; all without it', examples: ['id'] }),
+  Type.String({ description: 'Names of the members to return, separated by commas; by default all', examples: ['id'] }),
 )
 
 /** The page size for a `limit` parameter: capped at the maximum; the default if absent. */
@@ -47,13 +47,13 @@ export function decodeCursor(text: string, mark: string, length: number): Cursor
   try {
     parts = JSON.parse(Buffer.from(text, 'base64url').toString())
   } catch (cause) {
-    throw Object.assign(refuse('is not one of our cursors'), { cause })
+    throw Object.assign(refuse('is not a valid cursor'), { cause })
   }
   const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
   // PostgreSQL text cannot contain NUL, so no genuine cursor does.
   const scalars = after.every((value) => Number.isFinite(value) || (typeof value === 'string' && !value.includes('\0')))
-  if (after.length !== length || !scalars) throw refuse('is not one of our cursors')
-  if (sent !== mark) throw refuse('belongs to a list with another filter or sort')
+  if (after.length !== length || !scalars) throw refuse('is not a valid cursor')
+  if (sent !== mark) throw refuse('belongs to a list with a different filter or sort')
   return { after, backwards: direction === 1 }
 }
 

@@ -30,7 +30,8 @@ export function rejectUnknownMembers(request: FastifyRequest): void {
       message: shown.has(field) ? 'is read-only' : 'is not a field',
     })),
   ] satisfies FieldError[]
-  if (errors.length > 0) throw new Problem('INVALID_INPUT', 'The request has parts that would be ignored', { errors })
+  if (errors.length > 0)
+    throw new Problem('INVALID_INPUT', 'The request has members or parameters that would be ignored', { errors })
 }
 
 const membersOnly = (names: readonly string[]): Schema => ({

@@ -17,10 +17,10 @@ export function readJson(text: string): unknown {
   try {
     value = JSON.parse(start === 0 ? text : text.slice(start))
   } catch (cause) {
-    throw refused(text.trim() === '' ? 'The body is empty, JSON was expected' : 'The body is not valid JSON', cause)
+    throw refused(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
   }
   // A later member replaces an earlier one of the same name, escaped or not, so duplicates lower the count.
-  if (members > 0 && membersOf(value) < members) throw refused('The body has a name twice in one object')
+  if (members > 0 && membersOf(value) < members) throw refused('The body has an object with duplicate member names')
   return value
 }
 
@@ -67,7 +67,7 @@ function endOfNumber(text: string, start: number): number {
     else if (!isNumeric(text.charCodeAt(end))) break
   }
   if ((hasExponent || end - start > digitsAlwaysKept) && !isKept(text.slice(start, end))) {
-    throw refused('The body has a number of more digits or size than can be kept')
+    throw refused('The body has a number that exceeds the precision or range of a double')
   }
   return end
 }
@@ -101,7 +101,7 @@ function membersOf(value: unknown): number {
   for (const name in value) {
     const member = (value as Record<string, unknown>)[name]
     if (name === '__proto__' || (name === 'constructor' && hasPrototype(member))) {
-      throw refused('The body has a name that is not allowed: __proto__ or constructor.prototype')
+      throw refused('The body has a member name that is not allowed: __proto__ or constructor.prototype')
     }
     members += 1 + membersOf(member)
   }

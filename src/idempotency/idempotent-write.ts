@@ -89,8 +89,10 @@ export const keyProblem = ({ code, message, errors, headers }: Problem): Refusal
  */
 export function replayOf(kept: Kept, digest: string): WriteResponse | Refusal {
   if (kept.digest !== digest) {
-    const errors = [{ field: 'Idempotency-Key', message: 'belongs to a request with another body' }]
-    throw new Problem('IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was sent with another body', { errors })
+    const errors = [{ field: 'Idempotency-Key', message: 'was already used with a different body' }]
+    throw new Problem('IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was already used with a different body', {
+      errors,
+    })
   }
   const answer = kept.answer as WriteResponse | Refusal
   const replayed = { 'idempotent-replayed': 'true' }
@@ -101,7 +103,7 @@ export function replayOf(kept: Kept, digest: string): WriteResponse | Refusal {
 
 /** The 409 for a request whose key is used by another request in flight. */
 export const inProgress = () =>
-  new Problem('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key is being answered', {
+  new Problem('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key is still in progress', {
     headers: { 'retry-after': '1' },
   })
 

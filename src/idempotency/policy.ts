@@ -69,7 +69,7 @@ async function answerUnder(
   request.claim = claim
   try {
     const answered = await handle()
-    if (!claim.isUsed) throw new Error(`POST ${request.routeOptions.url} does not answer through once`)
+    if (!claim.isUsed) throw new Error(`POST ${request.routeOptions.url} does not respond through idempotentWrite`)
     return answered
   } catch (error) {
     if (!isFinal(error)) throw error

@@ -44,18 +44,18 @@ function startHere(baseUrl: string, clientId: string | null, calls: DocsStart['f
   const call = calls.find(({ isPublic }) => !isPublic) ?? calls[0]
   const token = `curl -u CLIENT_ID:CLIENT_SECRET \\\n  -d grant_type=client_credentials \\\n  ${baseUrl}/oauth/token`
   const first = `curl -H "Authorization: Bearer ACCESS_TOKEN" \\\n  ${baseUrl}${call?.path ?? '/api/usage'}`
-  const login = `Here: press **Authorize** in the box *Authentication* and sign in as the administrator
-whose address and password the first start has printed. Then press **Test Request** at any operation.`
+  const login = `On this page: press **Authorize** in the *Authentication* box and log in as the administrator whose e-mail
+address and password were printed at the first start. Then press **Test Request** on any operation.`
   const steps = [
     '## Start here',
     ...(clientId === null ? [] : [login]),
-    'From a terminal: get a token with the id and secret of a client, then send it with each call.',
+    'In a terminal: get a token with the id and secret of a client, then send it with each request.',
     `\`\`\`sh\n${token}\n${first}\n\`\`\``,
     clientId === null
       ? 'An administrator registers clients: `plinth clients create`, or `POST /api/clients`.'
-      : 'The first start has printed a client, and the file that makes `curl` trust its certificate: add `--cacert FILE`.',
-    ...(open ? [`Some lists need no token: [${open.path}](${baseUrl}${open.path}).`] : []),
-    `What can go wrong: [error codes](${baseUrl}/problems). A limit that was reached, \`429\` or a quota's \`403\`, has the body\n\`{"error": "…"}\`, whatever Accept says.`,
+      : 'The first start printed a client, and the certificate file that `curl` needs to trust the service: add `--cacert FILE`.',
+    ...(open ? [`Some lists require no token: [${open.path}](${baseUrl}${open.path}).`] : []),
+    `Errors: see the [error codes](${baseUrl}/problems). An exceeded rate limit (\`429\`) or quota (\`403\`) has the body\n\`{"error": "…"}\`, regardless of Accept.`,
   ]
   return steps.join('\n\n')
 }
@@ -100,7 +100,7 @@ const withStart = ({ externalDocs, ...document }) => {
   const schemes = known.clientId === null ? { oauth2, ...others } : { oauth2: withLogin(oauth2), ...others }
   return {
     ...document,
-    info: { ...document.info, description: known.start + '\\n\\n## About this interface\\n\\n' + document.info.description },
+    info: { ...document.info, description: known.start + '\\n\\n## About this API\\n\\n' + document.info.description },
     paths: withoutExamples(document.paths),
     components: {
       ...document.components,

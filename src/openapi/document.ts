@@ -67,7 +67,7 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
   const document: Document = {
     openapi: '3.1.0',
     info: infoOf(options),
-    externalDocs: { description: 'This document as a page to try it out', url: `${baseUrl}/docs` },
+    externalDocs: { description: 'This document as an interactive page', url: `${baseUrl}/docs` },
     // The base URL comes first: it alone serves every path, and tools that ignore the `servers` of paths use the first
     // entry.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),

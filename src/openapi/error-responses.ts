@@ -12,20 +12,24 @@ const listOf = (...names: string[]): Schema => ({
   items: { type: 'object', properties: Object.fromEntries(names.map((name) => [name, text])), required: names },
 })
 
-const ofBothForms = { errorCode: code, requestId: { ...text, description: 'As X-Request-Id' }, timestamp: instant }
+const ofBothForms = {
+  errorCode: code,
+  requestId: { ...text, description: 'The value of X-Request-Id' },
+  timestamp: instant,
+}
 
 const ofProblems = {
   type: { ...url, description: 'Problem form: a page that explains the errorCode' },
-  title: { ...text, description: 'Problem form: the same for every problem of this type' },
+  title: { ...text, description: 'Problem form: a summary, the same for every problem of this type' },
   status: { type: 'integer', minimum: 400, maximum: 599, description: 'Problem form: the HTTP status' },
-  detail: { ...text, description: 'Problem form: what happened this time' },
+  detail: { ...text, description: 'Problem form: an explanation of this occurrence' },
   instance: { ...url, description: 'Problem form: identifies this occurrence' },
-  errors: { ...listOf('field', 'message'), description: 'Problem form: the fields at fault' },
+  errors: { ...listOf('field', 'message'), description: 'Problem form: the invalid fields' },
 }
 
 const ofCodes = {
-  message: { ...text, description: 'Code form: what happened this time' },
-  details: { ...listOf('field', 'issue'), description: 'Code form: the fields at fault' },
+  message: { ...text, description: 'Code form: an explanation of this occurrence' },
+  details: { ...listOf('field', 'issue'), description: 'Code form: the invalid fields' },
   path: { ...text, description: 'Code form: the path of the request' },
 }
 
@@ -34,7 +38,7 @@ const ofCodes = {
  * generated clients have a single error type.
  */
 export const errorSchemas: Record<string, Schema> = {
-  ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'Stable: what went wrong, for programs' },
+  ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'A stable code for programs' },
   ErrorBody: {
     type: 'object',
     description:
@@ -43,8 +47,11 @@ export const errorSchemas: Record<string, Schema> = {
       ...ofBothForms,
       ...ofProblems,
       ...ofCodes,
-      error: { ...text, description: 'Which limit was met; at OAuth endpoints, the code of RFC 6749 §5.2' },
-      error_description: { ...text, description: 'OAuth endpoints: what happened this time' },
+      error: {
+        ...text,
+        description: 'The limit that was exceeded; at OAuth endpoints, the error code of RFC 6749 §5.2',
+      },
+      error_description: { ...text, description: 'OAuth endpoints: an explanation of this occurrence' },
     },
   },
 }
@@ -83,9 +90,9 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
     ...Object.fromEntries(byStatus),
     Error: {
       ...errorResponse(baseUrl, ['INTERNAL_ERROR', 'SERVICE_UNAVAILABLE'], ['Retry-After']),
-      description: 'Any other problem, such as a fault (500) or a store that cannot take the request now (503)',
+      description: 'Any other error, such as an internal error (500) or an unavailable data store (503)',
     },
-    NotModified: { description: 'What the client has is current; no content', headers: notModified },
+    NotModified: { description: 'The representation that the client has is current; no content', headers: notModified },
   }
 }
 

@@ -18,13 +18,13 @@ export interface ServiceInfo {
 export function infoErrors(info: Partial<ServiceInfo>): string[] {
   const texts = (['title', 'version', 'description'] as const)
     .filter((name) => info[name] !== undefined && !isText(info[name]))
-    .map((name) => `service: ${name} must be a text that is not empty`)
+    .map((name) => `service: ${name} must be a non-empty string`)
   return [
     ...texts,
     ...membersOf('license', info.license, ['name', 'identifier', 'url'], ['name']),
     ...membersOf('contact', info.contact, ['name', 'url', 'email'], []),
     ...(info.license?.identifier !== undefined && info.license.url !== undefined
-      ? ['service: license has an identifier or a url, not both']
+      ? ['service: license must not have both an identifier and a url']
       : []),
   ]
 }
@@ -38,25 +38,25 @@ function membersOf(field: string, value: unknown, known: readonly string[], requ
   const wrong = [...new Set([...required, ...Object.keys(members)])].filter((name) => !isText(members[name]))
   const unknown = Object.keys(members).filter((name) => !known.includes(name))
   return [
-    ...wrong.map((name) => `service: ${field}.${name} must be a text that is not empty`),
-    ...unknown.map((name) => `service: ${field} has no '${name}', only ${known.join(', ')}`),
+    ...wrong.map((name) => `service: ${field}.${name} must be a non-empty string`),
+    ...unknown.map((name) => `service: ${field} has an unknown member '${name}'; expected ${known.join(', ')}`),
   ]
 }
 
 const conventions = `## Conventions
 
 Errors are \`application/problem+json\` (RFC 9457), or a shorter \`application/json\` form when Accept names that type and
-gives problem+json a lower weight or none. Both carry \`errorCode\`, which never changes its meaning. A limit that was met is
-\`{"error": "…"}\` in either case.
+gives problem+json a lower weight or none. Both have \`errorCode\`, whose meaning never changes. If a rate limit or quota is
+exceeded, the body is \`{"error": "…"}\` in either case.
 
-Every path is served below each of the servers; one that names its own server belongs to no version. Each version of the
-interface has a document of its own, such as \`/v2/openapi.json\`. HEAD is served wherever GET is, with the same headers,
-and OPTIONS with \`Allow\` on every path.
+Every path is served under each of the servers; a path that names its own server belongs to no version. Each API version has
+a document of its own, such as \`/v2/openapi.json\`. HEAD is supported wherever GET is, with the same headers, and OPTIONS
+on every path, with \`Allow\`.
 
-\`fields\` narrows a response to the members it names. The schemas describe the whole response, so a client that sends
+\`fields\` limits a response to the listed members. The schemas describe the whole response, so a client that sends
 \`fields\` must expect required members to be absent.
 
-Any request may carry \`X-Request-Id\` (8 to 64 of \`A-Za-z0-9._-\`), which then names the exchange in responses and logs.`
+Any request may carry \`X-Request-Id\` (8 to 64 of \`A-Za-z0-9._-\`), which then identifies the request in responses and logs.`
 
 export interface DescriptionOptions {
   /** The description by the author, which comes first. */
@@ -75,7 +75,7 @@ export function descriptionOf({ description, headers: common, deprecated }: Desc
   return [
     ...(description ? [description] : []),
     conventions,
-    ['Any response may have these headers besides those of its operation:', '', ...lines].join('\n'),
+    ['Any response may have these headers in addition to those of its operation:', '', ...lines].join('\n'),
     ...(deprecated ? [ending] : []),
   ].join('\n\n')
 }

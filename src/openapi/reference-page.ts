@@ -18,8 +18,8 @@ const about = (operationId: string, summary: string, type: string) => ({
 })
 
 const script = 'text/javascript; charset=utf-8'
-const page = about('readDocs', 'This document as a page to try it out', 'text/html')
-const start = about('readDocsStart', 'The script that starts the page', 'text/javascript')
+const page = about('readDocs', 'This document as an interactive page', 'text/html')
+const start = about('readDocsStart', 'The script that initializes the page', 'text/javascript')
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
 /**
@@ -81,7 +81,7 @@ const pageOf = ({ documents }: DocsStart) => `<!doctype html>
 <body>
 <noscript>
 <h1>${titleOf(documents)}</h1>
-<p>This page needs JavaScript. The same reference as OpenAPI documents:
+<p>This page requires JavaScript. The same reference is available as OpenAPI documents:
 ${Object.keys(documents)
   .map((path) => `<a href="${path}">${path}</a>`)
   .join(', ')}</p>
@@ -114,7 +114,8 @@ export async function packedReference(): Promise<Packed> {
   const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')
   const literal = /^var standalone_default = (".*");$/m.exec(source)?.[1]
   // A JavaScript string literal, whose syntax allows more than JSON; evaluating it runs no code.
-  if (literal === undefined) throw new Error('The API reference package does not carry its script where it did')
+  if (literal === undefined)
+    throw new Error('The API reference package does not contain its script in the expected form')
   const script = new Script(literal).runInThisContext() as string
   const bytes = await pack(script)
   const digest = createHash('sha256').update(script).digest('base64url').slice(0, 16)

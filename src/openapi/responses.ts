@@ -97,7 +97,7 @@ export function successesOf(
   ])
   const conditional = isValidated(route) || isFile(route)
   const notModified = { '304': { $ref: '#/components/responses/NotModified' } }
-  const minimal = { '204': { description: 'Changed, under `return=minimal`', headers: declared[0]?.[1].headers ?? {} } }
+  const minimal = { '204': { description: 'Changed, with `return=minimal`', headers: declared[0]?.[1].headers ?? {} } }
   const isShortened = route.config.minimal && route.schema.response?.['200'] !== undefined
   return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
 }

@@ -45,7 +45,7 @@ const Variant = Type.Object({
   webhooks: Type.Optional(
     Type.String({
       enum: ['true', 'false'],
-      description: '`false` leaves the webhooks out, for generators that cannot read them',
+      description: '`false` omits the webhooks, for generators that do not support them',
       ...documentedRules({ default: 'true' }),
     }),
   ),

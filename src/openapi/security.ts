@@ -27,8 +27,8 @@ export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: 
       type: 'http',
       scheme: 'bearer',
       bearerFormat: 'JWT',
-      description: 'The same tokens, however they were had',
+      description: 'The same access tokens, however they were obtained',
     },
-    clientBasic: { type: 'http', scheme: 'basic', description: 'The id and the secret of a client (RFC 6749 §2.3.1)' },
+    clientBasic: { type: 'http', scheme: 'basic', description: 'The id and secret of a client (RFC 6749 §2.3.1)' },
   }
 }

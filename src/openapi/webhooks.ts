@@ -25,8 +25,12 @@ const text = { type: 'string' }
  * each event, because generators treat components that only webhooks use as unused.
  */
 const webhookHeaders: Parameter[] = [
-  header('webhook-id', 'msg_Rmlyc3RQcm9ncmFtbWVyXw', 'The same on every attempt: receivers recognize duplicates by it'),
-  header('webhook-timestamp', 1_772_366_400, 'When this attempt was signed, in seconds since the epoch', {
+  header(
+    'webhook-id',
+    'msg_Rmlyc3RQcm9ncmFtbWVyXw',
+    'The same for every attempt, so that receivers can detect duplicates',
+  ),
+  header('webhook-timestamp', 1_772_366_400, 'When this attempt was signed, in epoch seconds', {
     type: 'integer',
   }),
   header(
@@ -52,20 +56,20 @@ function call(event: string, { description, example, schema = objectLike(example
   return {
     operationId: `on${name}`,
     summary: description,
-    description: 'Sent to the addresses that are registered for it, signed, and again until one attempt succeeds.',
+    description: 'Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.',
     tags: ['events'],
     // No token: the signature authenticates the service.
     security: [],
     parameters: webhookHeaders,
     requestBody: {
       required: true,
-      description: 'The event; with `payloadStyle: envelope`, inside of `data`',
+      description: 'The event; with `payloadStyle: envelope`, in the member `data`',
       content: { 'application/json': { schema: { anyOf: [body, envelopeOf(event, body)] } } },
     },
     responses: {
-      '2XX': { description: 'Delivered, when it comes in time' },
-      '410': { description: 'Nobody is here any more: the registration is disabled' },
-      default: { description: 'Not delivered; it is tried again, and redirects are not followed' },
+      '2XX': { description: 'Delivered, if the response arrives in time' },
+      '410': { description: 'The receiver is gone: the webhook is disabled' },
+      default: { description: 'Not delivered: the attempt is retried; redirects are not followed' },
     },
   }
 }

@@ -11,17 +11,17 @@ export function describedBy(route: Route): string {
   const query = schema.querystring?.properties ?? {}
   const facts: [boolean, string][] = [
     [true, accessOf(config)],
-    [query.cursor !== undefined, 'Paged: `Link` leads to the neighbouring pages.'],
-    [Boolean(config.fields), '`fields` narrows the response.'],
-    [isChange(route), 'With `If-Match` it is refused (412) once the resource has changed.'],
-    [takesKeys(route), 'Safe to repeat under an `Idempotency-Key`.'],
-    [config.bodyOptional === true, 'The body may be left out.'],
+    [query.cursor !== undefined, 'Paginated: `Link` has the next and previous page.'],
+    [Boolean(config.fields), '`fields` selects members of the response.'],
+    [isChange(route), 'With `If-Match`, fails with 412 if the resource has changed.'],
+    [takesKeys(route), 'Safe to retry with an `Idempotency-Key`.'],
+    [config.bodyOptional === true, 'The body is optional.'],
   ]
   return facts.flatMap(([holds, words]) => (holds ? [words] : [])).join(' ')
 }
 
 function accessOf({ scope, orScope }: Route['config']): string {
-  if (scope === 'public') return 'Open to everybody.'
-  if (scope === 'any') return 'Takes any valid access token.'
-  return `Takes the scope \`${scope}\`${orScope === undefined ? '' : ` or \`${orScope}\``}.`
+  if (scope === 'public') return 'Public.'
+  if (scope === 'any') return 'Requires a valid access token.'
+  return `Requires the scope \`${scope}\`${orScope === undefined ? '' : ` or \`${orScope}\``}.`
 }

@@ -57,7 +57,7 @@ export async function listTasks(
   return { page, link: linkHeader(path, query, { ...(next && { next }), ...(prev && { prev }) }) }
 }
 
-const foreign = () => malformedQuery('cursor', 'is not one of our cursors')
+const foreign = () => malformedQuery('cursor', 'is not a valid cursor')
 
 function tasksOf(
   store: TaskStore,

@@ -114,7 +114,7 @@ export function parseListQuery(query: Query, rules: ListRules): { listQuery: Lis
   const mark = listMark([filters, order])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isValidPosition(cursor.after, order, rules))
-    throw malformedQuery('cursor', 'is not one of our cursors')
+    throw malformedQuery('cursor', 'is not a valid cursor')
   const { after = null, backwards = false } = cursor ?? {}
   return { listQuery: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
 }

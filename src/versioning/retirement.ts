@@ -28,7 +28,7 @@ export function retiredProblem(lives: readonly VersionStatus[]): ((target: strin
 }
 
 function refusal({ version, successor }: VersionStatus, path: string | null): Problem {
-  const detail = `Version ${version} of the interface is not served any more: use ${successor}`
+  const detail = `API version ${version} is no longer available: use ${successor}`
   return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
 }
 

@@ -27,29 +27,29 @@ const Callers = Type.Array(
   Type.Object({
     clientId: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      description: 'Null for all calls without a good access token together',
+      description: 'Null for the calls without a valid access token, taken together',
       examples: ['partner'],
     }),
     calls: Type.Integer({ minimum: 1, examples: [42] }),
     lastCallAt: Type.String({ format: 'date-time' }),
   }),
-  { description: 'Who has called it since it is deprecated, the latest first; counted every few seconds' },
+  { description: 'Its callers since it was deprecated, latest first; updated every few seconds' },
 )
 
 const VersionView = partialResponse(
   Type.Object({
     version: Type.String({ examples: ['v1'] }),
     status: Type.String({ enum: ['active', 'deprecated', 'retired'], examples: ['deprecated'] }),
-    deprecatedAt: date('Since when it is deprecated'),
-    sunsetAt: date('From when on it may be retired'),
-    successor: Type.Optional(Type.String({ description: 'The version to go to', examples: ['v2'] })),
+    deprecatedAt: date('When it was deprecated'),
+    sunsetAt: date('The earliest date at which it may be retired'),
+    successor: Type.Optional(Type.String({ description: 'The version to migrate to', examples: ['v2'] })),
     clients: Callers,
   }),
 )
 
 /** GET /api/versions: the lifecycle of each version, and the remaining callers of deprecated and retired ones. */
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
-  const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the versions of the interface' }
+  const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the API versions' }
   const querystring = Type.Object({
     fields: Fields,
   })

@@ -109,7 +109,7 @@ describe('startup', () => {
     ]
     for (const route of forgotten) {
       const start = mount(['authorize'], (app) => void route(app))
-      await assert.rejects(start, /The route \/forgotten does not say who may call it/)
+      await assert.rejects(start, /The route \/forgotten declares no scope/)
     }
   })
 

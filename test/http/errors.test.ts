@@ -41,7 +41,7 @@ describe('errors', () => {
       const { requestId, timestamp, ...rest } = answer.json()
       assert.deepEqual(rest, {
         type: `${baseUrl}/problems/duplicate-resource`,
-        title: 'The resource exists already',
+        title: 'The resource already exists',
         status: 409,
         detail: 'There is one already',
         instance: `urn:request:${requestId}`,

@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       })
       assert.equal((await postTo(other, { url: '/forgetful' })).statusCode, 200)
       assert.equal((await postTo(other, { url: '/forgetful', key: newKey() })).statusCode, 500)
-      assert.match(String(other.faults[0]), /does not answer through once/)
+      assert.match(String(other.faults[0]), /does not respond through idempotentWrite/)
       await other.app.close()
     })
 

@@ -63,12 +63,15 @@ onSqlite((engine) => {
 
 describe('service()', () => {
   const refusals: [options: object, message: RegExp][] = [
-    [{ title: '' }, /title must be a text that is not empty/],
-    [{ version: 2 }, /version must be a text/],
+    [{ title: '' }, /title must be a non-empty string/],
+    [{ version: 2 }, /version must be a non-empty string/],
     [{ license: 'MIT' }, /license must be an object/],
-    [{ license: { url: 'https://notes.example/terms' } }, /license\.name must be a text/],
-    [{ license: { name: 'MIT', identifier: 'MIT', url: 'https://x.example/' } }, /an identifier or a url, not both/],
-    [{ contact: { phone: '1' } }, /contact has no 'phone', only name, url, email/],
+    [{ license: { url: 'https://notes.example/terms' } }, /license\.name must be a non-empty string/],
+    [
+      { license: { name: 'MIT', identifier: 'MIT', url: 'https://x.example/' } },
+      /must not have both an identifier and a url/,
+    ],
+    [{ contact: { phone: '1' } }, /contact has an unknown member 'phone'; expected name, url, email/],
   ]
   for (const [options, message] of refusals) {
     it(`rejects ${JSON.stringify(options)}`, () => {

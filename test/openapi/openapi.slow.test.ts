@@ -245,7 +245,7 @@ onSqlite((engine) => {
       const { User, Book } = document.components.schemas
       assert.deepEqual(User.required, ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       assert.deepEqual(Book.properties._links.additionalProperties.required, ['href'])
-      assert.match(document.info.description, /`fields` narrows a response/)
+      assert.match(document.info.description, /`fields` limits a response/)
     })
 
     it('has a single schema for all errors', () => {

@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   describe('an unknown query parameter', () => {
     const app = appOn(engine)
     const send: TestApp['send'] = (request) => app.send({ scopes, ...request })
-    const none = 'is not a parameter: this operation has none'
+    const none = 'is not a parameter: this operation takes none'
 
     const ofBooks = 'limit, cursor, sort, fields, q, updatedAfter, genre, author'
     const refused: [method: 'GET' | 'POST' | 'DELETE' | 'HEAD', url: string, errors: Record<string, string>][] = [

@@ -28,7 +28,7 @@ onSqlite((engine) => {
           assert.deepEqual([answer.statusCode, errorCode], [410, 'VERSION_RETIRED'])
           const [bare = ''] = path.slice(3).split('?')
           assert.equal(answer.headers.link, `</v1${bare}>; rel="successor-version"`)
-          assert.match(detail, /^Version v0 .* use v1$/)
+          assert.match(detail, /^API version v0 .* use v1$/)
           assert.equal(answer.headers['cache-control'], 'no-store')
           assert.equal(answer.headers.deprecation, undefined)
         }

@@ -20,7 +20,7 @@ export function instantOf(text: string): string | undefined {
 export function instantFrom(field: string, text: string): string {
   const instant = instantOf(text)
   if (instant !== undefined) return instant
-  throw malformedQuery(field, 'must be an instant such as 2026-11-21T00:00:00Z')
+  throw malformedQuery(field, 'must be a date or date-time such as 2026-11-21T00:00:00Z')
 }
 
 /** `instantFrom` for an optional query parameter. */

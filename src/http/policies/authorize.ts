@@ -30,7 +30,7 @@ const realm = 'Bearer realm="plinth"'
 export const authorize = fastifyPlugin<AuthorizeOptions>(
   async (app, { onRefused }) => {
     app.addHook('onRoute', ({ url, config }) => {
-      if (config?.scope === undefined) throw new Error(`The route ${url} does not say who may call it`)
+      if (config?.scope === undefined) throw new Error(`The route ${url} declares no scope`)
     })
     app.addHook('onRequest', (request, reply, done) => {
       const refusal = judge(request)
@@ -71,7 +71,7 @@ export function refuseWrongToken(
 const hasTokenInQuery = (url: string) => url.includes('access_token=')
 
 const twoPlaces = () =>
-  new Problem('INVALID_INPUT', 'Send the access token in the Authorization header alone', {
+  new Problem('INVALID_INPUT', 'Send the access token only in the Authorization header', {
     headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
   })
 

@@ -58,7 +58,7 @@ function read({ headers }: FastifyRequest, body: Buffer): unknown {
     throw unsupported('Send the body uncompressed', { 'accept-encoding': 'identity' })
   }
   const type = headers['content-type'] as string
-  if (type !== json && !isUtf8Type(type)) throw unsupported('Send the body in UTF-8, without another charset')
+  if (type !== json && !isUtf8Type(type)) throw unsupported('Send the body in UTF-8: no other charset is supported')
   if (!isUtf8(body)) throw new Problem('INVALID_INPUT', 'The body is not well-formed UTF-8')
   return readJson(body.toString())
 }

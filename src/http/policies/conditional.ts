@@ -96,7 +96,7 @@ function httpDates(): (iso: string) => string {
   }
 }
 
-const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the conditions of the request')
+const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
 
 /** Evaluates If-Match by strong comparison; If-Unmodified-Since only without If-Match. */
 function isAsDemanded({ headers }: FastifyRequest, etag: string, resource: Revised): boolean {
@@ -168,7 +168,7 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
   const noneMatch = headers['if-none-match']
   const since = parseHttpDate(headers['if-unmodified-since'] ?? '')
   if (required && match === undefined && Number.isNaN(since)) {
-    throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision you have read')
+    throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision that you read')
   }
   const demands: Precondition = {}
   if (match !== undefined) demands.matches = revisionsOf(match, true) ?? []
@@ -194,5 +194,5 @@ export function checkAddition({ headers }: FastifyRequest): void {
   const noneMatch = headers['if-none-match']
   if (match === undefined && noneMatch === undefined) return
   const met = (match === undefined || tagsOf(match) === 'any') && Array.isArray(tagsOf(noneMatch ?? ''))
-  if (!met) throw new Problem('PRECONDITION_FAILED', 'The collection does not meet the conditions of the request')
+  if (!met) throw new Problem('PRECONDITION_FAILED', 'The collection does not meet the preconditions of the request')
 }

@@ -32,11 +32,13 @@ export const acceptable = fastifyPlugin(
     app.addHook('onRequest', (request, _reply, done) => {
       const { headers } = request
       if (headers.expect !== undefined && isUnmet(headers.expect, request.raw.httpVersion)) {
-        return done(new Problem('EXPECTATION_FAILED', 'The only expectation that can be met is 100-continue'))
+        return done(new Problem('EXPECTATION_FAILED', 'The only supported expectation is 100-continue'))
       }
       const encoding = headers['accept-encoding']
       if (encoding?.includes('=0') && refusesPlain.test(encoding) && lacksCoding(request, encoding)) {
-        return done(new Problem('NOT_ACCEPTABLE', 'The answer has none of the codings that Accept-Encoding allows'))
+        return done(
+          new Problem('NOT_ACCEPTABLE', 'The response is not available in any coding that Accept-Encoding allows'),
+        )
       }
       const { accept } = headers
       if (accept === undefined || accept === '*/*') return done()
@@ -54,7 +56,7 @@ const isUnmet = (expectation: string, version: string) =>
 
 function judge(accept: string, produces: readonly string[] = [json]): Problem | undefined {
   if (produces.length === 0 || produces.some((type) => accepts(accept, type))) return
-  return new Problem('NOT_ACCEPTABLE', `The answer can be had as ${produces.join(' or ')}`)
+  return new Problem('NOT_ACCEPTABLE', `The response is available only as ${produces.join(' or ')}`)
 }
 
 /** A cheap pre-check: hardly any client excludes uncompressed content. */

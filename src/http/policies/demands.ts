@@ -6,5 +6,6 @@ import { meets, type Precondition, type Revised } from './conditional.ts'
  * the row.
  */
 export function assertPrecondition(row: Revised, demands: Precondition): void {
-  if (!meets(row, demands)) throw new Problem('PRECONDITION_FAILED', "It does not meet the request's conditions")
+  if (!meets(row, demands))
+    throw new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
 }

@@ -27,10 +27,10 @@ export const methods = fastifyPlugin(
       if (!isUnrouted(request)) return done()
       const target = request.url.split('?', 1)[0] as string
       const found = pathsAt(paths, target)
-      if (found.length === 0) return done(new Problem('RESOURCE_NOT_FOUND', 'There is nothing at this path'))
+      if (found.length === 0) return done(new Problem('RESOURCE_NOT_FOUND', 'No resource exists at this path'))
       const allow = [...new Set(found.flatMap(({ methods }) => [...methods]))].sort().join(', ')
       if (request.method !== 'OPTIONS') {
-        const detail = `${request.method} is not supported here`
+        const detail = `${request.method} is not supported at this path`
         return done(new Problem('METHOD_NOT_ALLOWED', detail, { headers: { allow } }))
       }
       const patch = found.find((path) => path.patch)?.patch

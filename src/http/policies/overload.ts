@@ -122,7 +122,7 @@ function shedOf({ method, schema, config }: RouteOptions): Shed {
 }
 
 const overloaded = (random: () => number) =>
-  new Problem('SERVICE_UNAVAILABLE', 'The service has too much to do now, try again', {
+  new Problem('SERVICE_UNAVAILABLE', 'The service is overloaded, try again later', {
     // Jitter, so that clients do not all retry at once.
     headers: { 'retry-after': String(1 + Math.floor(random() * 5)) },
   })

@@ -34,7 +34,7 @@ export const isNarrowed = (request: FastifyRequest): boolean =>
 export function wanted(asked: unknown): Tree {
   const names = typeof asked === 'string' ? asked.split(',').filter((name) => name !== '') : []
   if (typeof asked !== 'string' || names.length > namesAllowed) {
-    throw malformedQuery('fields', `must be one list of at most ${namesAllowed} names`)
+    throw malformedQuery('fields', `must be a single list of at most ${namesAllowed} names`)
   }
   const tree: Tree = new Map()
   for (const name of names) want(tree, name.trim().split('.'))

@@ -42,7 +42,7 @@ export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   { name: 'wellFormed', dependencies: ['errors', 'https'] },
 )
 
-const behindFlaw = () => closing('INVALID_INPUT', 'The connection is lost to an earlier request')
+const behindFlaw = () => closing('INVALID_INPUT', 'An earlier request on this connection was malformed')
 
 /** A problem whose response closes the connection. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
@@ -50,10 +50,10 @@ const closing = (code: ProblemCode, detail: string) => new Problem(code, detail,
 function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Problem | undefined {
   const url = raw.url as string
   if (url.length > urlLimitCharacters) {
-    return new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`)
+    return new Problem('URI_TOO_LONG', `The request target may have at most ${urlLimitCharacters} characters`)
   }
   if (raw.rawHeaders.length > 2 * fieldsAllowed) {
-    return closing('HEADERS_TOO_LARGE', `A request may have ${fieldsAllowed} header fields`)
+    return closing('HEADERS_TOO_LARGE', `A request may have at most ${fieldsAllowed} header fields`)
   }
   if (url[0] !== '/' && !takePath(raw, origin)) {
     return closing('INVALID_INPUT', 'The request target is not a path of this service')
@@ -92,7 +92,7 @@ function takePath(raw: IncomingMessage, origin: string): boolean {
 /** The parser also accepts HTTP/0.9 and 2.0 in the request line; a real HTTP/2 request has a stream. */
 function versionFlaw(raw: IncomingMessage): Problem | undefined {
   if (raw.httpVersion === '1.1' || raw.httpVersion === '1.0' || 'stream' in raw) return undefined
-  return closing('INVALID_INPUT', 'The service speaks HTTP/1.1')
+  return closing('INVALID_INPUT', 'The HTTP version is not supported: use HTTP/1.1')
 }
 
 type HostJudge = (host: string) => boolean
@@ -118,8 +118,10 @@ function hostFlaw({ headers: { host }, httpVersion }: IncomingMessage, isHost: H
 function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undefined {
   const coding = headers['transfer-encoding']
   if (coding === undefined) return undefined
-  if (httpVersion === '1.0') return closing('INVALID_INPUT', 'Transfer-Encoding needs HTTP/1.1')
-  return coding.toLowerCase() === 'chunked' ? undefined : closing('NOT_IMPLEMENTED', 'Send the body plain or chunked')
+  if (httpVersion === '1.0') return closing('INVALID_INPUT', 'Transfer-Encoding requires HTTP/1.1')
+  return coding.toLowerCase() === 'chunked'
+    ? undefined
+    : closing('NOT_IMPLEMENTED', 'The only supported transfer coding is chunked')
 }
 
 function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {

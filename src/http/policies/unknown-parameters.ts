@@ -10,7 +10,7 @@ export function refuseUnknownParameters(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _reply, done) => {
     const errors = unknownParameters(request)
     if (errors.length === 0) return done()
-    done(new Problem('INVALID_INPUT', 'The query has parameters that this operation does not have', { errors }))
+    done(new Problem('INVALID_INPUT', 'The query has unknown parameters', { errors }))
   })
 }
 
@@ -23,7 +23,7 @@ export function unknownParameters({ query, routeOptions }: FastifyRequest): Fiel
 }
 
 function adviceFor(name: string, known: readonly string[]): string {
-  if (known.length === 0) return 'this operation has none'
+  if (known.length === 0) return 'this operation takes none'
   const meant = nearest(name, known)
   return meant === undefined ? `expected ${known.join(', ')}` : `did you mean ${meant}?`
 }

@@ -39,14 +39,13 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
     const headers = { 'retry-after': retrySeconds }
-    return new Problem('SERVICE_UNAVAILABLE', 'The store cannot take the request now, try again', {
+    return new Problem('SERVICE_UNAVAILABLE', 'The data store is temporarily unavailable, try again later', {
       headers,
       cause: error,
     })
   }
   return (
-    fromFramework(error) ??
-    new Problem('INTERNAL_ERROR', 'The fault was recorded under this request id', { cause: error })
+    fromFramework(error) ?? new Problem('INTERNAL_ERROR', 'The error was logged with this request id', { cause: error })
   )
 }
 

@@ -5,12 +5,12 @@ import { type FieldError, Problem, type ProblemCode } from './problem.ts'
 const codes: Record<string, [ProblemCode, string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json'],
   FST_ERR_CTP_BODY_TOO_LARGE: ['PAYLOAD_TOO_LARGE', 'The body is larger than the service accepts'],
-  FST_ERR_CTP_EMPTY_JSON_BODY: ['INVALID_INPUT', 'The body is empty, a JSON object was expected'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: ['INVALID_INPUT', 'The body is empty; expected a JSON object'],
   FST_ERR_CTP_INVALID_JSON_BODY: ['INVALID_INPUT', 'The body is not valid JSON'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['INVALID_INPUT', 'Content-Length does not match the body'],
   FST_ERR_BAD_URL: ['INVALID_INPUT', 'The request target is not a valid URL path'],
   FST_ERR_MAX_PARAM_LENGTH: ['URI_TOO_LONG', 'A path segment is too long'],
-  FST_ERR_NOT_FOUND: ['RESOURCE_NOT_FOUND', 'There is nothing at this path'],
+  FST_ERR_NOT_FOUND: ['RESOURCE_NOT_FOUND', 'No resource exists at this path'],
 }
 
 interface FrameworkError {
@@ -46,7 +46,7 @@ export function fromValidation(failures: FastifySchemaValidationError[], context
   }
   if (missing.length > 0) {
     const fields = missing.map(({ field }) => field).join(', ')
-    return new Problem('MISSING_REQUIRED_FIELD', `Required and missing: ${fields}`, { errors })
+    return new Problem('MISSING_REQUIRED_FIELD', `Missing required fields: ${fields}`, { errors })
   }
   return new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors: failures.map(toFieldError) })
 }
@@ -61,7 +61,7 @@ const toFieldError = ({
   message = 'is not valid',
 }: FastifySchemaValidationError): FieldError => ({
   field: fieldName(instancePath) || 'body',
-  message: keyword === 'pattern' ? 'has characters or a form that is not allowed' : message,
+  message: keyword === 'pattern' ? 'has characters or a format that is not allowed' : message,
 })
 
 function missingFields({ instancePath, params }: FastifySchemaValidationError): FieldError[] {

@@ -37,20 +37,20 @@ export const problemPages: FastifyPluginAsync<ProblemPagesOptions> = async (app,
     return reply.type('text/html; charset=utf-8').header('content-security-policy', page.policy).send(page.html)
   }
 
-  const list = { operationId: 'listProblemTypes', summary: 'Every error code', tags: ['meta'] }
+  const list = { operationId: 'listProblemTypes', summary: 'List the error codes', tags: ['meta'] }
   const all = { schema: { ...list, response: answer('The error codes', Type.Array(ProblemType)) }, config }
   app.get('/problems', all, async ({ headers }, reply) =>
     prefersJson(headers.accept) ? codes.map(typeOf) : send(reply, 'Error codes', listBody()),
   )
 
-  const read = { operationId: 'readProblemType', summary: 'What an error code means', tags: ['meta'] }
+  const read = { operationId: 'readProblemType', summary: 'Explain an error code', tags: ['meta'] }
   const params = Type.Object({
-    code: Type.String({ description: 'An errorCode in kebab case', ...documentedRules({ enum: [...byName.keys()] }) }),
+    code: Type.String({ description: 'An errorCode in kebab-case', ...documentedRules({ enum: [...byName.keys()] }) }),
   })
   const one = { schema: { ...read, params, response: answer('The explanation', ProblemType) }, config }
   app.get<{ Params: { code: string } }>('/problems/:code', one, async (request, reply) => {
     const code = byName.get(request.params.code)
-    if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such error code')
+    if (code === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'This error code does not exist')
     if (prefersJson(request.headers.accept)) return typeOf(code)
     return send(reply, problems[code][1], explanationBody(baseUrl, code))
   })
@@ -71,7 +71,7 @@ function listBody(): Markup {
     return html`<tr><td>${status}</td><td><a href="${path(code)}"><code>${code}</code></a><br>${title}</td></tr>`
   })
   return html`<p class="lead">Each error has one of these codes as <code>errorCode</code>, and in the header
-<code>X-Error-Code</code>. A code never changes its meaning.</p>
+<code>X-Error-Code</code>. The meaning of a code never changes.</p>
 <table>
 <thead><tr><th scope="col">Status</th><th scope="col">Code</th></tr></thead>
 <tbody>

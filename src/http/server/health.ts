@@ -31,19 +31,19 @@ export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { chec
   const response = { 200: Status }
   const tags = ['meta']
   let asked = { at: -rememberMs, answer: Promise.resolve() }
-  const live = { operationId: 'livez', summary: 'The process is alive', tags, response }
+  const live = { operationId: 'livez', summary: 'Check that the process is alive', tags, response }
   app.get('/livez', { config, schema: live, logLevel: 'silent' }, async () => ({ status: 'ok' }))
-  const ready = { operationId: 'readyz', summary: 'The service can take requests', tags, response }
+  const ready = { operationId: 'readyz', summary: 'Check that the service can handle requests', tags, response }
   app.get(
     '/readyz',
     { config: { ...config, problems: ['SERVICE_UNAVAILABLE'] }, schema: ready, logLevel: 'silent' },
     async () => {
-      if (stopping.aborted) throw unready('The service is stopping')
+      if (stopping.aborted) throw unready('The service is shutting down')
       if (isClockUsable?.() === false) throw unready('The clock of this node is wrong')
       // The absolute difference prevents the cached result from being used for too long after the clock was set back.
       if (Math.abs(now() - asked.at) >= rememberMs) asked = { at: now(), answer: check() }
       await asked.answer.catch((cause) => {
-        throw unready('The store does not answer', cause)
+        throw unready('The data store does not respond', cause)
       })
       return { status: 'ok' }
     },

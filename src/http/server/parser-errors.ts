@@ -12,12 +12,12 @@ import { type LingerOptions, linger, lingerOnClose } from './lingering-close.ts'
 const urlLimitCharacters = 8_192
 
 const malformed = new Problem('INVALID_INPUT', 'This is not a well-formed HTTP/1.1 request')
-const unknownMethod = new Problem('NOT_IMPLEMENTED', 'The service knows no such method')
-const noTunnel = new Problem('NOT_IMPLEMENTED', 'The service is no proxy: it makes no tunnels')
-const tooLong = new Problem('URI_TOO_LONG', `The request target may have ${urlLimitCharacters} characters`)
-const tooLarge = new Problem('HEADERS_TOO_LARGE', 'The request line and headers may have 16 KiB together')
+const unknownMethod = new Problem('NOT_IMPLEMENTED', 'The method is unknown')
+const noTunnel = new Problem('NOT_IMPLEMENTED', 'CONNECT is not supported: the service is not a proxy')
+const tooLong = new Problem('URI_TOO_LONG', `The request target may have at most ${urlLimitCharacters} characters`)
+const tooLarge = new Problem('HEADERS_TOO_LARGE', 'The request line and headers together may have at most 16 KiB')
 const tooLate = new Problem('REQUEST_TIMEOUT', 'The request did not arrive in time')
-const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunks have more extensions than are read')
+const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunk extensions are too long')
 
 type UnroutedOptions = ErrorsOptions & LingerOptions
 

@@ -66,7 +66,7 @@ function form(
 const userInfo = (operationId: string): Operation => ({
   operationId,
   summary: 'Read who logged in (OpenID Connect Core §5.3)',
-  description: 'Takes the scope `openid`; `profile` and `email` add the members of these names.',
+  description: 'Requires the scope `openid`; `profile` and `email` add the members of these names.',
   tags,
   security: [{ bearer: [] }, { oauth2: ['openid'] }],
   responses: {

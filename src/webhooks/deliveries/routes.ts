@@ -122,7 +122,10 @@ function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<
   // Include deliveries created in the current millisecond.
   const range = { since: instantOf(since), until: until === undefined ? iso(nowMs + 1) : instantOf(until) }
   const unread = Object.entries(range).filter(([, instant]) => instant === undefined)
-  const errors = unread.map(([field]) => ({ field, message: 'must be an instant such as 2026-11-21T00:00:00Z' }))
+  const errors = unread.map(([field]) => ({
+    field,
+    message: 'must be a date or date-time such as 2026-11-21T00:00:00Z',
+  }))
   const { since: from = '', until: to = '' } = range
   if (errors.length === 0 && from >= to) errors.push({ field: 'until', message: 'must be later than since' })
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
