@@ -22,9 +22,9 @@ import { requestIntegrity } from './http/policies/request-integrity.ts'
 import { serialize } from './http/policies/serialize.ts'
 import { errors } from './http/problems/error-handler.ts'
 import { problemPages } from './http/problems/problem-pages.ts'
-import { type Access, type Answered, accessLine, accessLog, arrival } from './http/server/access-log.ts'
+import { type Access, accessLine, accessLog, arrival, type ResponseInfo } from './http/server/access-log.ts'
 import { health } from './http/server/health.ts'
-import { answerUnrouted } from './http/server/parser-errors.ts'
+import { handleUnrouted } from './http/server/parser-errors.ts'
 import { type ServerSettings, serverOptions } from './http/server/server-options.ts'
 import { cutStalled } from './http/server/write-stalls.ts'
 import { idempotency } from './idempotency/policy.ts'
@@ -101,7 +101,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const isUnavailable = (error: unknown) => error instanceof ResultsUnavailable || db.engine.isUnavailable(error)
   const failures = { baseUrl, now, isUnavailable, onFault: log.fault, onDenied }
   const app = Fastify(serverOptions({ ...options, ...failures, beforeRouterError: versionRefusals(lives) }))
-  answerUnrouted(app.server, { ...options, ...failures })
+  handleUnrouted(app.server, { ...options, ...failures })
   cutStalled(app.server, options)
   const access = counting(options)
   const counted = limiting(options)
@@ -159,9 +159,9 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
   const { scopes } = definition
-  const answered = (request: FastifyRequest, response: Answered) => access(accessLine(request, response))
+  const onResponse = (request: FastifyRequest, response: ResponseInfo) => access(accessLine(request, response))
   const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
-  await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered })
+  await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered: onResponse })
   await app.register(userinfo, { db })
   const about = { provider, scopes, db, sealer, now }
   await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })

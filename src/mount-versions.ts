@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { auditRoutes } from './audit/routes.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
-import { refuseUnknownParameters } from './http/policies/unknown-parameters.ts'
+import { rejectUnknownParameters } from './http/policies/unknown-parameters.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
 import { type AdminOptions, clientRoutes } from './oauth/clients/routes.ts'
@@ -57,7 +57,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {
       await app.register(async (at) => {
-        if (served?.unknownParameters === 'refuse') refuseUnknownParameters(at)
+        if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
         for (const one of served?.collections ?? []) {
           await at.register(one.plugin, { ...options, guard: guardOf(one), prefix })
         }

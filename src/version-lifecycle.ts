@@ -28,7 +28,7 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
       bare: version === 'v1' ? bareSegments(versions.v1) : [],
     }
   })
-  for (const life of lives) refuseDeadEnd(life, lives)
+  for (const life of lives) assertSuccessor(life, lives)
   return lives
 }
 
@@ -39,7 +39,7 @@ const bareSegments = (v1: Definition['versions'][string] | undefined): string[] 
   v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
 
 /** Throws unless the chain of successors of a deprecated or retired version ends at an active one. */
-function refuseDeadEnd(
+function assertSuccessor(
   { version, status, successor }: VersionStatus,
   lives: readonly VersionStatus[],
   steps = lives.length,
@@ -49,7 +49,7 @@ function refuseDeadEnd(
   if (next === undefined || next.status === 'retired' || next.version === version || steps === 0) {
     throw wrong(`a successor of ${version} that is not retired and leads to an active version`)
   }
-  refuseDeadEnd(next, lives, steps - 1)
+  assertSuccessor(next, lives, steps - 1)
 }
 
 const wrong = (expected: string) => new ConfigError(`PLINTH_VERSIONS is not valid: expected ${expected}`)

@@ -1,4 +1,4 @@
-import { sweepAnswers } from './idempotency/store.ts'
+import { deleteExpiredResponses } from './idempotency/store.ts'
 import { sweepExpired } from './oauth/provider/adapter.ts'
 import { sweepInvitations } from './oauth/users/invitations.ts'
 import { sweepLoginTries } from './oauth/users/login-throttle.ts'
@@ -92,7 +92,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
     () => expireVersionCalls(db, now),
     () => sweepInvitations(db, now),
     () => sweepLoginTries(db, now),
-    () => sweepAnswers(db, now),
+    () => deleteExpiredResponses(db, now),
     () => expireLimitWindows(db, now),
     () => expireQuotaUses(db, now),
   ])

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { httpDate } from './headers/http-date.ts'
-import { heldTag, isUnchanged, type Revised, strongTag } from './policies/conditional.ts'
+import { clientTag, isUnchanged, strongTag, type Versioned } from './policies/conditional.ts'
 import { isNarrowed } from './policies/partial-response.ts'
 
 /** A serialized representation with its validators. */
@@ -12,8 +12,8 @@ export interface Representation {
   lastModified: string
 }
 
-/** Serializes a row and computes its validators, for `answerPlainRead`. */
-export const representationOf = (resource: Revised, serialize: (resource: Revised) => string): Representation => ({
+/** Serializes a row and computes its validators, for `sendRepresentation`. */
+export const representationOf = (resource: Versioned, serialize: (resource: Versioned) => string): Representation => ({
   text: serialize(resource),
   etag: strongTag(resource),
   lastModified: httpDate(resource.updatedAt),
@@ -30,13 +30,13 @@ export function isUnconditionalRead(request: FastifyRequest): boolean {
 /**
  * A shortcut past the `conditional` policy for such a GET: 304 if the client already has the representation, otherwise 200.
  */
-export function answerPlainRead(
+export function sendRepresentation(
   request: FastifyRequest,
   reply: FastifyReply,
   { etag, lastModified, text }: Representation,
 ) {
   if (isUnchanged(request, etag, undefined)) {
-    reply.code(304).header('etag', heldTag(request, etag) ?? etag)
+    reply.code(304).header('etag', clientTag(request, etag) ?? etag)
     return reply.send()
   }
   reply.header('etag', etag).header('last-modified', lastModified)

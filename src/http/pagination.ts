@@ -35,33 +35,33 @@ export const Fields = Type.Optional(
 export const pageSizeOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
 
 /** A short hash of the filter and sort that a cursor belongs to. */
-export const listMark = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
+export const listFingerprint = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
 
-export const encodeCursor = (mark: string, { after, backwards }: Cursor): string =>
-  Buffer.from(JSON.stringify([mark, backwards ? 1 : 0, ...after])).toString('base64url')
+export const encodeCursor = (fingerprint: string, { after, backwards }: Cursor): string =>
+  Buffer.from(JSON.stringify([fingerprint, backwards ? 1 : 0, ...after])).toString('base64url')
 
 /** Decodes a cursor from `encodeCursor`. Throws INVALID_INPUT if it was altered or belongs to another list. */
-export function decodeCursor(text: string, mark: string, length: number): Cursor {
-  const refuse = (message: string) => malformedQuery('cursor', message)
+export function decodeCursor(text: string, fingerprint: string, length: number): Cursor {
+  const malformed = (message: string) => malformedQuery('cursor', message)
   let parts: unknown
   try {
     parts = JSON.parse(Buffer.from(text, 'base64url').toString())
   } catch (cause) {
-    throw Object.assign(refuse('is not a valid cursor'), { cause })
+    throw Object.assign(malformed('is not a valid cursor'), { cause })
   }
   const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
   // PostgreSQL text cannot contain NUL, so no genuine cursor does.
   const scalars = after.every((value) => Number.isFinite(value) || (typeof value === 'string' && !value.includes('\0')))
-  if (after.length !== length || !scalars) throw refuse('is not a valid cursor')
-  if (sent !== mark) throw refuse('belongs to a list with a different filter or sort')
+  if (after.length !== length || !scalars) throw malformed('is not a valid cursor')
+  if (sent !== fingerprint) throw malformed('belongs to a list with a different filter or sort')
   return { after, backwards: direction === 1 }
 }
 
 /** The Link header of a page (RFC 8288): `first` always, `next` and `prev` if those pages exist. */
 export function linkHeader(path: string, query: object, cursors: { next?: string; prev?: string }): string {
-  const kept = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
+  const otherParameters = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
   const href = (cursor?: string) => {
-    const search = new URLSearchParams(kept.map(([name, value]): [string, string] => [name, String(value)]))
+    const search = new URLSearchParams(otherParameters.map(([name, value]): [string, string] => [name, String(value)]))
     if (cursor) search.set('cursor', cursor)
     return search.size > 0 ? `${path}?${search}` : path
   }
@@ -95,14 +95,14 @@ interface PageRules<Row> {
  */
 export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
   const limit = pageSizeOf(query.limit)
-  const mark = listMark(of)
-  const cursor = query.cursor ? decodeCursor(query.cursor, mark, length) : null
+  const fingerprint = listFingerprint(of)
+  const cursor = query.cursor ? decodeCursor(query.cursor, fingerprint, length) : null
   const backwards = cursor?.backwards ?? false
   const found = await rowsAfter(cursor?.after ?? null, backwards, limit + 1)
   const more = found.length > limit
   const rows = backwards ? found.slice(0, limit).reverse() : found.slice(0, limit)
   const [first, last] = [rows[0], rows.at(-1)]
-  const at = (row: Row, backwards: boolean) => encodeCursor(mark, { after: keyOf(row), backwards })
+  const at = (row: Row, backwards: boolean) => encodeCursor(fingerprint, { after: keyOf(row), backwards })
   const cursors = {
     ...(last !== undefined && (backwards || more) && { next: at(last, false) }),
     ...(first !== undefined && (backwards ? more : cursor !== null) && { prev: at(first, true) }),

@@ -37,7 +37,7 @@ const hasSeveralShapes = (choices: unknown): boolean =>
  * Rules that a handler checks itself, to report all violations at once or with clearer messages than a validator. The
  * OpenAPI document presents them as part of the schema. They are stored in `$defs`, which validators ignore.
  */
-export const documentedRules = (rules: DocumentedRules) => ({ $defs: { judged: rules } })
+export const documentedRules = (rules: DocumentedRules) => ({ $defs: { rules } })
 
 /** Documents another schema in place of the validated one, to omit input that is accepted but undocumented. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })

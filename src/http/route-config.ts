@@ -1,20 +1,20 @@
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 
 const known = Symbol('facts')
-const nowhere: FastifyContextConfig = Object.freeze({})
+const unrouted: FastifyContextConfig = Object.freeze({})
 
 /**
  * The `config` of the matched route, cached per request: Fastify rebuilds `routeOptions` on each access, and the policies
  * read it about ten times.
  */
 export function routeConfig(request: FastifyRequest): FastifyContextConfig {
-  const asked = request as { [known]?: FastifyContextConfig }
-  asked[known] ??= hasRoute(request) ? request.routeOptions.config : nowhere
-  return asked[known]
+  const cached = request as { [known]?: FastifyContextConfig }
+  cached[known] ??= hasRoute(request) ? request.routeOptions.config : unrouted
+  return cached[known]
 }
 
 /** True if no route matches the path. */
-export const isUnrouted = (request: FastifyRequest): boolean => routeConfig(request) === nowhere
+export const isUnrouted = (request: FastifyRequest): boolean => routeConfig(request) === unrouted
 
 /** The router also matches empty parameters, but no resource has an empty id. */
 function hasRoute({ is404, params }: FastifyRequest): boolean {

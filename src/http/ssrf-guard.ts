@@ -34,11 +34,11 @@ export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: 
 /** The `code` of the error for a blocked connection. */
 export const BLOCKED = 'CALLBACK_URL_BLOCKED'
 
-const LONGEST_URL = 2048
+const MAX_URL_LENGTH = 2048
 // RFC 1035 section 2.3.4. OpenSSL accepts a server name of at most 255 bytes; for a longer one it leaves an error in its
 // queue that breaks other connections of this process.
-const LONGEST_NAME = 253
-const LOOKUP_LIMIT_MS = 3000
+const MAX_HOST_LENGTH = 253
+const LOOKUP_TIMEOUT_MS = 3000
 const NOT_PUBLIC = 'must not point to a private or reserved address'
 const FORBIDDEN_TEXT = /[\s\\\p{Cc}]|%00/u
 
@@ -59,10 +59,10 @@ export function blocked(): Error {
  * Validates the syntax of a URL and, if the host is a literal address or localhost, the address. Resolves no names and never
  * throws.
  */
-export function judgeUrl(policy: AddressPolicy, text: string): Verdict {
+export function validateUrl(policy: AddressPolicy, text: string): Verdict {
   const url = URL.parse(text)
   if (url === null) return { ok: false, reason: 'is not a valid URL' }
-  const reason = misspelling(text) ?? unwantedTarget(policy, url)
+  const reason = syntaxError(text) ?? targetError(policy, url)
   return reason === null ? { ok: true, url } : { ok: false, reason }
 }
 
@@ -75,7 +75,7 @@ export function addressAllowed(policy: AddressPolicy, address: string): boolean 
 
 /** Validates a URL and every address of its host. A host that cannot be resolved passes, because delivery checks again. */
 export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
-  const verdict = judgeUrl(policy, text)
+  const verdict = validateUrl(policy, text)
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
   const found = await resolved(lookup, verdict.url.hostname)
   return found.every(({ address }) => addressAllowed(policy, address)) ? verdict : { ok: false, reason: NOT_PUBLIC }
@@ -120,16 +120,16 @@ function vettedLookup(policy: AddressPolicy, lookup: LookupAll): LookupFunction 
   return (hostname, _, done) => vetted(hostname, done)
 }
 
-function misspelling(text: string): string | null {
-  if (text.length > LONGEST_URL) return `must be at most ${LONGEST_URL} characters`
+function syntaxError(text: string): string | null {
+  if (text.length > MAX_URL_LENGTH) return `must be at most ${MAX_URL_LENGTH} characters`
   if (FORBIDDEN_TEXT.test(text)) return 'must not contain white space, control characters or backslashes'
   if (!/^https?:\/\/[^/?#]/i.test(text)) return 'must be an absolute https URL'
   if (text.includes('#')) return 'must not have a fragment'
   return /^https?:\/\/[^/?]*@/i.test(text) ? 'must not have a user name or password' : null
 }
 
-function unwantedTarget(policy: AddressPolicy, url: URL): string | null {
-  if (url.hostname.length > LONGEST_NAME) return `must have a host name of at most ${LONGEST_NAME} characters`
+function targetError(policy: AddressPolicy, url: URL): string | null {
+  if (url.hostname.length > MAX_HOST_LENGTH) return `must have a host name of at most ${MAX_HOST_LENGTH} characters`
   if (url.protocol !== 'https:' && !policy.allowHttp) return 'must use https'
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
   if (port === 0 || policy.ports?.includes(port) === false) return 'must use an allowed port'
@@ -145,7 +145,7 @@ function knownAddresses(hostname: string): string[] {
 
 async function resolved(lookup: LookupAll, hostname: string): Promise<readonly { address: string }[]> {
   const { promise: late, resolve } = Promise.withResolvers<[]>()
-  const timer = setTimeout(resolve, LOOKUP_LIMIT_MS, [])
+  const timer = setTimeout(resolve, LOOKUP_TIMEOUT_MS, [])
   return Promise.race([lookup(hostname), late])
     .catch(() => [])
     .finally(() => clearTimeout(timer))

@@ -22,12 +22,12 @@ export function rejectUnknownMembers(request: FastifyRequest): void {
   const { body, routeOptions } = request
   const { config, schema = {} } = routeOptions
   const { body: bodySchema, response } = schema as Record<string, Schema | undefined>
-  const shown = membersShown(response as Record<string, Schema> | undefined)
+  const readable = responseMembers(response as Record<string, Schema> | undefined)
   const errors = [
     ...unknownParameters(request),
     ...unknownIn(body, config.members ? membersOnly(config.members) : bodySchema).map((field) => ({
       field,
-      message: shown.has(field) ? 'is read-only' : 'is not a field',
+      message: readable.has(field) ? 'is read-only' : 'is not a field',
     })),
   ] satisfies FieldError[]
   if (errors.length > 0)
@@ -39,7 +39,7 @@ const membersOnly = (names: readonly string[]): Schema => ({
 })
 
 /** The members of the responses; one that is not in the body schema is read-only. */
-function membersShown(response: Record<string, Schema> = {}): Set<string> {
+function responseMembers(response: Record<string, Schema> = {}): Set<string> {
   return new Set(Object.values(response).flatMap(({ properties = {} }) => Object.keys(properties)))
 }
 

@@ -1,9 +1,9 @@
 import { Problem } from './problems/problem.ts'
 
-const levelsAllowed = 32
-const membersAllowed = 1_000
+const maxLevels = 32
+const maxMembers = 1_000
 
-const refused = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
+const invalid = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
 
 /**
  * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), namely duplicate names in an
@@ -17,16 +17,16 @@ export function readJson(text: string): unknown {
   try {
     value = JSON.parse(start === 0 ? text : text.slice(start))
   } catch (cause) {
-    throw refused(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
+    throw invalid(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
   }
   // A later member replaces an earlier one of the same name, escaped or not, so duplicates lower the count.
-  if (members > 0 && membersOf(value) < members) throw refused('The body has an object with duplicate member names')
+  if (members > 0 && membersOf(value) < members) throw invalid('The body has an object with duplicate member names')
   return value
 }
 
 const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
-const [minus, nought, nine] = [0x2d, 0x30, 0x39]
+const [minus, zero, nine] = [0x2d, 0x30, 0x39]
 
 /** Scans the text once: checks depth and numbers and counts the members of all objects. */
 function scan(text: string, start: number): number {
@@ -38,9 +38,9 @@ function scan(text: string, start: number): number {
     else if (code === colon) members++
     else if (code === openList || code === openObject) depth++
     else if (code === closeList || code === closeObject) depth--
-    else if ((code >= nought && code <= nine) || code === minus) at = endOfNumber(text, at) - 1
-    if (depth > levelsAllowed) throw refused(`The body is nested deeper than ${levelsAllowed} levels`)
-    if (members > membersAllowed) throw refused(`The body has more than ${membersAllowed} members`)
+    else if ((code >= zero && code <= nine) || code === minus) at = endOfNumber(text, at) - 1
+    if (depth > maxLevels) throw invalid(`The body is nested deeper than ${maxLevels} levels`)
+    if (members > maxMembers) throw invalid(`The body has more than ${maxMembers} members`)
   }
   return members
 }
@@ -55,7 +55,7 @@ function endOfString(text: string, start: number): number {
   return text.length
 }
 
-const digitsAlwaysKept = 15
+const maxExactDigits = 15
 
 /** Index after a number. Throws if a double cannot represent it. */
 function endOfNumber(text: string, start: number): number {
@@ -66,22 +66,22 @@ function endOfNumber(text: string, start: number): number {
     if (code === 0x65) hasExponent = true
     else if (!isNumeric(text.charCodeAt(end))) break
   }
-  if ((hasExponent || end - start > digitsAlwaysKept) && !isKept(text.slice(start, end))) {
-    throw refused('The body has a number that exceeds the precision or range of a double')
+  if ((hasExponent || end - start > maxExactDigits) && !isRepresentable(text.slice(start, end))) {
+    throw invalid('The body has a number that exceeds the precision or range of a double')
   }
   return end
 }
 
 /** True for a digit, `+`, `-` or `.`. */
-const isNumeric = (code: number) => (code >= nought && code <= nine) || code === minus || code === 0x2b || code === 0x2e
+const isNumeric = (code: number) => (code >= zero && code <= nine) || code === minus || code === 0x2b || code === 0x2e
 
 const digitsOfDouble = 17
 /** No serializer writes a double with more characters; this also bounds the input of the expressions below. */
-const charactersAllowed = 64
+const maxCharacters = 64
 
 /** Whether a double represents the number: integers exactly, fractions up to the 17 digits that identify a double. */
-function isKept(number: string): boolean {
-  if (number.length > charactersAllowed) return false
+function isRepresentable(number: string): boolean {
+  if (number.length > maxCharacters) return false
   const value = Number(number)
   // Not a number; JSON.parse reports it better.
   if (Number.isNaN(value)) return true
@@ -101,7 +101,7 @@ function membersOf(value: unknown): number {
   for (const name in value) {
     const member = (value as Record<string, unknown>)[name]
     if (name === '__proto__' || (name === 'constructor' && hasPrototype(member))) {
-      throw refused('The body has a member name that is not allowed: __proto__ or constructor.prototype')
+      throw invalid('The body has a member name that is not allowed: __proto__ or constructor.prototype')
     }
     members += 1 + membersOf(member)
   }

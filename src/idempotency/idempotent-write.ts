@@ -9,20 +9,20 @@ export interface WriteResponse<Body extends object = object> {
 }
 
 /** An error response that is stored and replayed like a success. */
-interface Refusal {
+interface StoredProblem {
   problem: [code: ProblemCode, detail: string, options: ProblemOptions]
 }
 
-interface Kept {
+interface StoredResponse {
   digest: string
   answer: unknown
 }
 
 /** Stores responses and provides the transactions they are stored in; see `idempotency/store.ts` for the guarantees. */
-export interface AnswerStore {
+export interface ResponseStore {
   digest(value: unknown): string
-  find(id: string): Promise<Kept | undefined>
-  claim(tx: unknown, id: string, digest: string): Promise<Kept | 'busy' | undefined>
+  find(id: string): Promise<StoredResponse | undefined>
+  claim(tx: unknown, id: string, digest: string): Promise<StoredResponse | 'busy' | undefined>
   keep(tx: unknown, id: string, answer: unknown): Promise<void>
   write<T>(unit: (tx: unknown) => Promise<T>): Promise<T>
 }
@@ -33,7 +33,10 @@ export interface Claim {
    * Runs the unit and stores its response in the same transaction; if another request already used the key, returns its
    * response instead.
    */
-  run: <A extends WriteResponse | Refusal>(tx: unknown, unit: () => Promise<A>) => Promise<A | WriteResponse | Refusal>
+  run: <A extends WriteResponse | StoredProblem>(
+    tx: unknown,
+    unit: () => Promise<A>,
+  ) => Promise<A | WriteResponse | StoredProblem>
   isUsed: boolean
 }
 
@@ -63,7 +66,7 @@ export async function idempotentWrite<Tx, Body extends object>(
 export type InTransaction<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** Creates a claim on a key for the request with this digest. */
-export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
+export function claimOf(store: ResponseStore, id: string, digest: string): Claim {
   const claim: Claim = {
     isUsed: false,
     run: async (tx, unit) => {
@@ -80,21 +83,21 @@ export function claimOf(store: AnswerStore, id: string, digest: string): Claim {
 }
 
 /** Converts a problem to the form in which it is stored. */
-export const keyProblem = ({ code, message, errors, headers }: Problem): Refusal => ({
+export const keyProblem = ({ code, message, errors, headers }: Problem): StoredProblem => ({
   problem: [code, message, { ...(errors && { errors }), ...(headers && { headers }) }],
 })
 
 /**
  * The stored response, marked as replayed. Throws IDEMPOTENCY_KEY_REUSED if it belongs to a request with a different body.
  */
-export function replayOf(kept: Kept, digest: string): WriteResponse | Refusal {
-  if (kept.digest !== digest) {
+export function replayOf(stored: StoredResponse, digest: string): WriteResponse | StoredProblem {
+  if (stored.digest !== digest) {
     const errors = [{ field: 'Idempotency-Key', message: 'was already used with a different body' }]
     throw new Problem('IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was already used with a different body', {
       errors,
     })
   }
-  const answer = kept.answer as WriteResponse | Refusal
+  const answer = stored.answer as WriteResponse | StoredProblem
   const replayed = { 'idempotent-replayed': 'true' }
   if (!('problem' in answer)) return { ...answer, headers: { ...answer.headers, ...replayed } }
   const [code, detail, options] = answer.problem
@@ -110,7 +113,7 @@ export const inProgress = () =>
 /** Applies a response to the reply and returns its body; throws if the response is an error. */
 export function send<Body extends object>(
   reply: Pick<FastifyReply, 'code' | 'headers'>,
-  answer: WriteResponse<Body> | Refusal,
+  answer: WriteResponse<Body> | StoredProblem,
 ): Body {
   if ('problem' in answer) throw new Problem(...answer.problem)
   reply.code(answer.status).headers(answer.headers)

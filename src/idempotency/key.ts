@@ -21,9 +21,9 @@ export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefine
 }
 
 /** Sorts object members at all depths, so that equivalent JSON bodies have the same digest. */
-export function inOneOrder(value: unknown): unknown {
+export function sortMembers(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(inOneOrder)
+  if (Array.isArray(value)) return value.map(sortMembers)
   const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
-  return Object.fromEntries(members.map(([name, member]) => [name, inOneOrder(member)]))
+  return Object.fromEntries(members.map(([name, member]) => [name, sortMembers(member)]))
 }

@@ -9,7 +9,7 @@ export interface StoredResponse {
 }
 
 /** Stored responses for replay: each is stored if and only if the write it describes was committed. */
-export interface Answers {
+export interface ReplayStore {
   /** A keyed digest of any JSON value. */
   digest: (value: unknown) => string
   find: (id: string) => Promise<StoredResponse | undefined>
@@ -22,31 +22,32 @@ export interface Answers {
   keep: (tx: Queryable, id: string, answer: unknown) => Promise<void>
 }
 
-const keptMs = 24 * 3_600_000
-const place = (id: string) => `answers:${id}`
+const retentionMs = 24 * 3_600_000
+const associatedData = (id: string) => `answers:${id}`
 
 /**
  * The table of stored responses. They are encrypted, because some contain a secret that is returned only once, and expire
  * after 24 hours.
  */
-export function storedResponses(db: Database, sealer: Sealer, now: () => number): Answers {
+export function storedResponses(db: Database, sealer: Sealer, now: () => number): ReplayStore {
   const { select, take, fill } = statements(db)
-  const forgotten = () => new Date(now() - keptMs).toISOString()
+  const expiry = () => new Date(now() - retentionMs).toISOString()
   const opened = (id: string, rows: Row[]): StoredResponse | undefined =>
-    rows[0] && { digest: rows[0].digest, answer: JSON.parse(sealer.open(rows[0].sealed, place(id))) }
+    rows[0] && { digest: rows[0].digest, answer: JSON.parse(sealer.open(rows[0].sealed, associatedData(id))) }
   return {
     digest: (value) => sealer.digest(JSON.stringify(value), 'answers'),
-    find: async (id) => opened(id, await select.all([id, forgotten()])),
+    find: async (id) => opened(id, await select.all([id, expiry()])),
     claim: async (tx, id, digest) => {
       const at = new Date(now()).toISOString()
-      const taken = await take.in(tx, [id, digest, '', at, forgotten()]).catch((error) => {
+      const claimed = await take.in(tx, [id, digest, '', at, expiry()]).catch((error) => {
         if (db.engine.isLockTimeout(error)) return 'busy' as const
         throw error
       })
-      if (taken === 'busy') return 'busy'
-      return taken.rows.length > 0 ? undefined : opened(id, (await select.in(tx, [id, forgotten()])).rows)
+      if (claimed === 'busy') return 'busy'
+      return claimed.rows.length > 0 ? undefined : opened(id, (await select.in(tx, [id, expiry()])).rows)
     },
-    keep: async (tx, id, answer) => void (await fill.in(tx, [sealer.seal(JSON.stringify(answer), place(id)), id])),
+    keep: async (tx, id, answer) =>
+      void (await fill.in(tx, [sealer.seal(JSON.stringify(answer), associatedData(id)), id])),
   }
 }
 
@@ -78,8 +79,8 @@ const statements = (db: Database) => ({
 })
 
 /** Deletes responses older than 24 hours and returns their number. */
-export async function sweepAnswers(db: Database, now: () => number): Promise<number> {
-  const before = new Date(now() - keptMs).toISOString()
+export async function deleteExpiredResponses(db: Database, now: () => number): Promise<number> {
+  const before = new Date(now() - retentionMs).toISOString()
   return inSteps(db, async (tx) => {
     const old = tx.selectFrom('answers').select('id').where('createdAt', '<=', before).limit(maxSwept)
     return Number((await tx.deleteFrom('answers').where('id', 'in', old).executeTakeFirst()).numDeletedRows)

@@ -13,7 +13,7 @@ import { type Selected, type Selection, selected } from './selection.ts'
 import { type EventType, webhooksOf } from './webhooks.ts'
 
 /** Handwritten operations, by path and method, for routes that declare no schemas. */
-export interface Written {
+export interface HandwrittenOperations {
   schemas: Record<string, Schema>
   responses: Record<string, Response>
   paths: Record<string, Record<string, Operation>>
@@ -35,7 +35,7 @@ export interface DocumentOptions extends Selection {
   everywhere: Everywhere
   /** Schemas with fixed names, for which the name derived from an operation would be worse. */
   schemas: Record<string, unknown>
-  written: Written
+  written: HandwrittenOperations
   events: Record<string, EventType>
 }
 
@@ -130,8 +130,8 @@ function describe(
 ): Described[] {
   const { path, schema, config, isVersioned } = route
   const method = route.method.toLowerCase()
-  const byHand = written.paths[path]?.[method]
-  if (byHand) return [{ path, method, isVersioned, operation: byHand }]
+  const handwritten = written.paths[path]?.[method]
+  if (handwritten) return [{ path, method, isVersioned, operation: handwritten }]
   if (isPage(route) || (config.scope === 'own' && !schema.operationId)) return []
   const id = schema.operationId ?? method + path.split(/\W+/).map(capital).join('')
   const replacement = all.find((other) => other.path === path && other.method === 'PUT')?.schema.body

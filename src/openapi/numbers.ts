@@ -23,8 +23,8 @@ export function withNumberFormats<T>(value: T, parent = ''): T {
 
 /** An integer query parameter without a maximum, such as `limit`, accepts any width. */
 function isUnbounded(value: object): boolean {
-  const { in: place, schema } = value as { in?: unknown; schema?: { type?: unknown; maximum?: unknown } }
-  return place === 'query' && schema?.type === 'integer' && schema.maximum === undefined
+  const { in: location, schema } = value as { in?: unknown; schema?: { type?: unknown; maximum?: unknown } }
+  return location === 'query' && schema?.type === 'integer' && schema.maximum === undefined
 }
 
 function formatOf({ type, format, maximum }: { type?: unknown; format?: unknown; maximum?: unknown }) {

@@ -4,10 +4,10 @@ import { type ProblemCode, problems as registry } from '../http/problems/problem
 import { type Parameter, parameterReferences, type Reference } from './components.ts'
 import { describeCodes, responseName } from './error-responses.ts'
 import { sampleOf } from './examples.ts'
+import { describedBy } from './operation-description.ts'
 import type { Operation, Route } from './operation-types.ts'
 import { problemsOf, requestHeadersOf, successesOf } from './responses.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './schemas.ts'
-import { describedBy } from './words.ts'
 
 /** Media types of pages and their scripts. */
 const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
@@ -16,7 +16,7 @@ const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript']
 export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
   Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
 
-export interface Surroundings {
+export interface OperationContext {
   names: SchemaNames
   /** Error codes that any request can get. */
   problems: readonly ProblemCode[]
@@ -28,16 +28,16 @@ export interface Surroundings {
 export function operationOf(
   route: Route,
   operationId: string,
-  { names, problems, replacement }: Surroundings,
+  { names, problems, replacement }: OperationContext,
 ): Operation {
   const { summary, description, tags, params, querystring, body } = route.schema
-  const called = namesOf(route.schema.operationId ?? '')
+  const schemaNames = namesOf(route.schema.operationId ?? '')
   const headers = parameterReferences(requestHeadersOf(route))
   const parameters = [...parametersOf(params, 'path'), ...parametersOf(querystring, 'query'), ...headers]
   const answers = successesOf(route, (schema, suffix = '') =>
     names.refer(
       schema,
-      called.answer.map((name) => name + suffix),
+      schemaNames.answer.map((name) => name + suffix),
     ),
   )
   return {
@@ -47,7 +47,7 @@ export function operationOf(
     ...(tags && { tags }),
     security: securityOf(route.config),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: requestBodyOf(route, replacement, (schema) => names.refer(schema, called.body)) }),
+    ...(body && { requestBody: requestBodyOf(route, replacement, (schema) => names.refer(schema, schemaNames.body)) }),
     responses: { ...answers, ...failures([...problemsOf(route), ...problems]) },
   }
 }
@@ -62,12 +62,12 @@ function securityOf({ scope, orScope }: FastifyContextConfig): Operation['securi
   return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
-function parametersOf(schema: Schema | undefined, place: string): Parameter[] {
+function parametersOf(schema: Schema | undefined, location: string): Parameter[] {
   return Object.entries(schema?.properties ?? {}).map(([name, { description = '', examples, ...rest }]) => ({
     name,
-    in: place,
+    in: location,
     ...(description && { description }),
-    ...((place === 'path' || schema?.required?.includes(name)) && { required: true }),
+    ...((location === 'path' || schema?.required?.includes(name)) && { required: true }),
     schema: rest,
     example: sampleOf({ ...rest, examples }),
   })) as Parameter[]

@@ -6,7 +6,7 @@ import { Script } from 'node:vm'
 import { createGunzip, gzip } from 'node:zlib'
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { codedTag, takesCoding } from '../http/headers/content-encoding.ts'
+import { acceptsCoding, codedTag } from '../http/headers/content-encoding.ts'
 import { escapeHtml } from '../http/pages/html.ts'
 import { type DocsStart, startScriptOf } from './docs-start.ts'
 
@@ -48,7 +48,7 @@ export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
  * 9110 §12.5.3).
  */
 function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
-  const isPacked = takesCoding(codings, 'gzip')
+  const isPacked = acceptsCoding(codings, 'gzip')
   const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
   reply.headers({ etag, vary: 'Accept-Encoding' })
   // An entity tag includes its quotes, so a substring match can only match a whole tag.

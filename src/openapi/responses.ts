@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
-import { heedsPrefer } from '../http/policies/prefer.ts'
+import { honorsPrefer } from '../http/policies/prefer.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
-import { takesKeys } from '../idempotency/policy.ts'
+import { acceptsKeys } from '../idempotency/policy.ts'
 import {
   type Content,
   type HeaderName,
@@ -11,9 +11,9 @@ import {
   type Response,
 } from './components.ts'
 import { exampleOf } from './examples.ts'
+import { isChange } from './operation-description.ts'
 import type { Declared, Route } from './operation-types.ts'
 import { type Schema, wholeOf } from './schemas.ts'
-import { isChange } from './words.ts'
 
 /** Whether the response is a file that supports range requests. */
 const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
@@ -42,8 +42,8 @@ export function problemsOf(route: Route): ProblemCode[] {
     [isReadOnce, ['PRECONDITION_FAILED']],
     [isChange(route), ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED']],
     [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],
-    [takesKeys(route), ['INVALID_INPUT', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED']],
-    [heedsPrefer(route), ['INVALID_INPUT']],
+    [acceptsKeys(route), ['INVALID_INPUT', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED']],
+    [honorsPrefer(route), ['INVALID_INPUT']],
     [body !== undefined, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
     [true, [...(route.config.problems ?? [])]],
   ]
@@ -64,8 +64,8 @@ export function requestHeadersOf(route: Route): HeaderParameterName[] {
     [isChange(route), ['If-Match', 'If-None-Match', 'If-Unmodified-Since']],
     [isValidated(route), ['If-None-Match']],
     [isValidated(route) && isSingle(route, '200'), ['If-Modified-Since', 'If-Match', 'If-Unmodified-Since']],
-    [takesKeys(route), ['Idempotency-Key']],
-    [heedsPrefer(route), [preferOf(route)]],
+    [acceptsKeys(route), ['Idempotency-Key']],
+    [honorsPrefer(route), [preferOf(route)]],
     [true, [...(route.config.requestHeaders ?? [])]],
   ]
   return [...new Set(implied.flatMap(([holds, names]) => (holds ? names : [])))]
@@ -92,7 +92,7 @@ export function successesOf(
     {
       description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
       headers: headerReferences(headersOf(route, status)),
-      ...contentOf(answer, (schema) => answerOf(route, schema, refer)),
+      ...contentOf(answer, (schema) => responseSchema(route, schema, refer)),
     },
   ])
   const conditional = isValidated(route) || isFile(route)
@@ -105,14 +105,14 @@ export function successesOf(
 /**
  * The schema of the whole response, regardless of `fields`: generated clients then know which members a resource always has.
  */
-function answerOf({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
+function responseSchema({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
   const shape = (one: Schema): Schema => refer(wholeOf(one))
-  if (config.enclosed) return refer(enclosedOf(schema, shape), 'List')
+  if (config.enclosed) return refer(envelopeSchema(schema, shape), 'List')
   return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
 }
 
 /** The envelope schema of a list, with a one-item example. */
-function enclosedOf({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
+function envelopeSchema({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
   const { items: { items = {}, ...list } = {}, ...pages } = properties
   const [item = exampleOf(wholeOf(items))] = (items.examples as object[] | undefined) ?? []
   const around = Object.entries(pages).map(([name, { examples }]) => [name, (examples as unknown[])[0]])
@@ -132,8 +132,8 @@ function headersOf(route: Route, status: string): HeaderName[] {
     [status === '202', ['Retry-After']],
     [route.schema.querystring?.properties?.cursor !== undefined, ['Link']],
     [isCounted(route), ['X-Total-Count']],
-    [heedsPrefer(route), ['Preference-Applied']],
-    [takesKeys(route), ['Idempotent-Replayed']],
+    [honorsPrefer(route), ['Preference-Applied']],
+    [acceptsKeys(route), ['Idempotent-Replayed']],
     [true, [...(route.config.headers ?? [])]],
   ]
   return implied.flatMap(([holds, names]) => (holds ? names : []))

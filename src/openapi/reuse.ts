@@ -26,10 +26,10 @@ export function prune<D extends { components: Record<string, Record<string, unkn
   const text = JSON.stringify(document)
   const isUsed = (kind: string, name: string) =>
     kind === 'securitySchemes' ? text.includes(`{"${name}":[`) : text.includes(`"#/components/${kind}/${name}"`)
-  const kept = Object.entries(document.components).map(([kind, entries]) => [
+  const usedComponents = Object.entries(document.components).map(([kind, entries]) => [
     kind,
     Object.fromEntries(Object.entries(entries).filter(([name]) => isUsed(kind, name))),
   ])
-  const pruned = { ...document, components: Object.fromEntries(kept) }
+  const pruned = { ...document, components: Object.fromEntries(usedComponents) }
   return JSON.stringify(pruned).length < text.length ? prune(pruned) : pruned
 }

@@ -53,10 +53,10 @@ const Variant = Type.Object({
 
 /** Caches the result of the first call. */
 function lazily<T>(make: () => T): () => T {
-  let made: T | undefined
+  let cached: T | undefined
   return () => {
-    made ??= make()
-    return made
+    cached ??= make()
+    return cached
   }
 }
 

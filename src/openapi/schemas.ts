@@ -13,16 +13,16 @@ export interface Schema {
  * `additionalProperties`, which generators support.
  */
 export function plain<T>(schema: T): T {
-  return JSON.parse(JSON.stringify(schema), (_key, value) => withJudged(isMap(value) ? asMap(value) : value))
+  return JSON.parse(JSON.stringify(schema), (_key, value) => withDocumentedRules(isMap(value) ? asMap(value) : value))
 }
 
 /** Merges `documentedRules` into the schema; `documentedAs` replaces it. */
-function withJudged(value: unknown): unknown {
-  const { judged, documented } = (value as { $defs?: { judged?: object; documented?: object } } | null)?.$defs ?? {}
+function withDocumentedRules(value: unknown): unknown {
+  const { rules, documented } = (value as { $defs?: { rules?: object; documented?: object } } | null)?.$defs ?? {}
   if (documented !== undefined) return documented
-  if (judged === undefined) return value
+  if (rules === undefined) return value
   const { $defs, ...rest } = value as Schema
-  return { ...rest, ...judged }
+  return { ...rest, ...rules }
 }
 
 type MapSchema = { patternProperties: Record<string, unknown> }

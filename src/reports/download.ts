@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { namesTag } from '../http/headers/entity-tags.ts'
+import { matchesTag } from '../http/headers/entity-tags.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
@@ -28,12 +28,12 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
   const result = available(task, options.now())
   const etag = `"${result.sha256}"`
   const { headers, method } = request
-  if (headers['if-match'] !== undefined && !namesTag(headers['if-match'], etag, 'strong')) {
+  if (headers['if-match'] !== undefined && !matchesTag(headers['if-match'], etag, 'strong')) {
     throw new Problem('PRECONDITION_FAILED', 'The result does not have this ETag')
   }
   // A stream, because for HEAD the framework sets Content-Length 0 on an empty body.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
-  if (headers['if-none-match'] !== undefined && namesTag(headers['if-none-match'], etag, 'weak')) {
+  if (headers['if-none-match'] !== undefined && matchesTag(headers['if-none-match'], etag, 'weak')) {
     return reply.code(304).header('etag', etag).send(nothing())
   }
   // Ranges are defined only for GET (RFC 9110 §14.2).

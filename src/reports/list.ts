@@ -6,7 +6,7 @@ import {
   encodeCursor,
   Fields,
   linkHeader,
-  listMark,
+  listFingerprint,
   PageLimit,
   pageSizeOf,
 } from '../http/pagination.ts'
@@ -41,7 +41,7 @@ export async function listTasks(
 ) {
   const { status, reportType, format } = query
   const filters = { status: status as Task['status'] | undefined, reportType, format }
-  const mark = listMark([caller.clientId, caller.subject, filters])
+  const mark = listFingerprint([caller.clientId, caller.subject, filters])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, 2) : null
   if (cursor && !cursor.after.every((value) => typeof value === 'string')) throw foreign()
   const limit = pageSizeOf(query.limit)

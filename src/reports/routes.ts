@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { addLink } from '../http/headers/vary.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { validatedBy } from '../http/policies/body-parsing.ts'
-import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
+import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
 import { idempotentWrite } from '../idempotency/idempotent-write.ts'
@@ -71,7 +71,7 @@ async function accept(
   const { db, queue, now } = options
   const owner = callerOf(request)
   const wanted = await validateReportRequest(options, body, { owner, versionPrefix, ...(retryOf && { retryOf }) })
-  checkAddition(request)
+  checkPostPreconditions(request)
   const at = iso(now())
   return idempotentWrite(request, reply, db.write, async (tx: Queryable) => {
     const task = await createTask(tx, queue, wanted, owner, at)

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
-import type { Revised } from '../http/policies/conditional.ts'
+import type { Versioned } from '../http/policies/conditional.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
@@ -101,7 +101,7 @@ export const taskOutcome = (task: Task) => ({
 })
 
 /** The representation of a task: absent values are omitted; includes the columns its validators are made of. */
-export function taskView(task: Task): Static<typeof TaskView> & Revised {
+export function taskView(task: Task): Static<typeof TaskView> & Versioned {
   const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
   const times = { createdAt, startedAt, completedAt, expiresAt }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TObject, type TSchema, Type } from 'typebox'
-import { answerPlainRead, isUnconditionalRead, representationOf } from '../http/fast-read.ts'
+import { isUnconditionalRead, representationOf, sendRepresentation } from '../http/fast-read.ts'
 import { Fields } from '../http/pagination.ts'
 import { inputValidator, mergePatch } from '../http/policies/body-parsing.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
@@ -151,7 +151,7 @@ function read(served: Served, request: RowRequest, reply: FastifyReply): Promise
   const isUnconditional = isUnconditionalRead(request)
   const cached = isUnconditional ? served.representations.get(id) : undefined
   if (cached) {
-    answerPlainRead(request, reply, cached)
+    sendRepresentation(request, reply, cached)
     return undefined
   }
   const respond = (row: Row | undefined) => {
@@ -161,7 +161,7 @@ function read(served: Served, request: RowRequest, reply: FastifyReply): Promise
     const built = representationOf(resource, (value) => reply.serialize(value) as string)
     // If fields may be hidden, the representation depends on the caller and is not cached.
     if (!served.declaration.hides) served.representations.set(id, built)
-    return answerPlainRead(request, reply, built)
+    return sendRepresentation(request, reply, built)
   }
   const found = served.rows.find(id)
   if (found instanceof Promise) return found.then(respond)

@@ -2,7 +2,7 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import type { TObject } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { inputValidator } from '../http/policies/body-parsing.ts'
-import type { Revised } from '../http/policies/conditional.ts'
+import type { Versioned } from '../http/policies/conditional.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
@@ -149,6 +149,6 @@ export interface Served extends CollectionOptions {
   /** Validates a body for create and replace. */
   check: ReturnType<typeof inputValidator>
   /** The representation of a row for the caller of this request. */
-  serialize: (row: Row, request: FastifyRequest) => Revised
+  serialize: (row: Row, request: FastifyRequest) => Versioned
   announce: Announce
 }

@@ -1,6 +1,14 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { instantFrom } from '../http/headers/instant.ts'
-import { type Cursor, CursorText, decodeCursor, Fields, listMark, PageLimit, pageSizeOf } from '../http/pagination.ts'
+import {
+  type Cursor,
+  CursorText,
+  decodeCursor,
+  Fields,
+  listFingerprint,
+  PageLimit,
+  pageSizeOf,
+} from '../http/pagination.ts'
 import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
 import { maxId } from '../storage/ids.ts'
@@ -111,10 +119,9 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
 export function parseListQuery(query: Query, rules: ListRules): { listQuery: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
   const filters = filtersOf(query, rules)
-  const mark = listMark([filters, order])
+  const mark = listFingerprint([filters, order])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
-  if (cursor && !isValidPosition(cursor.after, order, rules))
-    throw malformedQuery('cursor', 'is not a valid cursor')
+  if (cursor && !isValidPosition(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not a valid cursor')
   const { after = null, backwards = false } = cursor ?? {}
   return { listQuery: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
 }

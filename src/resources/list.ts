@@ -3,7 +3,7 @@ import { addLink, addVary } from '../http/headers/vary.ts'
 import { encodeCursor, linkHeader } from '../http/pagination.ts'
 import { weakTag } from '../http/policies/conditional.ts'
 import { withListEnvelope } from '../http/policies/list-envelope.ts'
-import { isNarrowed, pick, wanted } from '../http/policies/partial-response.ts'
+import { isNarrowed, parseFields, pick } from '../http/policies/partial-response.ts'
 import { applied } from '../http/policies/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Mark } from '../storage/rows/list-query.ts'
@@ -21,7 +21,7 @@ export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => ob
   const build = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
     const query = request.query as Query
     const { listQuery, mark } = parseListQuery(query, rules)
-    const tree = isNarrowed(request) ? wanted(query.fields) : null
+    const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
     // One extra row tells whether there is another page.
     const pageQuery = { ...listQuery, limit: listQuery.limit + 1 }

@@ -1,7 +1,7 @@
 import { type TSchema, Type } from 'typebox'
 import { partialResponse } from '../http/partial-schema.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
-import type { Revised } from '../http/policies/conditional.ts'
+import type { Versioned } from '../http/policies/conditional.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { columnTypes } from './column-types.ts'
 import type { Declaration, Link, Served } from './declaration.ts'
@@ -19,7 +19,7 @@ export function serializer({ body, hides, links }: Declaration, prefix: string):
     }
     if (isReduced) visible.view = 'reduced'
     if (links) visible._links = prefixed(links(row), prefix)
-    return visible as unknown as Revised
+    return visible as unknown as Versioned
   }
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { applyMergePatch } from '../http/merge-patch.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
-import { checkAddition, meets, preconditionOf } from '../http/policies/conditional.ts'
+import { checkPostPreconditions, meets, preconditionOf } from '../http/policies/conditional.ts'
 import { fromValidation } from '../http/problems/framework-errors.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
@@ -34,7 +34,7 @@ function valuesOf(
 
 /** POST: 201 with the new resource, its location and its validators. */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
-  checkAddition(request)
+  checkPostPreconditions(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)

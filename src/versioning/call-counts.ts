@@ -81,22 +81,22 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
 }
 
 /** Nobody would read more entries; operators can query the table for all of them. */
-const maxShown = 1_000
+const maxListed = 1_000
 
 /** The callers of each version, latest first; at most 1,000. */
 export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
-  return (await calls.limit(maxShown).execute()).map(({ clientId, ...row }) => ({
+  return (await calls.limit(maxListed).execute()).map(({ clientId, ...row }) => ({
     ...row,
     clientId: clientId || null,
   }))
 }
 
-const keptDays = 400
+const retentionDays = 400
 const dayMs = 86_400_000
 
 /** Deletes the counts of clients that have not called for a long time. */
 export async function expireVersionCalls(db: Database, now: () => number): Promise<void> {
-  const before = new Date(now() - keptDays * dayMs).toISOString()
+  const before = new Date(now() - retentionDays * dayMs).toISOString()
   await sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)
 }

@@ -14,10 +14,10 @@ export interface DeprecationOptions {
  */
 export const deprecation = fastifyPlugin<DeprecationOptions>(
   async (app, { lives }) => {
-    const tell = announceDeprecation(lives)
-    if (tell === undefined) return
+    const announce = announceDeprecation(lives)
+    if (announce === undefined) return
     app.addHook('onRequest', (request, reply, done) => {
-      tell(request, reply)
+      announce(request, reply)
       done()
     })
   },
@@ -26,14 +26,14 @@ export const deprecation = fastifyPlugin<DeprecationOptions>(
 
 /** Returns a function that adds the headers to responses of deprecated versions; undefined if no version is deprecated. */
 export function announceDeprecation(lives: readonly VersionStatus[]) {
-  const place = versionMatcher(lives, 'deprecated')
-  if (place === undefined) return undefined
+  const matchVersion = versionMatcher(lives, 'deprecated')
+  if (matchVersion === undefined) return undefined
   const headers = new Map(lives.map((life) => [life, headersOf(life)]))
   return ({ raw }: Pick<FastifyRequest, 'raw'>, reply: FastifyReply): void => {
-    const placed = place(raw.url as string)
-    if (placed === undefined) return
-    reply.headers(headers.get(placed.life) as Record<string, string>)
-    const successor = successorPath(placed)
+    const match = matchVersion(raw.url as string)
+    if (match === undefined) return
+    reply.headers(headers.get(match.life) as Record<string, string>)
+    const successor = successorPath(match)
     if (successor !== null) addLink(reply, successorLink(successor))
   }
 }

@@ -19,11 +19,11 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
 
 /** Returns a function that maps a request target of a retired version to its problem; undefined if no version is retired. */
 export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
-  const place = versionMatcher(lives, 'retired')
-  if (place === undefined) return undefined
+  const matchVersion = versionMatcher(lives, 'retired')
+  if (matchVersion === undefined) return undefined
   return (target) => {
-    const placed = place(target)
-    return placed && refusal(placed.life, successorPath(placed))
+    const match = matchVersion(target)
+    return match && refusal(match.life, successorPath(match))
   }
 }
 

@@ -16,19 +16,22 @@ export interface VersionStatus {
 }
 
 /** The version of a request target, and the path without the prefix. */
-interface Placed {
+interface VersionMatch {
   life: VersionStatus
   path: string
 }
 
 /** Finds the version of the given status that a request target belongs to. */
-type Place = (target: string) => Placed | undefined
+type VersionMatcher = (target: string) => VersionMatch | undefined
 
 /** Origin (RFC 9112 §3.2.2), first segment and rest of a path; the end of the path is found as the router finds it. */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
 /** Builds a matcher for the versions with a status; undefined if no version has it. */
-export function versionMatcher(lives: readonly VersionStatus[], status: VersionStatus['status']): Place | undefined {
+export function versionMatcher(
+  lives: readonly VersionStatus[],
+  status: VersionStatus['status'],
+): VersionMatcher | undefined {
   const ofSegment = new Map<string, { life: VersionStatus; isBare: boolean }>()
   for (const life of lives.filter((one) => one.status === status)) {
     ofSegment.set(life.version, { life, isBare: false })
@@ -58,7 +61,7 @@ const asReference = (path: string): string =>
   path.replace(/[^\w\-.~!$&'()*+,;=:@%/]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
 /** The same path in the successor of the version; null if there is none. */
-export const successorPath = ({ life: { successor }, path }: Placed): string | null =>
+export const successorPath = ({ life: { successor }, path }: VersionMatch): string | null =>
   successor === null ? null : asReference(`/${successor}${path}`)
 
 /** The Link to the successor of a version (RFC 5829 §3.3). */

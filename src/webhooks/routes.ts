@@ -4,7 +4,7 @@ import { addLink } from '../http/headers/vary.ts'
 import { linkHeader } from '../http/pagination.ts'
 import { auditActor, callerOf } from '../http/policies/authenticate.ts'
 import { mergePatch, validatedBy } from '../http/policies/body-parsing.ts'
-import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
+import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import { deliveryRoutes } from './deliveries/routes.ts'
@@ -37,7 +37,7 @@ const creating: Plugin = async (app, options) => {
   app.post(path, { config, schema, validatorCompiler }, async (request, reply) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)
-    checkAddition(request)
+    checkPostPreconditions(request)
     const { row, shown } = newRegistration(options, caller, request.body)
     const write: InTransaction<Queryable> = (unit) =>
       options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { auditActor, callerOf } from '../http/policies/authenticate.ts'
-import { checkAddition, preconditionOf } from '../http/policies/conditional.ts'
+import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
 import { idempotentWrite } from '../idempotency/idempotent-write.ts'
 import { ownerOf, webhookViewOf } from './registrations.ts'
 import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'
@@ -62,7 +62,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
     // The secret has no entity tag, like a list.
-    checkAddition(request)
+    checkPostPreconditions(request)
     const rotation = { immediate, actor: auditActor(request) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       ...{ status: 200, headers: {} },

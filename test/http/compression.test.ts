@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { after, before, describe, it } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { codingOf } from '../../src/http/headers/content-encoding.ts'
+import { negotiateCoding } from '../../src/http/headers/content-encoding.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const updatedAt = '2026-02-01T10:20:30.400Z'
@@ -166,7 +166,7 @@ describe('compression', () => {
   })
 })
 
-describe('codingOf (RFC 9110 §12.5.3)', () => {
+describe('negotiateCoding (RFC 9110 §12.5.3)', () => {
   const table: [header: string, coding: string | null, identity: boolean][] = [
     ['gzip', 'gzip', true],
     ['x-gzip', 'gzip', true],
@@ -193,6 +193,6 @@ describe('codingOf (RFC 9110 §12.5.3)', () => {
   ]
   for (const [header, coding, identity] of table) {
     it(`${coding} for "${header}"${identity ? '' : ', and uncompressed content is not acceptable'}`, () =>
-      assert.deepEqual(codingOf(header), { coding, identity }))
+      assert.deepEqual(negotiateCoding(header), { coding, identity }))
   }
 })

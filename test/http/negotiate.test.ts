@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseAccept, quality } from '../../src/http/headers/accept.ts'
+import { acceptsExactly, quality } from '../../src/http/headers/accept.ts'
 
 describe('quality (RFC 9110 §12.5.1)', () => {
   const weights: [accept: string, type: string, weight: number][] = [
@@ -29,11 +29,11 @@ describe('quality (RFC 9110 §12.5.1)', () => {
   }
 })
 
-describe('parseAccept', () => {
+describe('acceptsExactly', () => {
   it('is true only for the exact type, not for a wildcard or with a weight of 0', () => {
-    assert.equal(parseAccept('text/html, application/json;q=0.1', 'application/json'), true)
+    assert.equal(acceptsExactly('text/html, application/json;q=0.1', 'application/json'), true)
     for (const accept of ['*/*', 'application/*', 'application/json;q=0', 'application/json5', '']) {
-      assert.equal(parseAccept(accept, 'application/json'), false, accept)
+      assert.equal(acceptsExactly(accept, 'application/json'), false, accept)
     }
   })
 })

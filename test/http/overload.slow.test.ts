@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { levelOf, type Strain } from '../../src/http/policies/overload.ts'
+import { type LoopMetrics, levelOf } from '../../src/http/policies/overload.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { documentedApp } from '../support/openapi.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
-const rest: Strain = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
+const rest: LoopMetrics = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
 describe('levelOf', () => {
   it('is 0 while the event loop is idle or not delayed, whatever the other values', () => {
@@ -37,7 +37,7 @@ onSqlite((engine) => {
     before(async () => {
       db = await engine.database()
       timers = drivenTimers()
-      const overload = { measure: () => strain, random: () => 0.99, maxUnderWay: 10 }
+      const overload = { measure: () => strain, random: () => 0.99, maxInFlight: 10 }
       service = await testApp(db, { overload, later: timers.later }, (app) => {
         const config = { scope: 'public' }
         const hold = () => new Promise<object>((resolve) => held.push(() => resolve({})))

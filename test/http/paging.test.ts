@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Cursor, decodeCursor, encodeCursor, linkHeader, listMark, pageSizeOf } from '../../src/http/pagination.ts'
+import {
+  type Cursor,
+  decodeCursor,
+  encodeCursor,
+  linkHeader,
+  listFingerprint,
+  pageSizeOf,
+} from '../../src/http/pagination.ts'
 import { Problem } from '../../src/http/problems/problem.ts'
 
-const mark = listMark([{ genre: 'novel' }, ['title']])
+const mark = listFingerprint([{ genre: 'novel' }, ['title']])
 const refused = (error: unknown) =>
   error instanceof Problem && error.code === 'INVALID_INPUT' && error.errors?.[0]?.field === 'cursor'
 
-describe('limitOf', () => {
+describe('pageSizeOf', () => {
   it('is 50 by default and at most 200', () => {
     assert.deepEqual([undefined, 1, 50, 200, 201, 1_000_000].map(pageSizeOf), [50, 1, 50, 200, 200, 200])
   })
@@ -35,7 +42,7 @@ describe('a cursor', () => {
       [{ genre: 'novel' }, ['id']],
       [{}, []],
     ]) {
-      assert.throws(() => decodeCursor(text, listMark(parts), 1), refused)
+      assert.throws(() => decodeCursor(text, listFingerprint(parts), 1), refused)
     }
   })
 
@@ -72,10 +79,10 @@ describe('a cursor', () => {
   })
 })
 
-describe('listMark', () => {
+describe('listFingerprint', () => {
   it('is equal only for the same list', () => {
-    assert.equal(listMark([['a'], ['b']]), listMark([['a'], ['b']]))
-    assert.notEqual(listMark([['a'], ['b']]), listMark([['b'], ['a']]))
+    assert.equal(listFingerprint([['a'], ['b']]), listFingerprint([['a'], ['b']]))
+    assert.notEqual(listFingerprint([['a'], ['b']]), listFingerprint([['b'], ['a']]))
   })
 })
 

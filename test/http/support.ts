@@ -16,7 +16,7 @@ import { fields } from '../../src/http/policies/partial-response.ts'
 import { requestIntegrity } from '../../src/http/policies/request-integrity.ts'
 import { errors } from '../../src/http/problems/error-handler.ts'
 import { type AccessLine, accessLog, arrival } from '../../src/http/server/access-log.ts'
-import { answerUnrouted } from '../../src/http/server/parser-errors.ts'
+import { handleUnrouted } from '../../src/http/server/parser-errors.ts'
 import { type ServerSettings, serverOptions } from '../../src/http/server/server-options.ts'
 import { later as realLater } from '../support/timers.ts'
 
@@ -105,7 +105,7 @@ export async function mount(
   }
   const options = serverOptions({ ...failures, tls, trustedProxies, corsOrigins, patience, later })
   const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
-  answerUnrouted(app.server, { ...failures, later })
+  handleUnrouted(app.server, { ...failures, later })
   const mounted: Mounted = { app, clock, faults, lines: [] }
   const wanted = new Set(names.flatMap(withNeeds))
   for (const [name, { register }] of Object.entries(policies)) if (wanted.has(name)) await register(mounted, settings)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { LightMyRequestResponse as Response } from 'fastify'
 import { sql } from 'kysely'
-import { sweepAnswers } from '../../src/idempotency/store.ts'
+import { deleteExpiredResponses } from '../../src/idempotency/store.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
@@ -470,7 +470,7 @@ forEachEngine((engine) => {
       assert.equal(anew.statusCode, 201)
       assert.equal(replayed(anew), undefined)
       assert.equal(replayed(await post({ key, payload: { name: 'Torch', price: 2 } })), 'true')
-      const swept = await sweepAnswers(db, () => service.clock.now)
+      const swept = await deleteExpiredResponses(db, () => service.clock.now)
       assert.ok(swept > 0)
       assert.equal(await count('answers'), 1)
       assert.equal(replayed(await post({ key, payload: { name: 'Torch', price: 2 } })), 'true')

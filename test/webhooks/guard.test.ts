@@ -3,7 +3,7 @@ import { BlockList } from 'node:net'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Agent, request } from 'undici'
-import { addressAllowed, checkTarget, judgeUrl, ssrfSafeConnect } from '../../src/http/ssrf-guard.ts'
+import { addressAllowed, checkTarget, ssrfSafeConnect, validateUrl } from '../../src/http/ssrf-guard.ts'
 
 const production = { allowHttp: false, allowCidrs: [] }
 const plain = { allowHttp: true, allowCidrs: [] }
@@ -157,9 +157,9 @@ const misspeltUrls = [
   `https://${'a'.repeat(300)}/`,
 ]
 
-describe('judgeUrl', () => {
+describe('validateUrl', () => {
   for (const text of acceptedUrls) {
-    it(`accepts ${text}`, () => assert.equal(judgeUrl(production, text).ok, true))
+    it(`accepts ${text}`, () => assert.equal(validateUrl(production, text).ok, true))
   }
 
   for (const [threat, hosts] of [
@@ -169,51 +169,51 @@ describe('judgeUrl', () => {
   ] as const) {
     for (const host of hosts) {
       it(`${threat} rejects the host ${JSON.stringify(host)} over https and http`, () => {
-        assert.equal(judgeUrl(production, `https://${host}/hook`).ok, false)
-        assert.equal(judgeUrl(plain, `http://${host}:8080/hook`).ok, false)
+        assert.equal(validateUrl(production, `https://${host}/hook`).ok, false)
+        assert.equal(validateUrl(plain, `http://${host}:8080/hook`).ok, false)
       })
     }
   }
 
   for (const text of misspeltUrls) {
-    it(`T-SSRF-07 rejects ${JSON.stringify(text.slice(0, 60))}`, () => assert.equal(judgeUrl(plain, text).ok, false))
+    it(`T-SSRF-07 rejects ${JSON.stringify(text.slice(0, 60))}`, () => assert.equal(validateUrl(plain, text).ok, false))
   }
 
   it('accepts a URL of 2048 characters and rejects one of 2049', () => {
     const longest = 'https://example.com/'.padEnd(2048, 'a')
-    assert.equal(judgeUrl(production, longest).ok, true)
-    assert.equal(judgeUrl(production, `${longest}a`).ok, false)
+    assert.equal(validateUrl(production, longest).ok, true)
+    assert.equal(validateUrl(production, `${longest}a`).ok, false)
   })
 
   it('accepts http only if the policy does', () => {
-    assert.deepEqual(judgeUrl(production, 'http://example.com/'), { ok: false, reason: 'must use https' })
-    assert.equal(judgeUrl(plain, 'http://example.com/').ok, true)
+    assert.deepEqual(validateUrl(production, 'http://example.com/'), { ok: false, reason: 'must use https' })
+    assert.equal(validateUrl(plain, 'http://example.com/').ok, true)
   })
 
   it('accepts only the listed ports, including the scheme’s default port', () => {
     const policy = { ...plain, ports: [443, 8443] }
     const ports = ['https://a.example/', 'https://a.example:8443/', 'https://a.example:22/', 'http://a.example/']
     assert.deepEqual(
-      ports.map((text) => judgeUrl(policy, text).ok),
+      ports.map((text) => validateUrl(policy, text).ok),
       [true, true, false, false],
     )
   })
 
   it('accepts every notation of 127.0.0.0/8 and ::1 if the policy allows them, and nothing else', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
-    assert.ok(opened.every((host) => judgeUrl(development, `http://${host}:3000/`).ok))
+    assert.ok(opened.every((host) => validateUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']
-    assert.ok(shut.every((host) => !judgeUrl(development, `http://${host}:3000/`).ok))
+    assert.ok(shut.every((host) => !validateUrl(development, `http://${host}:3000/`).ok))
   })
 
   it('rejects localhost if only one of its two addresses is allowed', () => {
-    assert.equal(judgeUrl({ allowHttp: true, allowCidrs: ['127.0.0.0/8'] }, 'http://localhost/').ok, false)
+    assert.equal(validateUrl({ allowHttp: true, allowCidrs: ['127.0.0.0/8'] }, 'http://localhost/').ok, false)
   })
 
   it('returns the parsed URL, otherwise a reason without an address', () => {
-    const verdict = judgeUrl(production, 'https://EXAMPLE.com/a')
+    const verdict = validateUrl(production, 'https://EXAMPLE.com/a')
     assert.equal(verdict.ok && verdict.url.href, 'https://example.com/a')
-    const refused = judgeUrl(production, 'https://0xa9fea9fe/')
+    const refused = validateUrl(production, 'https://0xa9fea9fe/')
     assert.deepEqual(refused, { ok: false, reason: 'must not point to a private or reserved address' })
   })
 
@@ -233,7 +233,7 @@ describe('judgeUrl', () => {
     )
     fc.assert(
       fc.property(texts, (text) => {
-        const verdict = judgeUrl(plain, text)
+        const verdict = validateUrl(plain, text)
         if (!verdict.ok) return verdict.reason.length > 0
         const host = verdict.url.hostname.replace(/^\[|\]$/g, '')
         return !/^[\d.]+$|:/.test(host) || addressAllowed(plain, host)

@@ -27,7 +27,7 @@ export function quality(accept: string, mediaType: string): number {
 }
 
 /** True if Accept names this exact type with a weight above 0; wildcards do not count. */
-export const parseAccept = (accept: string, mediaType: string): boolean =>
+export const acceptsExactly = (accept: string, mediaType: string): boolean =>
   weightedList(accept).some(({ name, q }) => name === mediaType && q > 0)
 
 /** Whether Accept allows this media type, given without parameters (RFC 9110 §12.5.1). */

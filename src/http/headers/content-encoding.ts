@@ -4,25 +4,25 @@ import { weightedList } from './accept.ts'
 export type ContentCoding = 'br' | 'gzip'
 
 /** The result of negotiating Accept-Encoding: the coding to use, if any, and whether uncompressed content is acceptable. */
-export interface Choice {
+export interface NegotiatedCoding {
   coding: ContentCoding | null
   identity: boolean
 }
 
 /** Selects the preferred coding of an Accept-Encoding header; null if it prefers uncompressed content (RFC 9110 §12.5.3). */
-export function codingOf(acceptEncoding: string): Choice {
+export function negotiateCoding(acceptEncoding: string): NegotiatedCoding {
   const weights = weightsOf(acceptEncoding)
   const any = weights.get('*')
   const plain = weights.get('identity')
   const of = (coding: ContentCoding) => weights.get(coding) ?? any ?? 0
   // Brotli wins a tie because it compresses better.
   const best = of('gzip') > of('br') ? 'gzip' : 'br'
-  const isTaken = of(best) > 0 && of(best) >= (plain ?? 0)
-  return { coding: isTaken ? best : null, identity: (plain ?? any ?? 1) > 0 }
+  const isPreferred = of(best) > 0 && of(best) >= (plain ?? 0)
+  return { coding: isPreferred ? best : null, identity: (plain ?? any ?? 1) > 0 }
 }
 
 /** Whether Accept-Encoding allows a coding; false if the header is absent. */
-export function takesCoding(acceptEncoding: string | undefined, coding: string): boolean {
+export function acceptsCoding(acceptEncoding: string | undefined, coding: string): boolean {
   if (acceptEncoding === undefined) return false
   const weights = weightsOf(acceptEncoding)
   return (weights.get(coding) ?? weights.get('*') ?? 0) > 0

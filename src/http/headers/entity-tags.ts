@@ -12,15 +12,15 @@ const entityTag = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
  * Parses If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): returns `any` for `*`, otherwise the list of tags. Returns
  * null for a malformed value: evaluating only the part that parses would not be what the client meant.
  */
-export function tagsOf(value: string): 'any' | EntityTag[] | null {
+export function parseEntityTags(value: string): 'any' | EntityTag[] | null {
   if (value.trim() === '*') return 'any'
   if (!listForm.test(value)) return null
   return [...value.matchAll(entityTag)].map(([, weak, opaque]) => ({ opaque: opaque as string, isWeak: Boolean(weak) }))
 }
 
 /** True if the value is `*` or contains the tag; strong comparison ignores weak tags on either side (§8.8.3.2). */
-export function namesTag(value: string, etag: string, comparison: 'weak' | 'strong'): boolean {
-  const tags = tagsOf(value)
+export function matchesTag(value: string, etag: string, comparison: 'weak' | 'strong'): boolean {
+  const tags = parseEntityTags(value)
   if (tags === 'any') return true
   if (comparison === 'strong') return tags?.some(({ opaque, isWeak }) => !isWeak && opaque === etag) ?? false
   const wanted = etag.startsWith('W/') ? etag.slice(2) : etag

@@ -14,10 +14,10 @@ export function escapeHtml(text: string): string {
 
 /** HTML template tag: escapes each value unless it is `Markup`; `undefined` and `false` insert nothing. */
 export function html(texts: TemplateStringsArray, ...parts: Part[]): Markup {
-  return { markup: texts.map((text, at) => text + written(parts[at])).join('') }
+  return { markup: texts.map((text, at) => text + render(parts[at])).join('') }
 }
 
-function written(part: Part): string {
+function render(part: Part): string {
   if (part === undefined || part === false) return ''
   if (typeof part === 'string' || typeof part === 'number') return escapeHtml(String(part))
   return 'markup' in part ? part.markup : part.map(({ markup }) => markup).join('\n')

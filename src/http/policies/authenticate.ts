@@ -63,8 +63,8 @@ export const identify = fastifyPlugin<IdentifyOptions>(
       // Other schemes are left to the routes that accept them, such as the token endpoint.
       if (header === undefined || !isBearer(header)) return done()
       const verified = verify(header.slice(scheme.length).trimStart())
-      if (!(verified instanceof Promise)) return remember(request, verified, done)
-      verified.then((result) => remember(request, result, done), done)
+      if (!(verified instanceof Promise)) return setCaller(request, verified, done)
+      verified.then((result) => setCaller(request, result, done), done)
     }
     app.addHook('onRequest', (request, _reply, done) => {
       const key = request.headers['x-api-key']
@@ -82,7 +82,7 @@ export const identify = fastifyPlugin<IdentifyOptions>(
 
 type Done = (error?: Error) => void
 
-function remember(request: FastifyRequest, result: Verification, done: Done): void {
+function setCaller(request: FastifyRequest, result: Verification, done: Done): void {
   request.caller = result
   done()
 }

@@ -33,23 +33,23 @@ export const authorize = fastifyPlugin<AuthorizeOptions>(
       if (config?.scope === undefined) throw new Error(`The route ${url} declares no scope`)
     })
     app.addHook('onRequest', (request, reply, done) => {
-      const refusal = judge(request)
-      if (refusal === undefined) return done()
+      const problem = checkScope(request)
+      if (problem === undefined) return done()
       onRefused?.(request, reply)
-      done(refusal)
+      done(problem)
     })
   },
   { name: 'authorize', dependencies: ['identify'] },
 )
 
-function judge(request: FastifyRequest): Problem | undefined {
+function checkScope(request: FastifyRequest): Problem | undefined {
   if (isUnrouted(request)) return
   const { caller, url } = request
   const { scope, orScope } = routeConfig(request)
   if (scope === 'own') return
   if (caller === null) return scope === 'public' ? undefined : unauthorized('AUTH_REQUIRED')
   if ('refused' in caller) return unauthorized(caller.refused)
-  if (hasTokenInQuery(url)) return twoPlaces()
+  if (hasTokenInQuery(url)) return tokenSentTwice()
   const { scopes } = caller.caller
   if (scope === 'public' || scope === 'any' || scopes.has(scope as string)) return
   if (orScope !== undefined && scopes.has(orScope)) return
@@ -57,7 +57,7 @@ function judge(request: FastifyRequest): Problem | undefined {
 }
 
 /** For a public document whose route authorizes requests itself: rejects an invalid token there too. */
-export function refuseWrongToken(
+export function rejectInvalidToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,
   done: (error?: Error) => void,
@@ -70,7 +70,7 @@ export function refuseWrongToken(
  */
 const hasTokenInQuery = (url: string) => url.includes('access_token=')
 
-const twoPlaces = () =>
+const tokenSentTwice = () =>
   new Problem('INVALID_INPUT', 'Send the access token only in the Authorization header', {
     headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
   })

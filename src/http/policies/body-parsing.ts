@@ -26,30 +26,30 @@ export const bodies = fastifyPlugin(
   async (app) => {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(json, { parseAs: 'buffer' }, (request, body, done) => {
-      done(null, takesBody(request) ? read(request, body as Buffer) : undefined)
+      done(null, acceptsBody(request) ? read(request, body as Buffer) : undefined)
     })
     app.addContentTypeParser(mergePatch, { parseAs: 'buffer' }, (request, body, done) => {
-      if (!takesBody(request)) return done(null, undefined)
-      if (!request.routeOptions.config.accepts?.includes(mergePatch)) return done(otherType(request), undefined)
+      if (!acceptsBody(request)) return done(null, undefined)
+      if (!request.routeOptions.config.accepts?.includes(mergePatch)) return done(unsupportedType(request), undefined)
       done(null, read(request, body as Buffer))
     })
     app.addContentTypeParser('*', (request, _body, done) =>
-      takesBody(request) ? done(otherType(request), undefined) : done(null, undefined),
+      acceptsBody(request) ? done(unsupportedType(request), undefined) : done(null, undefined),
     )
     app.addHook('onRoute', (route) => {
-      if (route.config?.bodyOptional) route.preValidation = [...[route.preValidation ?? []].flat(), fillIn]
+      if (route.config?.bodyOptional) route.preValidation = [...[route.preValidation ?? []].flat(), useEmptyBody]
     })
     app.setValidatorCompiler<TSchema>(({ schema, httpPart }) => inputValidator(schema, httpPart ?? 'body'))
   },
   { name: 'bodies', dependencies: ['errors', 'authorize'] },
 )
 
-function fillIn(request: FastifyRequest, _reply: unknown, done: () => void): void {
+function useEmptyBody(request: FastifyRequest, _reply: unknown, done: () => void): void {
   if (request.body === undefined) request.body = {}
   done()
 }
 
-const takesBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
+const acceptsBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
 /** Parses a JSON body. Throws 415 for any content coding or a charset other than UTF-8, INVALID_INPUT for invalid UTF-8. */
 function read({ headers }: FastifyRequest, body: Buffer): unknown {
@@ -67,7 +67,7 @@ const unsupported = (detail: string, headers?: Record<string, string>) =>
   new Problem('UNSUPPORTED_MEDIA_TYPE', detail, { headers })
 
 /** 415 that lists the accepted media types (RFC 9110 §15.5.16, RFC 5789 §2.2). */
-function otherType({ method, routeOptions: { config } }: FastifyRequest): Problem {
+function unsupportedType({ method, routeOptions: { config } }: FastifyRequest): Problem {
   const types = [...(config.accepts ?? []), json].join(', ')
   return unsupported(`Send the body as ${types}`, {
     accept: types,
@@ -76,11 +76,11 @@ function otherType({ method, routeOptions: { config } }: FastifyRequest): Proble
 }
 
 const parameter = /\s*;\s*(?:([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))?/gy
-const usual = /^application\/json; ?charset=utf-8$/i
+const usualType = /^application\/json; ?charset=utf-8$/i
 
 /** True if the parameters of a media type are well-formed and name no charset other than UTF-8 (RFC 9110 §8.3.1). */
 function isUtf8Type(type: string): boolean {
-  if (usual.test(type)) return true
+  if (usualType.test(type)) return true
   const parameters = type.slice(type.search(/;|$/)).trimEnd()
   let end = 0
   for (const [text, name = '', value = ''] of parameters.matchAll(parameter)) {
@@ -123,8 +123,8 @@ export const validatedBy =
       const result = check(data)
       const failures = 'error' in result ? result.error : []
       if (failures.some(({ keyword }) => keyword === 'type' || keyword === 'required')) return result
-      const broken = rules(data as B).map(asFailure)
-      return broken.length > 0 ? { error: [...failures, ...broken] } : result
+      const violations = rules(data as B).map(asFailure)
+      return violations.length > 0 ? { error: [...failures, ...violations] } : result
     }
   }
 

@@ -78,7 +78,7 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
 }
 
 /** Sets Cache-Control for a document that shared caches may store for `seconds`. */
-export function keepDocument(request: FastifyRequest, reply: FastifyReply, seconds: number): void {
+export function cacheDocument(request: FastifyRequest, reply: FastifyReply, seconds: number): void {
   reply.header('cache-control', `${hasCredentials(request) ? 'private' : 'public'}, max-age=${seconds}`)
   addVary(reply, credentials)
 }

@@ -1,15 +1,15 @@
 import { type BrotliOptions, brotliCompress, brotliCompressSync, constants, gzip, gzipSync } from 'node:zlib'
 import type { FastifyReply } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { type Choice, type ContentCoding, codedTag, codingOf } from '../headers/content-encoding.ts'
+import { type ContentCoding, codedTag, type NegotiatedCoding, negotiateCoding } from '../headers/content-encoding.ts'
 
 type Compressed = (error: Error | null, content: Buffer) => void
 
 /** Smaller responses fit into one or two packets anyway. */
 const minBytes = 1_024
 /** Up to this size, synchronous compression is cheaper than handing the work to another thread. */
-const maxBytesAtOnce = 16_384
-const choicesKept = 100
+const maxSyncBytes = 16_384
+const maxCachedChoices = 100
 
 /**
  * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3) and gives it a
@@ -37,15 +37,15 @@ export const compression = fastifyPlugin(
 )
 
 /** Caches the result for each Accept-Encoding value: clients send only a few different ones. */
-function choices(): (acceptEncoding: string) => Choice {
-  const known = new Map<string, Choice>()
+function choices(): (acceptEncoding: string) => NegotiatedCoding {
+  const known = new Map<string, NegotiatedCoding>()
   return (acceptEncoding) => {
-    const before = known.get(acceptEncoding)
-    if (before !== undefined) return before
-    if (known.size >= choicesKept) known.clear()
-    const made = codingOf(acceptEncoding)
-    known.set(acceptEncoding, made)
-    return made
+    const cached = known.get(acceptEncoding)
+    if (cached !== undefined) return cached
+    if (known.size >= maxCachedChoices) known.clear()
+    const choice = negotiateCoding(acceptEncoding)
+    known.set(acceptEncoding, choice)
+    return choice
   }
 }
 
@@ -63,7 +63,7 @@ const brotli = (bytes: number): BrotliOptions => ({
 })
 
 function compress(text: string, bytes: number, coding: ContentCoding, compressed: Compressed): void {
-  if (bytes <= maxBytesAtOnce) {
+  if (bytes <= maxSyncBytes) {
     compressed(null, coding === 'br' ? brotliCompressSync(text, brotli(bytes)) : gzipSync(text))
   } else if (coding === 'br') brotliCompress(text, brotli(bytes), compressed)
   else gzip(text, compressed)

@@ -2,15 +2,15 @@ import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { plainTag, takesCoding } from '../headers/content-encoding.ts'
-import { namesTag, tagsOf } from '../headers/entity-tags.ts'
+import { acceptsCoding, plainTag } from '../headers/content-encoding.ts'
+import { matchesTag, parseEntityTags } from '../headers/entity-tags.ts'
 import { httpDate, parseHttpDate } from '../headers/http-date.ts'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 import { isNarrowed } from './partial-response.ts'
 
 /** Metadata that handlers set on a single resource for this policy; response schemas keep it out of the body. */
-export interface Revised {
+export interface Versioned {
   revision: number
   updatedAt: string
   /** 1 if an earlier revision was created in the same second. */
@@ -40,14 +40,14 @@ export const conditional = fastifyPlugin(
   async (app) => {
     const dateOf = httpDates()
     app.addHook('preSerialization', (request, reply, payload, done) => {
-      const revision = (payload as Partial<Revised> | null)?.revision
+      const revision = (payload as Partial<Versioned> | null)?.revision
       if (revision === undefined || isNarrowed(request)) return done(null, payload)
-      const resource = payload as Revised
+      const resource = payload as Versioned
       const etag = strongTag(resource)
       reply.header('etag', etag)
       if (isRead(request.method)) {
-        if (!isAsDemanded(request, etag, resource)) return done(outdated())
-        if (isUnchanged(request, etag, resource)) reply.code(304).header('etag', heldTag(request, etag) ?? etag)
+        if (!preconditionsHold(request, etag, resource)) return done(preconditionFailed())
+        if (isUnchanged(request, etag, resource)) reply.code(304).header('etag', clientTag(request, etag) ?? etag)
       }
       if (reply.statusCode !== 304 && resource.updatedAt) reply.header('last-modified', dateOf(resource.updatedAt))
       done(null, payload)
@@ -59,11 +59,11 @@ export const conditional = fastifyPlugin(
       const known = reply.getHeader('etag') as string | undefined
       // A strong tag was already evaluated before the representation was serialized.
       if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
-      const isKept = (routeConfig(request).cache ?? 'none') !== 'none'
-      const etag = known ?? (isKept ? weakTag(payload) : undefined)
+      const isCacheable = (routeConfig(request).cache ?? 'none') !== 'none'
+      const etag = known ?? (isCacheable ? weakTag(payload) : undefined)
       if (etag !== undefined) reply.header('etag', etag)
       const match = request.headers['if-match']
-      if (match !== undefined && !namesTag(match, etag ?? '', 'strong')) return done(outdated())
+      if (match !== undefined && !matchesTag(match, etag ?? '', 'strong')) return done(preconditionFailed())
       if (etag === undefined || !isUnchanged(request, etag, undefined)) return done(null, payload)
       reply.code(304)
       done(null, withoutContent(request, reply))
@@ -80,7 +80,7 @@ function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readab
 }
 
 /** The strong entity tag of a row. */
-export const strongTag = ({ revision, view }: Revised) => (view ? `"${revision}.${view}"` : `"${revision}"`)
+export const strongTag = ({ revision, view }: Versioned) => (view ? `"${revision}.${view}"` : `"${revision}"`)
 
 /** The weak tag of a response without a revision: a hash of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
@@ -96,29 +96,30 @@ function httpDates(): (iso: string) => string {
   }
 }
 
-const outdated = () => new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
+const preconditionFailed = () =>
+  new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
 
 /** Evaluates If-Match by strong comparison; If-Unmodified-Since only without If-Match. */
-function isAsDemanded({ headers }: FastifyRequest, etag: string, resource: Revised): boolean {
+function preconditionsHold({ headers }: FastifyRequest, etag: string, resource: Versioned): boolean {
   const match = headers['if-match']
-  if (match !== undefined) return namesRevision(match, etag)
+  if (match !== undefined) return matchesRevision(match, etag)
   const since = headers['if-unmodified-since']
   return since === undefined || !(modifiedMs(resource) > parseHttpDate(since))
 }
 
 /** Whether the client already has the representation with this tag, or this resource unmodified. */
-export function isUnchanged(request: FastifyRequest, etag: string, resource: Revised | undefined): boolean {
+export function isUnchanged(request: FastifyRequest, etag: string, resource: Versioned | undefined): boolean {
   const { headers } = request
   const noneMatch = headers['if-none-match']
   if (noneMatch === etag) return true
-  if (noneMatch !== undefined) return noneMatch.trim() === '*' || heldTag(request, etag) !== undefined
+  if (noneMatch !== undefined) return noneMatch.trim() === '*' || clientTag(request, etag) !== undefined
   const since = headers['if-modified-since']
   return since !== undefined && resource !== undefined && modifiedMs(resource) <= parseHttpDate(since)
 }
 
 /** Evaluates If-Match by strong comparison; the tag of any content coding identifies the revision. */
-function namesRevision(match: string, etag: string): boolean {
-  const tags = tagsOf(match)
+function matchesRevision(match: string, etag: string): boolean {
+  const tags = parseEntityTags(match)
   if (tags === 'any') return true
   return tags?.some(({ opaque, isWeak }) => !isWeak && plainTag(opaque)[0] === etag) ?? false
 }
@@ -127,15 +128,15 @@ function namesRevision(match: string, etag: string): boolean {
  * The tag in If-None-Match that identifies the current representation, either uncompressed or in a coding that this request
  * accepts. The server may choose which of these to select (RFC 9110 §12.1), so it selects the one the client has.
  */
-export function heldTag({ headers }: FastifyRequest, etag: string): string | undefined {
+export function clientTag({ headers }: FastifyRequest, etag: string): string | undefined {
   const sent = headers['if-none-match'] ?? ''
   if (sent === etag) return etag
-  const tags = tagsOf(sent)
+  const tags = parseEntityTags(sent)
   if (tags === null || tags === 'any') return undefined
   if (tags.some(({ opaque }) => opaque === (etag.startsWith('W/') ? etag.slice(2) : etag))) return etag
   return tags.find(({ opaque }) => {
     const [plain, coding] = plainTag(opaque)
-    return plain === etag && coding !== undefined && takesCoding(headers['accept-encoding'], coding)
+    return plain === etag && coding !== undefined && acceptsCoding(headers['accept-encoding'], coding)
   })?.opaque
 }
 
@@ -145,11 +146,11 @@ const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
  * Modification time for date conditions; NaN without a date. One second is added if an earlier revision has the same date,
  * because a client that has that revision sends the same date (RFC 9110 §8.8.2.2).
  */
-const modifiedMs = ({ updatedAt, sharesSecond }: Revised): number =>
+const modifiedMs = ({ updatedAt, sharesSecond }: Versioned): number =>
   wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)
 
 /** Whether a row meets a precondition. Unless the row is locked, the UPDATE statement must check it again. */
-export function meets(resource: Revised, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
+export function meets(resource: Versioned, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
   const { revision } = resource
   if (matches !== 'any' && !matches.includes(revision)) return false
   if (differs === 'any' || differs.includes(revision)) return false
@@ -170,17 +171,17 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
   if (required && match === undefined && Number.isNaN(since)) {
     throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the revision that you read')
   }
-  const demands: Precondition = {}
-  if (match !== undefined) demands.matches = revisionsOf(match, true) ?? []
-  else if (!Number.isNaN(since)) demands.unmodifiedSince = new Date(since).toISOString()
+  const precondition: Precondition = {}
+  if (match !== undefined) precondition.matches = revisionsOf(match, true) ?? []
+  else if (!Number.isNaN(since)) precondition.unmodifiedSince = new Date(since).toISOString()
   // A malformed condition is never met.
-  if (noneMatch !== undefined) demands.differs = revisionsOf(noneMatch, false) ?? 'any'
-  return demands
+  if (noneMatch !== undefined) precondition.differs = revisionsOf(noneMatch, false) ?? 'any'
+  return precondition
 }
 
 /** The revisions in a list of tags; strong comparison skips weak tags, which never match for a write. */
 function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
-  const tags = tagsOf(list)
+  const tags = parseEntityTags(list)
   if (tags === 'any' || tags === null) return tags
   return [...new Set(tags.filter(({ isWeak }) => !(isStrong && isWeak)).map(({ opaque }) => revisionOf(opaque)))]
 }
@@ -189,10 +190,11 @@ function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
  * Evaluates the preconditions of a POST against its collection, which exists and has no date: `If-None-Match: *` fails, and
  * so does any If-Match other than `*`, because lists have weak tags. Throws PRECONDITION_FAILED.
  */
-export function checkAddition({ headers }: FastifyRequest): void {
+export function checkPostPreconditions({ headers }: FastifyRequest): void {
   const match = headers['if-match']
   const noneMatch = headers['if-none-match']
   if (match === undefined && noneMatch === undefined) return
-  const met = (match === undefined || tagsOf(match) === 'any') && Array.isArray(tagsOf(noneMatch ?? ''))
+  const met =
+    (match === undefined || parseEntityTags(match) === 'any') && Array.isArray(parseEntityTags(noneMatch ?? ''))
   if (!met) throw new Problem('PRECONDITION_FAILED', 'The collection does not meet the preconditions of the request')
 }

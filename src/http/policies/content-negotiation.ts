@@ -1,7 +1,7 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { accepts } from '../headers/accept.ts'
-import { codingOf } from '../headers/content-encoding.ts'
+import { negotiateCoding } from '../headers/content-encoding.ts'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 
@@ -44,7 +44,7 @@ export const acceptable = fastifyPlugin(
       if (accept === undefined || accept === '*/*') return done()
       const config = routeConfig(request)
       if (config.scope === 'own' || (accept === json && config.produces === undefined)) return done()
-      done(judge(accept, config.produces))
+      done(checkAccept(accept, config.produces))
     })
   },
   { name: 'acceptable', dependencies: ['authorize', 'methods'] },
@@ -54,7 +54,7 @@ export const acceptable = fastifyPlugin(
 const isUnmet = (expectation: string, version: string) =>
   version !== '1.0' && !/(^|\W)100-continue(\W|$)/i.test(expectation)
 
-function judge(accept: string, produces: readonly string[] = [json]): Problem | undefined {
+function checkAccept(accept: string, produces: readonly string[] = [json]): Problem | undefined {
   if (produces.length === 0 || produces.some((type) => accepts(accept, type))) return
   return new Problem('NOT_ACCEPTABLE', `The response is available only as ${produces.join(' or ')}`)
 }
@@ -65,17 +65,19 @@ const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 /** Uncacheable responses are never compressed, so they can only be sent as they are. */
 function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encoding: string): boolean {
   if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own' || config.produces?.length === 0) return false
-  const { coding, identity } = codingOf(encoding)
+  const { coding, identity } = negotiateCoding(encoding)
   return !identity && (coding === null || (config.cache ?? 'none') === 'none')
 }
 
-type Answers = Record<string, { content?: Record<string, unknown> }>
+type DeclaredResponses = Record<string, { content?: Record<string, unknown> }>
 
 /** The media types of the declared success responses; none for DELETE, which sends no content. */
 function declaredTypes({ schema, method }: RouteOptions): string[] {
-  const answers = Object.entries((schema?.response ?? {}) as Answers).filter(([status]) => status.startsWith('2'))
-  if (answers.length === 0) return [method].flat().includes('DELETE') ? [] : [json]
-  if (answers.every(([status]) => status === '204')) return []
-  const types = answers.flatMap(([, { content }]) => (content ? Object.keys(content) : [json]))
+  const successes = Object.entries((schema?.response ?? {}) as DeclaredResponses).filter(([status]) =>
+    status.startsWith('2'),
+  )
+  if (successes.length === 0) return [method].flat().includes('DELETE') ? [] : [json]
+  if (successes.every(([status]) => status === '204')) return []
+  const types = successes.flatMap(([, { content }]) => (content ? Object.keys(content) : [json]))
   return [...new Set(types.map((type) => type.split(';', 1)[0] as string))]
 }

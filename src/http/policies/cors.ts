@@ -11,17 +11,17 @@ export interface CorsOptions {
 /** The response headers that scripts may read. */
 const exposed = [...apiHeaderNames, 'Date']
 
-const heeded = [
+const requestHeaders = [
   ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],
   ...['If-Unmodified-Since', 'Idempotency-Key', 'Last-Event-ID', 'Prefer', 'Range', 'X-API-Key', 'X-Request-Id'],
 ]
 
 const always = { 'access-control-allow-credentials': 'true' }
-const answered = { ...always, 'access-control-expose-headers': exposed.join(', ') }
+const responseHeaders = { ...always, 'access-control-expose-headers': exposed.join(', ') }
 const preflight = {
   ...always,
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
-  'access-control-allow-headers': heeded.join(', '),
+  'access-control-allow-headers': requestHeaders.join(', '),
   'access-control-max-age': '600',
 }
 
@@ -52,7 +52,7 @@ export function corsHeaders(origins: readonly string[]): (request: FastifyReques
     // Sent even without Origin: a cache may serve the stored response to a page of another origin.
     addVary(reply, 'Origin')
     if (origin === undefined || !allowed.has(origin)) return false
-    reply.header('access-control-allow-origin', origin).headers(answered)
+    reply.header('access-control-allow-origin', origin).headers(responseHeaders)
     return true
   }
 }

@@ -10,14 +10,14 @@ declare module 'fastify' {
 }
 
 /** A list wrapped in an object together with the page links of its Link header. */
-interface Enclosed {
+interface Envelope {
   items: unknown
   /** Paths of the next and previous pages; null if there is none. */
   next: string | null
   prev: string | null
 }
 
-export interface EncloseOptions {
+export interface EnvelopeOptions {
   /** Path prefixes of the versions that return lists as objects. */
   prefixes: readonly string[]
 }
@@ -26,16 +26,16 @@ export interface EncloseOptions {
  * Wraps the lists of some versions as `{ items, next, prev }`; in every version, routes declare and return arrays. `fields`
  * has already been applied to the items.
  */
-export const listEnvelope = fastifyPlugin<EncloseOptions>(
+export const listEnvelope = fastifyPlugin<EnvelopeOptions>(
   async (app, { prefixes }) => {
     if (prefixes.length === 0) return
     app.addHook('onRoute', (route) => {
       const list = listOf(route)
       if (list === undefined || !prefixes.some((prefix) => route.url.startsWith(`${prefix}/`))) return
-      const response = { ...(route.schema?.response as object), 200: enclosedSchema(list, route) }
+      const response = { ...(route.schema?.response as object), 200: envelopeSchema(list, route) }
       route.schema = { ...route.schema, response }
       route.config = { ...route.config, enclosed: true } as RouteOptions['config']
-      route.preSerialization = [...[route.preSerialization ?? []].flat(), encloseList]
+      route.preSerialization = [...[route.preSerialization ?? []].flat(), wrapList]
     })
   },
   { name: 'enclose', dependencies: ['fields'] },
@@ -45,7 +45,7 @@ export const listEnvelope = fastifyPlugin<EncloseOptions>(
 export const withListEnvelope = ({ routeOptions }: FastifyRequest, items: unknown, links: string): unknown =>
   routeOptions.config.enclosed ? enclosed(items, links) : items
 
-function encloseList(
+function wrapList(
   _request: FastifyRequest,
   reply: FastifyReply,
   payload: unknown,
@@ -54,7 +54,7 @@ function encloseList(
   done(null, Array.isArray(payload) ? enclosed(payload, String(reply.getHeader('link') ?? '')) : payload)
 }
 
-const enclosed = (items: unknown, links: string): Enclosed => ({
+const enclosed = (items: unknown, links: string): Envelope => ({
   ...{ items, next: targetOf(links, 'next'), prev: targetOf(links, 'prev') },
 })
 
@@ -66,7 +66,7 @@ function listOf({ schema }: RouteOptions): Declared | undefined {
   return answer?.type === 'array' ? answer : undefined
 }
 
-function enclosedSchema(list: Declared, { schema, url }: RouteOptions) {
+function envelopeSchema(list: Declared, { schema, url }: RouteOptions) {
   const isPaged = (schema?.querystring as Declared | undefined)?.properties?.cursor !== undefined
   const page = (which: string) => ({
     type: ['string', 'null'],

@@ -15,12 +15,12 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** Whether the request counts as in flight. */
-    isUnderWay: boolean
+    isInFlight: boolean
   }
 }
 
 /** A measurement of the event loop. */
-export interface Strain {
+export interface LoopMetrics {
   /** Mean delay in ms. */
   delayMs: number
   /** Fraction of the time in which the loop was busy. */
@@ -31,22 +31,22 @@ export interface Strain {
 
 export interface OverloadOptions {
   /** Measures since the previous call. */
-  measure?: () => Strain
+  measure?: () => LoopMetrics
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
   /** Maximum number of requests in flight, not counting those that wait for a change. */
-  maxUnderWay?: number
+  maxInFlight?: number
   random: () => number
 }
 
-const lookEveryMs = 200
-const busy = 0.9
+const checkIntervalMs = 200
+const busyUtilization = 0.9
 /**
  * Event-loop delays in ms, counting only delay caused by this process, at which lists, writes, reads and token requests are
  * shed.
  */
 const delaysMs = [100, 150, 225, 350]
-/** The fractions of `maxUnderWay` at which they are shed. */
+/** The fractions of `maxInFlight` at which they are shed. */
 const shares = [0.6, 0.75, 0.9, 1]
 
 /**
@@ -54,8 +54,8 @@ const shares = [0.6, 0.75, 0.9, 1]
  * this process itself ran counts; it grows with the number of requests it has accepted. While the process waits for a CPU
  * that others use, shedding would not help.
  */
-export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
-  if (utilization < busy) return 0
+export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number {
+  if (utilization < busyUtilization) return 0
   const ownDelayMs = delayMs * Math.min(1, cpuShare / utilization)
   return delaysMs.filter((from) => ownDelayMs >= from).length
 }
@@ -65,45 +65,45 @@ export function levelOf({ delayMs, utilization, cpuShare }: Strain): number {
  * health checks. The signals are the delay of a busy event loop and the number of requests in flight.
  */
 export const overload = fastifyPlugin<OverloadOptions>(
-  async (app, { measure = measuring(), later, maxUnderWay = 1_000, random }) => {
+  async (app, { measure = measuring(), later, maxInFlight = 1_000, random }) => {
     let level = 0
-    let underWay = 0
-    app.decorateRequest('isUnderWay', false)
+    let inFlight = 0
+    app.decorateRequest('isInFlight', false)
     app.addHook('onRoute', (route) => {
       route.config = { ...route.config, shed: route.config?.shed ?? shedOf(route) }
     })
-    const bounds = shares.map((share) => share * maxUnderWay)
+    const bounds = shares.map((share) => share * maxInFlight)
     app.addHook('onRequest', (request, _reply, done) => {
       const rank = rankOf(request)
-      const isTooMuch = rank < level || underWay >= (bounds[rank] ?? Number.POSITIVE_INFINITY)
+      const isTooMuch = rank < level || inFlight >= (bounds[rank] ?? Number.POSITIVE_INFINITY)
       isTooMuch ? done(overloaded(random)) : done()
     })
     app.addHook('preHandler', (request, _reply, done) => {
       const { waits, scope, shed } = routeConfig(request)
       if (!waits && scope !== 'own' && shed !== 'never') {
-        request.isUnderWay = true
-        underWay++
+        request.isInFlight = true
+        inFlight++
       }
       done()
     })
     app.addHook('onSend', (request, _reply, payload, done) => {
-      if (request.isUnderWay) {
-        request.isUnderWay = false
-        underWay--
+      if (request.isInFlight) {
+        request.isInFlight = false
+        inFlight--
       }
       done(null, payload)
     })
     let cancel = () => {}
-    let wasStrained = false
-    const look = () => {
-      const found = levelOf(measure())
+    let wasOverloaded = false
+    const check = () => {
+      const measuredLevel = levelOf(measure())
       // One level per measurement; leaving level 0 takes two overloaded measurements in a row, so a single pause sheds
       // nothing.
-      if (level > 0 || wasStrained) level += Math.sign(found - level)
-      wasStrained = found > 0
-      cancel = later(lookEveryMs, look)
+      if (level > 0 || wasOverloaded) level += Math.sign(measuredLevel - level)
+      wasOverloaded = measuredLevel > 0
+      cancel = later(checkIntervalMs, check)
     }
-    look()
+    check()
     app.addHook('onClose', async () => cancel())
   },
   { name: 'overload', dependencies: ['errors', 'https'] },
@@ -130,7 +130,7 @@ const overloaded = (random: () => number) =>
 const resolutionMs = 10
 
 /** Mean event-loop delay, utilization and CPU share since the previous call. */
-function measuring(): () => Strain {
+function measuring(): () => LoopMetrics {
   const delay = monitorEventLoopDelay({ resolution: resolutionMs })
   delay.enable()
   let before = performance.eventLoopUtilization()

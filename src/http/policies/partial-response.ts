@@ -10,7 +10,7 @@ declare module 'fastify' {
   }
 }
 
-const namesAllowed = 50
+const maxNames = 50
 
 /** Maps each member name to the names selected inside it, or to null for the whole member. */
 type Tree = Map<string, Tree | null>
@@ -20,7 +20,7 @@ export const fields = fastifyPlugin(
   async (app) => {
     app.addHook('preSerialization', (request, reply, payload, done) => {
       if (reply.statusCode !== 200 || !isNarrowed(request)) return done(null, payload)
-      done(null, pick(payload, wanted((request.query as { fields?: unknown }).fields)))
+      done(null, pick(payload, parseFields((request.query as { fields?: unknown }).fields)))
     })
   },
   { name: 'fields', dependencies: ['bodies'] },
@@ -31,18 +31,18 @@ export const isNarrowed = (request: FastifyRequest): boolean =>
   Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
 
 /** Parses a `fields` parameter. Throws INVALID_INPUT if it is repeated or has too many names. */
-export function wanted(asked: unknown): Tree {
-  const names = typeof asked === 'string' ? asked.split(',').filter((name) => name !== '') : []
-  if (typeof asked !== 'string' || names.length > namesAllowed) {
-    throw malformedQuery('fields', `must be a single list of at most ${namesAllowed} names`)
+export function parseFields(parameter: unknown): Tree {
+  const names = typeof parameter === 'string' ? parameter.split(',').filter((name) => name !== '') : []
+  if (typeof parameter !== 'string' || names.length > maxNames) {
+    throw malformedQuery('fields', `must be a single list of at most ${maxNames} names`)
   }
   const tree: Tree = new Map()
-  for (const name of names) want(tree, name.trim().split('.'))
+  for (const name of names) addPath(tree, name.trim().split('.'))
   return tree
 }
 
 /** Adds a path; selecting a whole member makes paths below it redundant. */
-function want(tree: Tree, path: string[]): void {
+function addPath(tree: Tree, path: string[]): void {
   let at = tree
   for (const name of path.slice(0, -1)) {
     const known = at.get(name)

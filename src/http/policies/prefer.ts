@@ -28,11 +28,11 @@ export const prefer = fastifyPlugin(
   async (app) => {
     app.decorateRequest('preferences', null)
     app.addHook('onRoute', (route) => {
-      if (route.config?.minimal) route.preSerialization = [...[route.preSerialization ?? []].flat(), leaveOut]
+      if (route.config?.minimal) route.preSerialization = [...[route.preSerialization ?? []].flat(), omitRepresentation]
     })
     app.addHook('preValidation', (request, reply, done) => {
       const { prefer } = request.headers
-      if (prefer === undefined || !heedsPrefer(request.routeOptions)) return done()
+      if (prefer === undefined || !honorsPrefer(request.routeOptions)) return done()
       const preferences = parsePrefer(String(prefer))
       request.preferences = preferences
       if (preferences.handling) applied(reply, `handling=${preferences.handling}`)
@@ -44,7 +44,7 @@ export const prefer = fastifyPlugin(
 )
 
 /** The authorization server follows its own specifications and ignores Prefer. */
-export const heedsPrefer = ({ config }: Pick<RouteOptions, 'config'>): boolean => config?.scope !== 'own'
+export const honorsPrefer = ({ config }: Pick<RouteOptions, 'config'>): boolean => config?.scope !== 'own'
 
 /** Adds an honored preference to `Preference-Applied` (RFC 7240 §3). */
 export function applied(reply: FastifyReply, preference: string): void {
@@ -53,7 +53,7 @@ export function applied(reply: FastifyReply, preference: string): void {
 }
 
 /** Runs after `conditional`, which derives validators from the omitted content; errors are never omitted. */
-function leaveOut(
+function omitRepresentation(
   request: FastifyRequest,
   reply: FastifyReply,
   payload: unknown,

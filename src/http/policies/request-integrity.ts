@@ -3,8 +3,8 @@ import type { Socket } from 'node:net'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem, type ProblemCode } from '../problems/problem.ts'
 
-const urlLimitCharacters = 8_192
-const fieldsAllowed = 100
+const maxUrlLength = 8_192
+const maxHeaderFields = 100
 
 /** Headers that may occur only once: with two of them, a proxy and this service could each use a different one. */
 const single = new Set([
@@ -29,44 +29,44 @@ const single = new Set([
 export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
-    const isHost = hostJudge()
+    const isHost = hostCheck()
     // It is unknown where a malformed request ends, so later bytes on its connection are not treated as requests.
-    const lost = new WeakSet<Socket>()
+    const broken = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
-      const flaw = lost.has(raw.socket) ? behindFlaw() : flawOf(raw, origin, isHost)
+      const flaw = broken.has(raw.socket) ? afterMalformed() : flawOf(raw, origin, isHost)
       // HTTP/2 separates requests by frames, and one connection may carry requests of many clients.
-      if (flaw?.headers?.connection && raw.httpVersionMajor === 1) lost.add(raw.socket)
+      if (flaw?.headers?.connection && raw.httpVersionMajor === 1) broken.add(raw.socket)
       done(flaw)
     })
   },
   { name: 'wellFormed', dependencies: ['errors', 'https'] },
 )
 
-const behindFlaw = () => closing('INVALID_INPUT', 'An earlier request on this connection was malformed')
+const afterMalformed = () => closing('INVALID_INPUT', 'An earlier request on this connection was malformed')
 
 /** A problem whose response closes the connection. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
 
-function flawOf(raw: IncomingMessage, origin: string, isHost: HostJudge): Problem | undefined {
+function flawOf(raw: IncomingMessage, origin: string, isHost: HostCheck): Problem | undefined {
   const url = raw.url as string
-  if (url.length > urlLimitCharacters) {
-    return new Problem('URI_TOO_LONG', `The request target may have at most ${urlLimitCharacters} characters`)
+  if (url.length > maxUrlLength) {
+    return new Problem('URI_TOO_LONG', `The request target may have at most ${maxUrlLength} characters`)
   }
-  if (raw.rawHeaders.length > 2 * fieldsAllowed) {
-    return closing('HEADERS_TOO_LARGE', `A request may have at most ${fieldsAllowed} header fields`)
+  if (raw.rawHeaders.length > 2 * maxHeaderFields) {
+    return closing('HEADERS_TOO_LARGE', `A request may have at most ${maxHeaderFields} header fields`)
   }
-  if (url[0] !== '/' && !takePath(raw, origin)) {
+  if (url[0] !== '/' && !reduceToPath(raw, origin)) {
     return closing('INVALID_INPUT', 'The request target is not a path of this service')
   }
   const flaw = versionFlaw(raw) ?? hostFlaw(raw, isHost) ?? framingFlaw(raw)
   if (flaw) return flaw
   const repeated = repeatedHeader(raw)
   if (repeated) return closing('INVALID_INPUT', `The header ${repeated} may be sent only once`)
-  return isReadable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
+  return isDecodable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
 }
 
 /** Whether the query is percent-encoded UTF-8 (RFC 3986 §2.1, §2.5); the router checks the path. */
-function isReadable(url: string): boolean {
+function isDecodable(url: string): boolean {
   const at = url.indexOf('?')
   if (at < 0 || !url.includes('%', at)) return true
   try {
@@ -80,7 +80,7 @@ function isReadable(url: string): boolean {
 /**
  * Reduces `https://our.host/path` to `/path`. Returns true for such a URL and for `OPTIONS *`, false for any other target.
  */
-function takePath(raw: IncomingMessage, origin: string): boolean {
+function reduceToPath(raw: IncomingMessage, origin: string): boolean {
   const url = raw.url as string
   if (url === '*') return raw.method === 'OPTIONS'
   const path = url.slice(origin.length)
@@ -95,22 +95,22 @@ function versionFlaw(raw: IncomingMessage): Problem | undefined {
   return closing('INVALID_INPUT', 'The HTTP version is not supported: use HTTP/1.1')
 }
 
-type HostJudge = (host: string) => boolean
+type HostCheck = (host: string) => boolean
 
 /** Caches the last valid host: clients send only a few different ones. */
-function hostJudge(): HostJudge {
-  let good: string | undefined
+function hostCheck(): HostCheck {
+  let lastValid: string | undefined
   return (host) => {
-    if (host === good) return true
+    if (host === lastValid) return true
     if (!hostForm.test(host)) return false
-    good = host
+    lastValid = host
     return true
   }
 }
 
 const hostForm = /^(\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]+)(:\d{0,5})?$/i
 
-function hostFlaw({ headers: { host }, httpVersion }: IncomingMessage, isHost: HostJudge): Problem | undefined {
+function hostFlaw({ headers: { host }, httpVersion }: IncomingMessage, isHost: HostCheck): Problem | undefined {
   if (host === undefined && httpVersion === '1.0') return undefined
   return isHost(host ?? '') ? undefined : closing('INVALID_INPUT', 'The Host header is missing or malformed')
 }

@@ -6,7 +6,7 @@ import { type FieldError, Problem } from '../problems/problem.ts'
  * Makes the routes of this context reject undeclared query parameters with INVALID_INPUT, suggesting the nearest known name.
  * Otherwise a misspelt filter would return every row.
  */
-export function refuseUnknownParameters(app: FastifyInstance): void {
+export function rejectUnknownParameters(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _reply, done) => {
     const errors = unknownParameters(request)
     if (errors.length === 0) return done()
@@ -19,11 +19,11 @@ export function unknownParameters({ query, routeOptions }: FastifyRequest): Fiel
   const { querystring } = (routeOptions.schema ?? {}) as { querystring?: { properties?: object } }
   const declared = querystring?.properties ?? {}
   const unknown = Object.keys(query as object).filter((name) => !Object.hasOwn(declared, name))
-  return unknown.map((field) => ({ field, message: `is not a parameter: ${adviceFor(field, Object.keys(declared))}` }))
+  return unknown.map((field) => ({ field, message: `is not a parameter: ${hintFor(field, Object.keys(declared))}` }))
 }
 
-function adviceFor(name: string, known: readonly string[]): string {
+function hintFor(name: string, known: readonly string[]): string {
   if (known.length === 0) return 'this operation takes none'
-  const meant = nearest(name, known)
-  return meant === undefined ? `expected ${known.join(', ')}` : `did you mean ${meant}?`
+  const suggestion = nearest(name, known)
+  return suggestion === undefined ? `expected ${known.join(', ')}` : `did you mean ${suggestion}?`
 }

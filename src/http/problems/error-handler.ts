@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { parseAccept, quality } from '../headers/accept.ts'
+import { acceptsExactly, quality } from '../headers/accept.ts'
 import { addVary } from '../headers/vary.ts'
 import { setRawHeaderLines } from '../server/raw-headers.ts'
 import { fromFramework } from './framework-errors.ts'
@@ -51,7 +51,7 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
 
 /** True if the client prefers the code form: Accept lists application/json with a higher weight than problem+json. */
 export function prefersCodeForm(accept: string | undefined): boolean {
-  if (accept === undefined || !parseAccept(accept, 'application/json')) return false
+  if (accept === undefined || !acceptsExactly(accept, 'application/json')) return false
   return quality(accept, 'application/problem+json') < quality(accept, 'application/json')
 }
 
@@ -65,7 +65,7 @@ export function render(
   const isLimit = problem.code === 'RATE_LIMIT_EXCEEDED' || problem.code === 'QUOTA_EXCEEDED'
   const codeForm = isLimit || prefersCodeForm(request.headers.accept)
   const common = { requestId: request.id, timestamp: new Date(now()).toISOString() }
-  leaveConnection(request.raw, reply)
+  setConnection(request.raw, reply)
   // Removes the caching headers of the response that this error replaces.
   setRawHeaderLines(reply, 'caching', '')
   reply
@@ -80,16 +80,16 @@ export function render(
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
 
-const maxBytesLeft = 1_048_576
+const maxDrainBytes = 1_048_576
 
 /**
  * Keeps the connection open so that the next request can follow, unless the rest of an unread body could take long: then the
  * connection closes (RFC 9112 §9.6). Fastify would close it after every body that cannot be parsed. Connections that Node.js
  * closes anyway are left alone: it already sends `Connection: close`.
  */
-function leaveConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
+function setConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply
-  const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBytesLeft
+  const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxDrainBytes
   if (!complete && isLong) reply.header('connection', 'close')
   else if (raw.shouldKeepAlive && reply.hasHeader('connection') && !raw.hasHeader('connection')) {
     reply.removeHeader('connection')

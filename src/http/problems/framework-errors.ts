@@ -42,7 +42,7 @@ export function fromValidation(failures: FastifySchemaValidationError[], context
   const malformed = failures.filter(({ keyword }) => keyword === 'type' || context !== 'body')
   const errors = [...missing, ...malformed.map(toFieldError)]
   if (malformed.length > 0) {
-    return new Problem('INVALID_INPUT', `The ${places[context] ?? context} is malformed`, { errors })
+    return new Problem('INVALID_INPUT', `The ${partNames[context] ?? context} is malformed`, { errors })
   }
   if (missing.length > 0) {
     const fields = missing.map(({ field }) => field).join(', ')
@@ -51,7 +51,7 @@ export function fromValidation(failures: FastifySchemaValidationError[], context
   return new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors: failures.map(toFieldError) })
 }
 
-const places: Record<string, string> = { params: 'path', querystring: 'query' }
+const partNames: Record<string, string> = { params: 'path', querystring: 'query' }
 
 const fieldName = (path: string) => path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
 

@@ -29,7 +29,7 @@ export interface AccessLine {
 }
 
 /** Properties of a response that Fastify does not record. */
-export interface Answered {
+export interface ResponseInfo {
   status: number
   bytes?: number | undefined
   errorCode?: string | undefined
@@ -119,7 +119,7 @@ function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
 export const lengthOf = (header: unknown): number | undefined => (header === undefined ? undefined : Number(header))
 
 /** The access log line of a request. */
-export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: Answered): AccessLine {
+export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: ResponseInfo): AccessLine {
   const { id, method, caller, url, arrivedAt, ip } = request
   const query = url.indexOf('?')
   const known = caller && 'caller' in caller ? caller.caller : undefined

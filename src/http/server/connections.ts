@@ -67,17 +67,17 @@ export function connectionLimits(limits: ConnectionLimits): (server: Server) => 
 
 /** Counts refusals and reports them at intervals, so that a flood of connections does not flood the log. */
 function reporting({ onRefused, later }: Pick<ConnectionLimits, 'onRefused' | 'later'>) {
-  let waiting: Refusals | null = null
-  let quiet = false
+  let pending: Refusals | null = null
+  let isThrottled = false
   const flush = () => {
-    quiet = waiting !== null
-    if (waiting === null) return
-    onRefused(waiting)
-    waiting = null
+    isThrottled = pending !== null
+    if (pending === null) return
+    onRefused(pending)
+    pending = null
     later(reportEveryMs, flush)
   }
   return (last: Pick<Refusals, 'network' | 'bound'>): void => {
-    waiting = { ...last, refused: (waiting?.refused ?? 0) + 1 }
-    if (!quiet) flush()
+    pending = { ...last, refused: (pending?.refused ?? 0) + 1 }
+    if (!isThrottled) flush()
   }
 }

@@ -14,7 +14,7 @@ export interface Drain {
 }
 
 /** A socket and the response that Node.js is currently sending on it. */
-type Answering = Socket & { _httpMessage?: ServerResponse | null }
+type RespondingSocket = Socket & { _httpMessage?: ServerResponse | null }
 
 /** A server and its listening socket: Node.js has no public API to shorten the accept queue (listen(2)). */
 type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
@@ -22,7 +22,7 @@ type Listening = Server & { _handle?: { listen: (backlog: number) => number } | 
 /** A client socket: Node.js has no public API to check before the next tick whether it is connected. */
 type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
 
-const lookEveryMs = 50
+const checkIntervalMs = 50
 /** Timeouts after the server stops listening: for the first byte on an idle connection, and for a request head. */
 const firstByteMs = 1_000
 const headMs = 10_000
@@ -30,7 +30,7 @@ const headMs = 10_000
  * How long to wait for the accept queue to empty; if the process cannot connect to itself, the listener closes after this
  * time.
  */
-const patienceMs = 2_000
+const maxWaitMs = 2_000
 
 /** Prepares a server, before it listens, to stop in stages. */
 export function drainable(server: Server, options: LingerOptions): Drain {
@@ -38,22 +38,22 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   const end = endingOnce(options)
   const destroyIdle = server.closeIdleConnections.bind(server)
   let cancel = () => {}
-  const look = async (sinceMs: number) => {
+  const check = async (sinceMs: number) => {
     await polled()
-    endResting({ speaking, sinceMs, end, destroyIdle })
-    if (all.size > 0) cancel = options.later(lookEveryMs, () => look(sinceMs + lookEveryMs))
+    endIdle({ speaking, sinceMs, end, destroyIdle })
+    if (all.size > 0) cancel = options.later(checkIntervalMs, () => check(sinceMs + checkIntervalMs))
   }
   return {
     begin: () => {
       for (const socket of speaking) endGently(socket, end)
       server.on(connected(server), (socket: Socket) => endGently(socket, end))
-      answerLast(server)
+      closeAfterResponse(server)
     },
     finish: async () => {
       // When a server closes, Node.js resets idle connections, even if a request is arriving on one.
       server.closeIdleConnections = () => {}
       await stopListening(server)
-      await look(0)
+      await check(0)
     },
     cut: () => {
       cancel()
@@ -79,7 +79,7 @@ async function stopListening(server: Listening): Promise<void> {
     const own: Connecting = connect(address?.port ?? 0, address?.address).on('error', () => {})
     // Node.js connects in the next tick; on a loopback address, the kernel completes the connection before the call returns.
     await new Promise<void>((resolve) => process.nextTick(resolve))
-    isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > patienceMs
+    isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > maxWaitMs
     if (isClosed) NetServer.prototype.close.call(server)
     own.destroy()
   }
@@ -90,12 +90,12 @@ const connected = (server: Server) => (server instanceof TlsServer ? 'secureConn
 /** The open connections of a server, and those on which HTTP can be spoken (with TLS, after the handshake). */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
-  const speaking = new Set<Answering>()
-  const keep = (set: Set<Socket>) => (socket: Socket) => {
+  const speaking = new Set<RespondingSocket>()
+  const track = (set: Set<Socket>) => (socket: Socket) => {
     set.add(socket)
     socket.once('close', () => set.delete(socket))
   }
-  server.on('connection', keep(all)).on(connected(server), keep(speaking))
+  server.on('connection', track(all)).on(connected(server), track(speaking))
   return { all, speaking }
 }
 
@@ -120,7 +120,7 @@ function endGently(socket: Socket, end: End): void {
  * Makes each response to a request that arrives from now on close its connection. Requests pipelined after it are not
  * handled; the client knows this from the header and sends them again.
  */
-function answerLast(server: Server): void {
+function closeAfterResponse(server: Server): void {
   const latest = new WeakMap<Socket, ServerResponse>()
   const handle = server.listeners('request')
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
@@ -134,8 +134,8 @@ function answerLast(server: Server): void {
   })
 }
 
-interface Resting {
-  speaking: Set<Answering>
+interface IdleCheck {
+  speaking: Set<RespondingSocket>
   /** Milliseconds since the server stopped listening. */
   sinceMs: number
   end: End
@@ -144,7 +144,7 @@ interface Resting {
 }
 
 /** Closes the connections that have no request in flight. */
-function endResting({ speaking, sinceMs, end, destroyIdle }: Resting): void {
+function endIdle({ speaking, sinceMs, end, destroyIdle }: IdleCheck): void {
   for (const socket of speaking) {
     const isUnused = socket.bytesRead === 0 && sinceMs >= firstByteMs
     if (isUnused || (!socket._httpMessage && sinceMs >= headMs)) end(socket)

@@ -15,10 +15,10 @@ export interface HealthRouteOptions {
 /** True for the paths of the two probes. They respond over plain HTTP too, because a probe takes a 301 for healthy. */
 export const isHealthPath = (target: string | undefined): boolean => /^\/(livez|readyz)(\?|$)/.test(target ?? '')
 
-const unready = (detail: string, cause?: unknown) =>
+const unavailable = (detail: string, cause?: unknown) =>
   new Problem('SERVICE_UNAVAILABLE', detail, { headers: { 'retry-after': '2' }, cause })
 
-const rememberMs = 1_000
+const cacheMs = 1_000
 const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
 /**
@@ -30,7 +30,7 @@ export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { chec
   const config = { scope: 'public', cache: 'none', produces: [], limit: 'none', shed: 'never' } as const
   const response = { 200: Status }
   const tags = ['meta']
-  let asked = { at: -rememberMs, answer: Promise.resolve() }
+  let lastCheck = { at: -cacheMs, answer: Promise.resolve() }
   const live = { operationId: 'livez', summary: 'Check that the process is alive', tags, response }
   app.get('/livez', { config, schema: live, logLevel: 'silent' }, async () => ({ status: 'ok' }))
   const ready = { operationId: 'readyz', summary: 'Check that the service can handle requests', tags, response }
@@ -38,12 +38,12 @@ export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { chec
     '/readyz',
     { config: { ...config, problems: ['SERVICE_UNAVAILABLE'] }, schema: ready, logLevel: 'silent' },
     async () => {
-      if (stopping.aborted) throw unready('The service is shutting down')
-      if (isClockUsable?.() === false) throw unready('The clock of this node is wrong')
+      if (stopping.aborted) throw unavailable('The service is shutting down')
+      if (isClockUsable?.() === false) throw unavailable('The clock of this node is wrong')
       // The absolute difference prevents the cached result from being used for too long after the clock was set back.
-      if (Math.abs(now() - asked.at) >= rememberMs) asked = { at: now(), answer: check() }
-      await asked.answer.catch((cause) => {
-        throw unready('The data store does not respond', cause)
+      if (Math.abs(now() - lastCheck.at) >= cacheMs) lastCheck = { at: now(), answer: check() }
+      await lastCheck.answer.catch((cause) => {
+        throw unavailable('The data store does not respond', cause)
       })
       return { status: 'ok' }
     },

@@ -8,8 +8,8 @@ export interface LingerOptions {
 /** A socket with the state of Node's HTTP parser. */
 type Parsed = Socket & { parser?: { incoming?: IncomingMessage | null } | null }
 
-const lookEveryMs = 2_000
-const maxLooks = 15
+const checkIntervalMs = 2_000
+const maxChecks = 15
 const maxBytes = 67_108_864
 
 /**
@@ -35,10 +35,10 @@ export function lingerOnClose(server: Server, options: LingerOptions): void {
 export function linger(socket: Socket, { later }: LingerOptions): void {
   let bytes = 0
   let cancel = () => {}
-  const watch = (looks: number, before: number) => {
-    cancel = later(lookEveryMs, () => {
-      if (looks === maxLooks || bytes === before) socket.destroy()
-      else watch(looks + 1, bytes)
+  const watch = (checks: number, before: number) => {
+    cancel = later(checkIntervalMs, () => {
+      if (checks === maxChecks || bytes === before) socket.destroy()
+      else watch(checks + 1, bytes)
     })
   }
   socket.end()

@@ -4,7 +4,7 @@ export interface LogSink {
   flush: () => void
 }
 
-const gatheredCharacters = 32_768
+const maxCharacters = 32_768
 const maxWaitMs = 250
 
 /** Buffers lines until there are many, or for at most a quarter of a second, then writes them to `out`. */
@@ -25,7 +25,7 @@ export function logSink(out: { write: (text: string) => unknown }): LogSink {
     write: (line) => {
       lines.push(line)
       characters += line.length
-      if (characters >= gatheredCharacters) flush()
+      if (characters >= maxCharacters) flush()
       else timer ??= setTimeout(flush, maxWaitMs).unref()
     },
     flush,

@@ -9,12 +9,12 @@ import { problemBody } from '../problems/error-handler.ts'
 import { Problem } from '../problems/problem.ts'
 import { type LingerOptions, linger, lingerOnClose } from './lingering-close.ts'
 
-const urlLimitCharacters = 8_192
+const maxUrlLength = 8_192
 
 const malformed = new Problem('INVALID_INPUT', 'This is not a well-formed HTTP/1.1 request')
 const unknownMethod = new Problem('NOT_IMPLEMENTED', 'The method is unknown')
 const noTunnel = new Problem('NOT_IMPLEMENTED', 'CONNECT is not supported: the service is not a proxy')
-const tooLong = new Problem('URI_TOO_LONG', `The request target may have at most ${urlLimitCharacters} characters`)
+const tooLong = new Problem('URI_TOO_LONG', `The request target may have at most ${maxUrlLength} characters`)
 const tooLarge = new Problem('HEADERS_TOO_LARGE', 'The request line and headers together may have at most 16 KiB')
 const tooLate = new Problem('REQUEST_TIMEOUT', 'The request did not arrive in time')
 const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunk extensions are too long')
@@ -25,60 +25,60 @@ type UnroutedOptions = ErrorsOptions & LingerOptions
 type ParserError = Pick<ConnectionError, 'code'> & { rawPacket?: unknown; bytesParsed?: number }
 
 /** A socket and the response being sent on it, as Node.js stores it. */
-type Answering = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null }
+type RespondingSocket = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null }
 
 /**
  * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends one problem body, then closes the
  * connection. Responses to earlier requests are sent first; if the error is in a body whose response has already started,
  * the connection is only closed.
  */
-export const answerParserError = (options: UnroutedOptions) => (error: ParserError, socket: Answering) => {
+export const respondToParserError = (options: UnroutedOptions) => (error: ParserError, socket: RespondingSocket) => {
   const current = socket._httpMessage
-  if (unspoken.has(error.code) || (current?.headersSent && !current.req.complete)) socket.destroy()
-  else inTurn(socket, () => close(socket, rawAnswer(problemOf(error), socket, options), options))
+  if (unanswerable.has(error.code) || (current?.headersSent && !current.req.complete)) socket.destroy()
+  else afterEarlierResponses(socket, () => close(socket, rawResponse(problemOf(error), socket, options), options))
 }
 
 /**
  * Handles requests that Node.js does not pass to routes: CONNECT gets 501 (RFC 9110 §9.3.6); one with an Expect other than
  * 100-continue is passed on as a normal request, which `acceptable` then rejects.
  */
-export function answerUnrouted(server: Server, options: UnroutedOptions): void {
+export function handleUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)
-  server.on('connect', (_request, socket: Answering) => {
-    inTurn(socket, () => close(socket, rawAnswer(noTunnel, socket, options), options))
+  server.on('connect', (_request, socket: RespondingSocket) => {
+    afterEarlierResponses(socket, () => close(socket, rawResponse(noTunnel, socket, options), options))
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
 /** Errors after which the client is gone or TLS was never established, so no response is possible. */
-const unspoken = new Set<string | undefined>(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT'])
+const unanswerable = new Set<string | undefined>(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT'])
 
 /** Waits for the responses to earlier requests: responses on a connection are sent in order (RFC 9112 §9.3.2). */
-function inTurn(socket: Answering, act: () => void): void {
+function afterEarlierResponses(socket: RespondingSocket, run: () => void): void {
   const current = socket._httpMessage
   if (current?.req.complete) {
     socket.pause()
-    current.once('close', () => setImmediate(inTurn, socket, act))
-  } else act()
+    current.once('close', () => setImmediate(afterEarlierResponses, socket, run))
+  } else run()
 }
 
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
   const bytes = Buffer.isBuffer(rawPacket) ? rawPacket : Buffer.alloc(0)
   // The line that the parser had reached; other lines may precede it.
   const from = bytes.lastIndexOf('\n', Math.max(bytesParsed - 1, 0)) + 1
-  const start = bytes.toString('latin1', from, from + 2 * urlLimitCharacters)
+  const start = bytes.toString('latin1', from, from + 2 * maxUrlLength)
   if (code === 'HPE_HEADER_OVERFLOW') return longTarget.test(start) ? tooLong : tooLarge
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return tooManyExtensions
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return tooLate
   return code === 'HPE_INVALID_METHOD' && requestLine.test(start) ? unknownMethod : malformed
 }
 
-const longTarget = new RegExp(`^[A-Z]+ [^ \\r\\n]{${urlLimitCharacters + 1}}`)
+const longTarget = new RegExp(`^[A-Z]+ [^ \\r\\n]{${maxUrlLength + 1}}`)
 /** Matches a request line with a plausible method, as opposed to data that is not HTTP. */
 const requestLine = /^[A-Za-z-]{1,40} \/[^ \r\n]* HTTP\/1\.[01]\r\n/
 
 /** A response built without Fastify. */
-function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOptions) {
+function rawResponse(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOptions) {
   const common = { requestId: randomUUID(), timestamp: new Date(now()).toISOString() }
   const body = JSON.stringify(problemBody(problem, baseUrl, common))
   const { 'strict-transport-security': hsts, ...hardening } = securityHeaders
@@ -97,7 +97,11 @@ function rawAnswer(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOpt
 }
 
 /** Writes the last response of a connection and then closes it, even if the client does not. */
-function close(socket: Socket, { status, headers, body }: ReturnType<typeof rawAnswer>, options: LingerOptions): void {
+function close(
+  socket: Socket,
+  { status, headers, body }: ReturnType<typeof rawResponse>,
+  options: LingerOptions,
+): void {
   // A response was already sent and is still in transit.
   if (!socket.writable) {
     socket.destroySoon()

@@ -17,18 +17,18 @@ interface Line {
 }
 
 /** Fields that Node.js interprets or encodes itself. */
-const acted = new Set([
+const interpreted = new Set([
   ...['connection', 'content-disposition', 'content-length', 'date', 'expect', 'keep-alive', 'set-cookie', 'trailer'],
   ...['transfer-encoding', 'upgrade'],
 ])
 const fieldName = /^[a-z0-9-]+$/
 const fieldValue = /^[\t\x20-\x7e]*$/
-const namesKept = 300
+const maxCachedNames = 300
 
 const known = new Map<string, Line>()
 
 /** The policy that wrote raw lines. */
-type Author = 'transport' | 'rate' | 'quota' | 'caching'
+type Policy = 'transport' | 'rate' | 'quota' | 'caching'
 
 const writer = ServerResponse.prototype as unknown as Writer
 
@@ -72,20 +72,20 @@ export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResp
  * They replace the lines that the same policy set before. A typical response has a dozen of them, and each would cost more
  * as a field.
  */
-export function setRawHeaderLines(reply: FastifyReply, author: Author, lines: string): void {
+export function setRawHeaderLines(reply: FastifyReply, policy: Policy, lines: string): void {
   const { raw } = reply
-  if (raw instanceof HeadedResponse) raw[author] = lines
-  else putFields(reply, author, lines)
+  if (raw instanceof HeadedResponse) raw[policy] = lines
+  else setFields(reply, policy, lines)
 }
 
-const written = new WeakMap<object, Partial<Record<Author, string>>>()
+const written = new WeakMap<object, Partial<Record<Policy, string>>>()
 
 /** Sets the lines as header fields on responses of another class, such as those of injected requests. */
-function putFields(reply: FastifyReply, author: Author, lines: string): void {
+function setFields(reply: FastifyReply, policy: Policy, lines: string): void {
   const before = written.get(reply.raw) ?? {}
-  for (const [name] of fieldsIn(before[author] ?? '')) reply.removeHeader(name)
+  for (const [name] of fieldsIn(before[policy] ?? '')) reply.removeHeader(name)
   for (const [name, value] of fieldsIn(lines)) reply.header(name, value)
-  written.set(reply.raw, { ...before, [author]: lines })
+  written.set(reply.raw, { ...before, [policy]: lines })
 }
 
 const fieldsIn = (lines: string): [name: string, value: string][] =>
@@ -99,9 +99,9 @@ function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): stri
     const line = known.get(name)
     if (line !== undefined && line.value === value) text += line.text
     else {
-      const made = lineOf(name, value, line)
-      if (made === null) others[name] = value
-      else text += made
+      const rendered = lineOf(name, value, line)
+      if (rendered === null) others[name] = value
+      else text += rendered
     }
   }
   return text
@@ -116,7 +116,7 @@ function lineOf(name: string, value: OutgoingHttpHeader | undefined, line: Line 
     line.text = text
     return text
   }
-  if (acted.has(name) || !fieldName.test(name) || known.size >= namesKept) return null
+  if (interpreted.has(name) || !fieldName.test(name) || known.size >= maxCachedNames) return null
   known.set(name, { value, text })
   return text
 }

@@ -9,11 +9,11 @@ export function requestId(request: { headers: IncomingMessage['headers'] }): str
   return typeof sent === 'string' && safe.test(sent) ? sent : newId()
 }
 
-const madeAtOnce = 256
+const batchSize = 256
 const bytesEach = 16
 const charactersEach = 36
-const bytes = new Uint8Array(madeAtOnce * bytesEach)
-const text = Buffer.alloc(madeAtOnce * charactersEach)
+const bytes = new Uint8Array(batchSize * bytesEach)
+const text = Buffer.alloc(batchSize * charactersEach)
 const digits = Buffer.from('0123456789abcdef')
 const hyphen = 0x2d
 
@@ -37,9 +37,9 @@ function makeIds(): string {
   randomFillSync(bytes)
   let to = 0
   for (let from = 0; from < bytes.length; from++) {
-    const place = from % bytesEach
-    if (place === 4 || place === 6 || place === 8 || place === 10) text[to++] = hyphen
-    const byte = marked(place, bytes[from] as number)
+    const index = from % bytesEach
+    if (index === 4 || index === 6 || index === 8 || index === 10) text[to++] = hyphen
+    const byte = withVersionBits(index, bytes[from] as number)
     text[to++] = digits[byte >> 4] as number
     text[to++] = digits[byte & 0xf] as number
   }
@@ -47,7 +47,7 @@ function makeIds(): string {
 }
 
 /** Sets the version and variant bits of a UUID byte. */
-function marked(place: number, byte: number): number {
-  if (place === 6) return (byte & 0x0f) | 0x40
-  return place === 8 ? (byte & 0x3f) | 0x80 : byte
+function withVersionBits(index: number, byte: number): number {
+  if (index === 6) return (byte & 0x0f) | 0x40
+  return index === 8 ? (byte & 0x3f) | 0x80 : byte
 }

@@ -5,7 +5,7 @@ import { type HttpsOptions, transport } from '../policies/https.ts'
 import { type ErrorsOptions, render, toProblem } from '../problems/error-handler.ts'
 import type { Problem } from '../problems/problem.ts'
 import type { LingerOptions } from './lingering-close.ts'
-import { answerParserError } from './parser-errors.ts'
+import { respondToParserError } from './parser-errors.ts'
 import { responseClass } from './raw-headers.ts'
 import { requestId } from './request-id.ts'
 
@@ -53,7 +53,7 @@ export function serverOptions(settings: ServerSettings) {
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
-    clientErrorHandler: answerParserError(settings),
+    clientErrorHandler: respondToParserError(settings),
     frameworkErrors: routerErrors(settings),
   }
 }

@@ -10,13 +10,13 @@ export interface StalledOptions {
 type Writing = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } | null }
 
 interface Progress {
-  taken: number
+  accepted: number
   /** Number of consecutive checks in which no byte was accepted. */
-  looks: number
+  checks: number
 }
 
-const lookEveryMs = 5_000
-const stalledLooks = 6
+const checkIntervalMs = 5_000
+const stalledChecks = 6
 
 /**
  * Destroys connections whose client has accepted no byte of a response for 30 to 35 seconds, so that they do not hold file
@@ -26,27 +26,27 @@ const stalledLooks = 6
 export function cutStalled(server: Server, { later }: StalledOptions): void {
   const connections = new Map<Writing, Progress>()
   let cancel: (() => void) | null = null
-  const look = () => {
+  const check = () => {
     for (const [socket, progress] of connections) if (isStalled(socket, progress)) socket.destroy()
-    cancel = connections.size > 0 ? later(lookEveryMs, look) : null
+    cancel = connections.size > 0 ? later(checkIntervalMs, check) : null
   }
   // With TLS, this is the underlying TCP connection, which counts encrypted bytes.
   server.on('connection', (socket: Writing) => {
-    connections.set(socket, { taken: 0, looks: 0 })
+    connections.set(socket, { accepted: 0, checks: 0 })
     socket.once('close', () => {
       connections.delete(socket)
       if (connections.size > 0) return
       cancel?.()
       cancel = null
     })
-    cancel ??= later(lookEveryMs, look)
+    cancel ??= later(checkIntervalMs, check)
   })
 }
 
 function isStalled({ _handle: handle }: Writing, progress: Progress): boolean {
   const waiting = handle?.writeQueueSize ?? 0
-  const taken = (handle?.bytesWritten ?? 0) - waiting
-  progress.looks = waiting > 0 && taken === progress.taken ? progress.looks + 1 : 0
-  progress.taken = taken
-  return progress.looks >= stalledLooks
+  const accepted = (handle?.bytesWritten ?? 0) - waiting
+  progress.checks = waiting > 0 && accepted === progress.accepted ? progress.checks + 1 : 0
+  progress.accepted = accepted
+  return progress.checks >= stalledChecks
 }

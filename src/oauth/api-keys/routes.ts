@@ -5,7 +5,7 @@ import { addLink } from '../../http/headers/vary.ts'
 import { linkHeader } from '../../http/pagination.ts'
 import { auditActor } from '../../http/policies/authenticate.ts'
 import { mergePatch } from '../../http/policies/body-parsing.ts'
-import { checkAddition, preconditionOf } from '../../http/policies/conditional.ts'
+import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import type { ApiKey } from '../../storage/tables/administration.ts'
@@ -42,7 +42,7 @@ const creating: Plugin = async (app, options) => {
   app.post(path, { config: writes, schema }, async (request, reply) => {
     const store = by(options, request)
     const draft = draftApiKey(store, request.body)
-    checkAddition(request)
+    checkPostPreconditions(request)
     return idempotentWrite(request, reply, options.db.write, async (tx) => {
       await addApiKey(tx, store, draft)
       const headers = { location: `${app.prefix}${path}/${draft.apiKey.id}` }

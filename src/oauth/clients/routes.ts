@@ -5,7 +5,7 @@ import { addLink } from '../../http/headers/vary.ts'
 import { linkHeader } from '../../http/pagination.ts'
 import { auditActor } from '../../http/policies/authenticate.ts'
 import { mergePatch } from '../../http/policies/body-parsing.ts'
-import { checkAddition, preconditionOf } from '../../http/policies/conditional.ts'
+import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { type InTransaction, idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
@@ -67,7 +67,7 @@ const creating: Plugin = async (app, options) => {
     const asked = { ...wanted, ...(type === 'public' && { secret: null }) }
     const draft = draftClient(sealer, options.scopes, asked, sources)
     const { row, secret } = draft
-    checkAddition(request)
+    checkPostPreconditions(request)
     const write: InTransaction<Queryable> = (unit) => db.write(unit).catch((error) => refuseTakenId(db, row.id, error))
     return idempotentWrite(request, reply, write, async (tx) => {
       await addClient(tx, sealer, draft, sources)

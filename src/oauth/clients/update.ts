@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type AuditActor, type AuditEntry, auditRecorder } from '../../audit/chain.ts'
+import { assertPrecondition } from '../../http/policies/assert-precondition.ts'
 import type { Precondition } from '../../http/policies/conditional.ts'
-import { assertPrecondition } from '../../http/policies/demands.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'

@@ -1,5 +1,5 @@
 import { type HeaderName, headerReferences } from '../../openapi/components.ts'
-import type { Written } from '../../openapi/document.ts'
+import type { HandwrittenOperations } from '../../openapi/document.ts'
 import type { Operation } from '../../openapi/operation-types.ts'
 import type { Schema } from '../../openapi/schemas.ts'
 import { failed, failure, ofJson, ref, tags } from './parts.ts'
@@ -15,7 +15,7 @@ export interface OauthPaths {
 }
 
 /** The OpenAPI operations of an authorization server, whose routes declare no schemas. */
-export function oauthOperations(at: OauthPaths): Written {
+export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   return {
     schemas: oauthSchemas,
     responses: { OauthFailure: failure },

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { Agent, request } from 'undici'
 import { Problem } from '../../http/problems/problem.ts'
-import { type AddressPolicy, judgeUrl, type LookupAll, ssrfSafeConnect } from '../../http/ssrf-guard.ts'
+import { type AddressPolicy, type LookupAll, ssrfSafeConnect, validateUrl } from '../../http/ssrf-guard.ts'
 import { type PublicKeys, usableKeys } from '../keys/key-algorithms.ts'
 
 export interface OutsideKeysOptions {
@@ -94,7 +94,7 @@ async function keySetUrl(agent: Agent, policy: AddressPolicy, issuer: string): P
 }
 
 async function jsonAt(agent: Agent, policy: AddressPolicy, url: string): Promise<unknown> {
-  const verdict = judgeUrl(policy, url)
+  const verdict = validateUrl(policy, url)
   if (!verdict.ok) throw new Error(`${url} ${verdict.reason}`)
   const signal = AbortSignal.timeout(timeoutMs)
   const headers = { accept: 'application/json' }

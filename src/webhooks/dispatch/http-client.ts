@@ -1,5 +1,5 @@
 import { Agent, type Dispatcher } from 'undici'
-import { BLOCKED, type ConnectOptions, judgeUrl, ssrfSafeConnect, type Verdict } from '../../http/ssrf-guard.ts'
+import { BLOCKED, type ConnectOptions, ssrfSafeConnect, type Verdict, validateUrl } from '../../http/ssrf-guard.ts'
 import { memoize } from '../secrets.ts'
 import { type Outcome, outcomeOf } from './outcome.ts'
 import { exchange } from './read-response.ts'
@@ -34,7 +34,7 @@ const judgedUrls = 1_000
 export function sender(options: SenderOptions): Sender {
   const { policy, timeoutMs, now } = options
   const agent = new Agent({ ...agentOptions, connect: ssrfSafeConnect(options) })
-  const judge = memoize(judgedUrls, (url: string) => targetOf(judgeUrl(policy, url)))
+  const judge = memoize(judgedUrls, (url: string) => targetOf(validateUrl(policy, url)))
   return {
     close: () => agent.close(),
     post: async ({ url, headers, body, timeoutMs: limitMs = timeoutMs }) => {

@@ -5,9 +5,9 @@ import {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { refuseWrongToken } from '../../../http/policies/authorize.ts'
-import { keepDocument } from '../../../http/policies/caching.ts'
-import { type Answered, lengthOf } from '../../../http/server/access-log.ts'
+import { rejectInvalidToken } from '../../../http/policies/authorize.ts'
+import { cacheDocument } from '../../../http/policies/caching.ts'
+import { lengthOf, type ResponseInfo } from '../../../http/server/access-log.ts'
 import type { CurrentServer } from '../../keys/key-ring.ts'
 import { apiScopes, type Scopes } from '../../tokens/scopes.ts'
 import { endpoints } from './endpoints.ts'
@@ -21,15 +21,15 @@ export interface MountOptions {
   /** The origin of the API, if it differs from the issuer. */
   audience?: string
   /** Called with each response of the provider, which bypasses the service's own policies. */
-  answered?: (request: FastifyRequest, response: Answered) => void
+  answered?: (request: FastifyRequest, response: ResponseInfo) => void
 }
 
 const documentSeconds = 300
 const config = { scope: 'own' }
 const open = {
-  ...{ config, onRequest: refuseWrongToken },
+  ...{ config, onRequest: rejectInvalidToken },
   preHandler: (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
-    keepDocument(request, reply, documentSeconds)
+    cacheDocument(request, reply, documentSeconds)
     done()
   },
 }

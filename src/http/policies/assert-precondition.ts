@@ -1,11 +1,11 @@
 import { Problem } from '../problems/problem.ts'
-import { meets, type Precondition, type Revised } from './conditional.ts'
+import { meets, type Precondition, type Versioned } from './conditional.ts'
 
 /**
  * Throws PRECONDITION_FAILED if a row does not meet the precondition (RFC 9110 §13.1). The transaction must hold a lock on
  * the row.
  */
-export function assertPrecondition(row: Revised, demands: Precondition): void {
-  if (!meets(row, demands))
+export function assertPrecondition(row: Versioned, precondition: Precondition): void {
+  if (!meets(row, precondition))
     throw new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
 }

@@ -1,4 +1,4 @@
-import { takesKeys } from '../idempotency/policy.ts'
+import { acceptsKeys } from '../idempotency/policy.ts'
 import type { Route } from './operation-types.ts'
 
 /** Whether the route is a write to a single resource, which can be conditional (RFC 9110 §13.1). */
@@ -9,15 +9,15 @@ export const isChange = ({ method, schema }: Route): boolean =>
 export function describedBy(route: Route): string {
   const { config, schema } = route
   const query = schema.querystring?.properties ?? {}
-  const facts: [boolean, string][] = [
+  const sentences: [boolean, string][] = [
     [true, accessOf(config)],
     [query.cursor !== undefined, 'Paginated: `Link` has the next and previous page.'],
     [Boolean(config.fields), '`fields` selects members of the response.'],
     [isChange(route), 'With `If-Match`, fails with 412 if the resource has changed.'],
-    [takesKeys(route), 'Safe to retry with an `Idempotency-Key`.'],
+    [acceptsKeys(route), 'Safe to retry with an `Idempotency-Key`.'],
     [config.bodyOptional === true, 'The body is optional.'],
   ]
-  return facts.flatMap(([holds, words]) => (holds ? [words] : [])).join(' ')
+  return sentences.flatMap(([holds, words]) => (holds ? [words] : [])).join(' ')
 }
 
 function accessOf({ scope, orScope }: Route['config']): string {
