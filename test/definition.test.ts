@@ -75,7 +75,11 @@ describe('collection', () => {
       { body: Type.Object({ a: Type.Union([Type.String(), Type.Null()]) }) },
       /the field a has a type that cannot be stored: .*Type\.Optional/,
     ],
-    ['a field of any type', { body: Type.Object({ a: Type.Unknown() }) }, /the field a has a type that cannot be stored/],
+    [
+      'a field of any type',
+      { body: Type.Object({ a: Type.Unknown() }) },
+      /the field a has a type that cannot be stored/,
+    ],
     ['an unknown filter', { filters: ['x'] }, /filters names 'x', but body has no such field/],
     ['an unknown range', { ranges: ['x'] }, /ranges names 'x'/],
     ['an unknown search', { search: ['x'] }, /search names 'x'/],
